@@ -1,0 +1,3 @@
+"""A runtime for agent programs."""
+
+__all__: list[str] = []

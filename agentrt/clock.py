@@ -1,0 +1,50 @@
+"""The clock that everything reads, so that tests can own it.
+
+Instants are seconds of `time.monotonic()`: one scale for all processes of a machine.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where instants come from."""
+
+    def now_s(self) -> float:
+        """Now, in seconds, on a scale that never goes back."""
+        ...
+
+    def unix_ns(self) -> int:
+        """Now, in nanoseconds since 1970, to place a run on the calendar."""
+        ...
+
+
+class MonotonicClock:
+    """The machine's own clock."""
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def unix_ns(self) -> int:
+        return time.time_ns()
+
+
+class FakeClock:
+    """A clock that moves only when told to."""
+
+    def __init__(self, now_s: float = 0.0) -> None:
+        self._now_s = now_s
+
+    def now_s(self) -> float:
+        return self._now_s
+
+    def unix_ns(self) -> int:
+        return 1_600_000_000_000_000_000 + int(self._now_s * 1e9)
+
+    def advance(self, seconds: float) -> None:
+        """Move on by `seconds`, which must not be negative."""
+        if seconds < 0:
+            raise ValueError(f"a clock cannot go back by {-seconds} s")
+        self._now_s += seconds

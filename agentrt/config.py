@@ -1,0 +1,61 @@
+"""Settings of the embedded engine and of a run, as frozen values.
+
+Reading them from flags, environment and files is the work of the command line; the rooms below are
+handed the finished value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How the embedded engine is set up.
+
+    Attributes:
+        model_path: A Hugging Face checkpoint directory with safetensors.
+        device: Where the model runs.
+        dtype: "auto" takes what the checkpoint was saved in.
+        page_tokens: Tokens of one KV page.
+        kv_pages: Pages of KV memory; 0 sizes the pool from `kv_bytes`.
+        kv_bytes: KV memory; 0 takes a share of what the device has free.
+        step_tokens: Most tokens that one forward sees.
+        max_running: Most sequences that run at once.
+        prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
+        threads: CPU threads; 0 chooses.
+        seed: Of random weights, where asked for.
+        random_weights: Ignore the checkpoint's weights (for tests and evaluations).
+    """
+
+    model_path: Path
+    device: Device = "cpu"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    page_tokens: int = 16
+    kv_pages: int = 0
+    kv_bytes: int = 0
+    step_tokens: int = 2048
+    max_running: int = 64
+    prefill_chunk_tokens: int = 512
+    threads: int = 0
+    seed: int = 0
+    random_weights: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """How one run goes.
+
+    Attributes:
+        seed: From which every node derives its own.
+        deadline_s: For the whole run, from its start; None sets none.
+        max_concurrent_tools: Worker threads for synchronous tools.
+    """
+
+    seed: int = 0
+    deadline_s: float | None = None
+    max_concurrent_tools: int = 16

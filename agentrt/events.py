@@ -1,0 +1,228 @@
+"""Every fact of a run, as a frozen value.
+
+The runtime's loop applies them, observers see them, telemetry and reports are built from nothing
+else. Instants are seconds of the run's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agentrt.backend import BackendDown, Ledger, StepDone
+from agentrt.errors import ErrorRecord
+from agentrt.ids import NodeId, RequestId, RunId
+
+NodeKind = Literal["generate", "tool", "program", "ask"]
+Outcome = Literal["ok", "failed", "cancelled"]
+AttributeValue = str | int | float | bool | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run began: the caller's submit.
+
+    Attributes:
+        run_id: The run.
+        program: Name of the program.
+        source: `file:function`.
+        at_s: When.
+        unix_ns: The same instant on the calendar.
+        deadline_s: Allowed for the run, or None.
+        seed: Of the run.
+    """
+
+    run_id: RunId
+    program: str
+    source: str
+    at_s: float
+    unix_ns: int
+    deadline_s: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDeclared:
+    """A node was made.
+
+    Attributes:
+        run_id: Its run.
+        node_id: Its path in the run.
+        kind: What it is.
+        name: Low in cardinality: the call site's name, a tool's name.
+        parent: The program node whose scope owns it; None for the run's root.
+        deps: Nodes whose values it needs.
+        fork_of: First node that continues the same chat; None when it is alone.
+        plan: The streamed generation that one of its items started this tool call from.
+        plan_item: Index of that item.
+        site: `file:line` in the user's program.
+        at_s: When.
+        attributes: For its span.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    kind: NodeKind
+    name: str
+    parent: NodeId | None
+    deps: tuple[NodeId, ...]
+    site: str
+    at_s: float
+    fork_of: NodeId | None = None
+    plan: NodeId | None = None
+    plan_item: int = 0
+    attributes: dict[str, AttributeValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDemanded:
+    """Somebody waits for the node."""
+
+    run_id: RunId
+    node_id: NodeId
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSent:
+    """A generation was handed to a backend.
+
+    Attributes:
+        run_id: Its run.
+        node_id: Its node.
+        request_id: Under which events come back.
+        backend: Capabilities' name.
+        model: That serves it.
+        complete: False when the prompt still has holes.
+        at_s: When.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    request_id: RequestId
+    backend: str
+    model: str
+    complete: bool
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixLost:
+    """Tokens that could not be shared, and why.
+
+    Attributes:
+        run_id: Its run.
+        node_id: The node that pays.
+        lost_tokens: How many have to be computed again.
+        reason: `other_model`, `template_rewrite`, `tools_changed`, `not_canonical`.
+        at_s: When.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    lost_tokens: int
+    reason: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HoleFilled:
+    """The last pending part of a prompt became known: from here the node could run."""
+
+    run_id: RunId
+    node_id: NodeId
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """The first output of a generation reached the runtime."""
+
+    run_id: RunId
+    node_id: NodeId
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ItemClosed:
+    """An item of a streamed output is complete (`each`, `calls`)."""
+
+    run_id: RunId
+    node_id: NodeId
+    index: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """An attempt of a tool began to run (it has a worker)."""
+
+    run_id: RunId
+    node_id: NodeId
+    attempt: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    """An attempt of a tool is over."""
+
+    run_id: RunId
+    node_id: NodeId
+    attempt: int
+    at_s: float
+    error: ErrorRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFinished:
+    """A node has its value, its error, or was cancelled.
+
+    Attributes:
+        run_id: Its run.
+        node_id: The node.
+        outcome: How it ended.
+        at_s: When the value was visible to the program.
+        reason: Of a cancellation.
+        error: Of a failure.
+        ledger: The backend's account of a generation.
+        closed_early: The output was driven to its shortest valid end.
+        finish_reason: Of a generation.
+        attributes: More for its span, known only now.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    outcome: Outcome
+    at_s: float
+    reason: str = ""
+    error: ErrorRecord | None = None
+    ledger: Ledger | None = None
+    closed_early: bool = False
+    finish_reason: str = ""
+    attributes: dict[str, AttributeValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The caller has the result: `at_s - RunStarted.at_s` is the compound latency."""
+
+    run_id: RunId
+    outcome: Outcome
+    at_s: float
+    error: ErrorRecord | None = None
+
+
+NodeEvent = (
+    NodeDeclared
+    | NodeDemanded
+    | RequestSent
+    | PrefixLost
+    | HoleFilled
+    | FirstToken
+    | ItemClosed
+    | ToolStarted
+    | ToolEnded
+    | NodeFinished
+)
+Event = RunStarted | NodeEvent | RunFinished | StepDone | BackendDown

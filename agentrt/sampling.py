@@ -1,0 +1,54 @@
+"""How a generation picks its tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentrt.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Parameters of one generation.
+
+    Attributes:
+        max_tokens: Most tokens to produce, the end token not counted.
+        temperature: 0 is greedy.
+        top_k: Keep the k likeliest tokens; 0 keeps all.
+        top_p: Keep the smallest set whose probability reaches p; 1 keeps all.
+        min_p: Keep tokens at least `min_p` times as likely as the likeliest; 0 keeps all.
+        presence_penalty: Taken once from the logit of each token already produced.
+        frequency_penalty: Taken for each time a token was produced.
+        repetition_penalty: Divides positive (multiplies negative) logits of tokens in the prompt
+            or output; 1 does nothing.
+        seed: Of this generation; the same seed gives the same tokens whatever else runs.
+        stop: Strings that end the output; they are not part of it.
+        logprobs: How many alternatives to report a token; 0 reports none.
+    """
+
+    max_tokens: int = 512
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    logprobs: int = 0
+
+    def __post_init__(self) -> None:
+        for name, holds, meaning in (
+            ("max_tokens", self.max_tokens >= 1, "at least 1"),
+            ("temperature", 0 <= self.temperature <= 10, "within 0 and 10"),
+            ("top_k", self.top_k >= 0, "0 or more"),
+            ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
+            ("min_p", 0 <= self.min_p <= 1, "within 0 and 1"),
+            ("repetition_penalty", self.repetition_penalty > 0, "above 0"),
+            ("logprobs", 0 <= self.logprobs <= 20, "within 0 and 20"),
+            ("stop", all(self.stop) and len(self.stop) <= 16, "at most 16 non-empty strings"),
+        ):
+            if not holds:
+                value = getattr(self, name)
+                raise UsageError(f"{name}={value!r} is out of range", hint=f"Give {meaning}")

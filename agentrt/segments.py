@@ -1,0 +1,136 @@
+"""What a prompt is made of, as plain values.
+
+A chat is a sequence of segments. Roles open and close; between them stand text, generated ids, tool
+calls, tool results, and holes whose value is still pending. No tokenizer here: the codec turns
+segments into ids, a remote backend turns them into messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A message of `role` begins."""
+
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The message ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text of a message. It is data: what looks like a special token in it stays text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallMade:
+    """One tool call inside an assistant message.
+
+    Attributes:
+        call_id: Joins it with its result.
+        name: Of the tool.
+        arguments_json: Compact JSON object.
+    """
+
+    call_id: str
+    name: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What a model wrote, with the ids that it wrote.
+
+    Attributes:
+        text: Everything, call frames included where the model wrote them.
+        token_ids: As generated (end token not included); () when unknown (remote engines).
+        codec: Fingerprint of the codec the ids belong to; "" when there are none.
+        calls: The tool calls it holds, in order, for engines that want them apart.
+        content: The text without its call frames.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    codec: str = ""
+    calls: tuple[CallMade, ...] = ()
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A part whose value is still pending.
+
+    Attributes:
+        node: Id of the node that will fill it.
+        generated: True where an assistant's answer will stand, False for text.
+    """
+
+    node: str
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOf:
+    """Marks that the tool message it stands in answers this call."""
+
+    call_id: str
+    name: str
+
+
+Segment = Open | Close | Text | CallMade | Generated | Hole | ResultOf
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as the model is told of it.
+
+    Attributes:
+        name: As the model calls it.
+        description: One or two sentences.
+        parameters: JSON Schema of the arguments, an object schema.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallFrame:
+    """How a model writes tool calls, as its template shows them.
+
+    `before + (name and arguments in `style`) + after`, several joined by `between`.
+
+    Attributes:
+        before: What opens one call, e.g. `<|call|>{"name":"`.
+        middle: Between name and arguments, e.g. `","arguments":`.
+        after: What closes one call, e.g. `}<|/call|>`.
+        between: Between two calls; "" when they follow directly.
+        first: Once before the first call (a list bracket, say).
+        last: Once after the last call.
+        special: Texts of special tokens that occur in the above.
+    """
+
+    before: str
+    middle: str
+    after: str
+    between: str = ""
+    first: str = ""
+    last: str = ""
+    special: tuple[str, ...] = ()
+
+
+JSON_ARRAY_FRAME = CallFrame(
+    before='{"name":"', middle='","arguments":', after="}", between=",", first="[", last="]"
+)
+"""For models whose template shows no call frame: a plain JSON array of calls."""
