@@ -15,7 +15,7 @@ from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.errors import ErrorRecord
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
-from agentrt.segments import Segment, ToolSchema
+from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ToolSchema
 
 OnLimit = Literal["raise", "close"]
 FinishReason = Literal["stop", "length", "cancelled", "failed"]
@@ -39,6 +39,8 @@ class Capabilities:
         logprobs: Reports them.
         closes: `on_limit="close"` ends a constrained output by its shortest valid end.
         batches: Serves several requests in one step.
+        call_frame: How tool calls stand in the text of its deltas. Engines that report calls apart
+            from the text write them into it in `JSON_ARRAY_FRAME`.
     """
 
     backend: str
@@ -53,6 +55,7 @@ class Capabilities:
     logprobs: bool = False
     closes: bool = False
     batches: bool = True
+    call_frame: CallFrame = JSON_ARRAY_FRAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +247,6 @@ class End:
         ledger: Its account.
         closed_early: The grammar was driven to its shortest valid end.
         error: Set with `failed`.
-        calls: Tool calls of engines that report them apart from the text: (id, name, arguments).
     """
 
     request_id: RequestId
@@ -252,7 +254,6 @@ class End:
     ledger: Ledger = field(default_factory=Ledger)
     closed_early: bool = False
     error: ErrorRecord | None = None
-    calls: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ else. Instants are seconds of the run's clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from agentrt.backend import BackendDown, Ledger, StepDone
 from agentrt.errors import ErrorRecord
@@ -226,3 +227,11 @@ NodeEvent = (
     | NodeFinished
 )
 Event = RunStarted | NodeEvent | RunFinished | StepDone | BackendDown
+
+
+class Observer(Protocol):
+    """Whoever wants to know. One that raises is dropped and reported; it never breaks a run."""
+
+    def see(self, events: Sequence[Event]) -> None:
+        """Take a batch of events, in order. Must return at once."""
+        ...
