@@ -58,7 +58,14 @@ class NodeDeclared:
         plan_item: Index of that item.
         site: `file:line` in the user's program.
         at_s: When.
-        attributes: For its span.
+        attributes: For its span, keyed by their OpenTelemetry names (`gen_ai.request.max_tokens`,
+            `gen_ai.tool.description`, `agentrt.node.key` ...). Message content is welcome under its
+            `gen_ai.*` name: telemetry drops it unless the user asked for capture.
+        after: The last node that the declaring code really waited for (its `await` did not return
+            at once) before it made this node; None when it has waited for none since its program
+            began. The critical path goes through it when no value in `deps` arrived later.
+        after_item: Index of the streamed item of `after` that the code waited for; None when it
+            waited for the whole value.
     """
 
     run_id: RunId
@@ -73,6 +80,8 @@ class NodeDeclared:
     plan: NodeId | None = None
     plan_item: int = 0
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
+    after: NodeId | None = None
+    after_item: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +105,7 @@ class RequestSent:
         model: That serves it.
         complete: False when the prompt still has holes.
         at_s: When.
+        held_s: For how long the scheduler's admission gate held it back, up to `at_s`.
     """
 
     run_id: RunId
@@ -105,6 +115,7 @@ class RequestSent:
     model: str
     complete: bool
     at_s: float
+    held_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +201,9 @@ class NodeFinished:
         closed_early: The output was driven to its shortest valid end.
         finish_reason: Of a generation.
         attributes: More for its span, known only now.
+        after: Of a program: the last node that its code, or the end of its scope, really waited
+            for; None when unknown or none. As in `NodeDeclared`.
+        after_item: As in `NodeDeclared`.
     """
 
     run_id: RunId
@@ -202,6 +216,8 @@ class NodeFinished:
     closed_early: bool = False
     finish_reason: str = ""
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
+    after: NodeId | None = None
+    after_item: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import NewType
 
 RunId = NewType("RunId", str)
@@ -15,3 +16,8 @@ RequestId = NewType("RequestId", int)
 
 PageId = NewType("PageId", int)
 """Index of one page of KV memory."""
+
+
+def trace_id_of(run_id: RunId) -> str:
+    """The trace that tells of a run: 32 hex digits, the same for the same run."""
+    return hashlib.blake2b(run_id.encode(), digest_size=16, person=b"agentrt.trace").hexdigest()
