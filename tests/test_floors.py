@@ -14,6 +14,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("constraint_spec",),
     ("backend",),
     ("events",),
+    ("frame", "delivery"),
     ("graph", "cache", "constraints", "prompt", "tools"),
     ("scheduler", "telemetry", "report"),
     ("program",),

@@ -1,0 +1,45 @@
+"""Where a backend leaves its events until its one reader takes them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+
+import anyio
+
+from agentrt.backend import BackendEvent
+
+
+class EventQueue:
+    """Events in order, for one reader. Not thread-safe: everything on one event loop."""
+
+    def __init__(self) -> None:
+        self._events: deque[BackendEvent] = deque()
+        self._wake: anyio.Event | None = None
+        self._closed = False
+
+    def put(self, event: BackendEvent) -> None:
+        """Leave one event; after `close` it is dropped, for nobody reads it any more."""
+        if not self._closed:
+            self._events.append(event)
+            self._rouse()
+
+    def close(self) -> None:
+        """No more events: the reader takes what is there and ends."""
+        self._closed = True
+        self._rouse()
+
+    async def read(self) -> AsyncIterator[BackendEvent]:
+        """Every event, as it comes, until `close`."""
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            if self._closed:
+                return
+            self._wake = anyio.Event()
+            await self._wake.wait()
+
+    def _rouse(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
+            self._wake = None

@@ -1,0 +1,324 @@
+"""Contracts as msgpack frames: how plain values cross a process.
+
+A `Wire` is made from the dataclasses that may travel in one direction. It reads their type hints
+once; a value then becomes a msgpack array of its fields in order, a member of a union carries its
+class name first, and a frame is four bytes of length before that. What is read is checked against
+the type hints, so that a malformed frame is an error with the place in it, never a wrong value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import types
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Generic, Literal, NewType, TypeVar, Union, get_args, get_origin
+from typing import get_type_hints as hints_of
+
+import msgpack
+
+from agentrt.errors import AgentrtError, InternalError
+
+MAX_FRAME_BYTES = 1 << 28
+_LENGTH = struct.Struct(">I")
+_BIG_INT = 1  # msgpack extension: an integer beyond 64 bits, as signed big-endian bytes
+
+T = TypeVar("T")
+Plain = Callable[[Any], Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Form:
+    """How one type is written and read.
+
+    Attributes:
+        write: From the value to what msgpack takes; None when that is the value itself.
+        read: Back, raising `_Wrong`.
+    """
+
+    write: Plain | None
+    read: Plain
+
+
+class _Wrong(Exception):
+    """What was read is not of the type; says where."""
+
+
+class Wire(Generic[T]):
+    """The frames of one direction of a connection.
+
+    Example:
+        >>> from agentrt.backend import Fill
+        >>> wire: Wire[Fill] = Wire(Fill)
+        >>> payload = FrameReader().push(wire.frame(Fill((1, 2), complete=True)))[0]
+        >>> wire.value(payload)
+        Fill(token_ids=(1, 2), complete=True)
+    """
+
+    def __init__(self, *types_: type[T]) -> None:
+        self._union = _union_of(types_, {})
+
+    def frame(self, value: T) -> bytes:
+        """`value` with its length before it."""
+        write = self._union.write
+        assert write is not None
+        payload: bytes = msgpack.packb(
+            write(value), default=_pack_big_int, unicode_errors="surrogatepass"
+        )
+        if len(payload) > MAX_FRAME_BYTES:
+            raise InternalError(f"a frame of {len(payload)} bytes is over {MAX_FRAME_BYTES}")
+        return _LENGTH.pack(len(payload)) + payload
+
+    def value(self, payload: bytes) -> T:
+        """The value in a frame's payload.
+
+        Raises:
+            InternalError: The payload is not one of this wire's values.
+        """
+        try:
+            plain = msgpack.unpackb(
+                payload,
+                use_list=False,
+                strict_map_key=False,
+                ext_hook=_unpack_ext,
+                unicode_errors="surrogatepass",
+            )
+            value: T = self._union.read(plain)
+        except (_Wrong, ValueError, msgpack.UnpackException, AgentrtError) as error:
+            raise InternalError(f"malformed frame: {error or type(error).__name__}") from error
+        return value
+
+
+class FrameReader:
+    """Cuts a stream of bytes into the payloads of its frames."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def push(self, data: bytes) -> list[bytes]:
+        """The payloads that `data` completes.
+
+        Raises:
+            InternalError: A frame claims to be longer than any can be.
+        """
+        self._rest += data
+        return list(self._cut())
+
+    def _cut(self) -> Iterator[bytes]:
+        rest, at = self._rest, 0
+        while len(rest) - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(rest, at)
+            if length > MAX_FRAME_BYTES:
+                raise InternalError(f"malformed frame: a length of {length} bytes")
+            if len(rest) - at - _LENGTH.size < length:
+                break
+            start = at + _LENGTH.size
+            at = start + length
+            yield bytes(rest[start:at])
+        del rest[:at]
+
+
+def _pack_big_int(value: Any) -> msgpack.ExtType:
+    if isinstance(value, int):
+        return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, signed=True))
+    raise InternalError(f"{type(value).__name__} {value!r} cannot cross a process")
+
+
+def _unpack_ext(code: int, data: bytes) -> int:
+    if code != _BIG_INT:
+        raise _Wrong(f"extension {code} is unknown")
+    return int.from_bytes(data, signed=True)
+
+
+def _form_of(hint: Any, made: dict[type, _Form]) -> _Form:
+    """How the type `hint` is written and read."""
+    if isinstance(hint, NewType):
+        return _form_of(hint.__supertype__, made)
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return made[hint] if hint in made else _dataclass_form(hint, made)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return _literal_form(args)
+    if origin in (Union, types.UnionType):
+        return _union_of(args, made)
+    if origin is tuple:
+        return _tuple_form(args, made)
+    if origin is frozenset:
+        return _frozenset_form(_form_of(args[0], made))
+    if hint is Any or origin is dict:
+        return _json_form(dict if origin is dict else object)
+    raise TypeError(f"no frame for the type {hint!r}")
+
+
+def _scalar_form(kind: type) -> _Form:
+    def read(plain: Any) -> Any:
+        if type(plain) is not kind:
+            raise _Wrong(f"{kind.__name__} expected, got {type(plain).__name__}")
+        return plain
+
+    return _Form(None, read)
+
+
+def _read_float(plain: Any) -> float:
+    if type(plain) is not float and type(plain) is not int:
+        raise _Wrong(f"float expected, got {type(plain).__name__}")
+    return float(plain)
+
+
+_SCALARS: dict[Any, _Form] = {
+    int: _scalar_form(int),
+    str: _scalar_form(str),
+    bool: _scalar_form(bool),
+    bytes: _scalar_form(bytes),
+    type(None): _scalar_form(type(None)),
+    float: _Form(None, _read_float),
+    Path: _Form(str, lambda plain: Path(_scalar_form(str).read(plain))),
+}
+
+
+def _literal_form(values: tuple[Any, ...]) -> _Form:
+    allowed = frozenset(values)
+
+    def read(plain: Any) -> Any:
+        if type(plain) not in (str, int, bool) or plain not in allowed:
+            raise _Wrong(f"one of {values} expected, got {plain!r}")
+        return plain
+
+    return _Form(None, read)
+
+
+def _json_form(kind: type) -> _Form:
+    """User data (a JSON Schema): JSON keeps key order and any size of number."""
+
+    def read(plain: Any) -> Any:
+        value = json.loads(_SCALARS[str].read(plain))
+        if not isinstance(value, kind):
+            raise _Wrong(f"an object expected, got {type(value).__name__}")
+        return value
+
+    return _Form(lambda value: json.dumps(value, separators=(",", ":")), read)
+
+
+def _tuple_form(args: tuple[Any, ...], made: dict[type, _Form]) -> _Form:
+    if len(args) == 2 and args[1] is Ellipsis:
+        return _many_form(_form_of(args[0], made))
+    return _row_form(tuple, tuple(_form_of(arg, made) for arg in args), tuple(map(str, args)))
+
+
+def _many_form(item: _Form) -> _Form:
+    write, read = item.write, item.read
+
+    def read_all(plain: Any) -> Any:
+        if type(plain) is not tuple:
+            raise _Wrong(f"an array expected, got {type(plain).__name__}")
+        return tuple([read(part) for part in plain])
+
+    if write is None:
+        return _Form(None, read_all)
+    return _Form(lambda value: [write(part) for part in value], read_all)
+
+
+def _frozenset_form(item: _Form) -> _Form:
+    many = _many_form(item)
+    return _Form(lambda value: sorted(value), lambda plain: frozenset(many.read(plain)))
+
+
+def _dataclass_form(cls: type, made: dict[type, _Form]) -> _Form:
+    hints = hints_of(cls)
+    names = tuple(field.name for field in dataclasses.fields(cls))
+    forms = tuple(_form_of(hints[name], made) for name in names)
+    made[cls] = form = _row_form(lambda row: cls(*row), forms, names, title=cls.__name__)
+    return form
+
+
+def _row_form(
+    build: Callable[[Any], Any],
+    forms: tuple[_Form, ...],
+    names: tuple[str, ...],
+    *,
+    title: str = "",
+) -> _Form:
+    """A fixed number of fields; fields that msgpack takes as they are cost one C call together."""
+    count = len(forms)
+    fields_of = _fields_of(names) if title else tuple
+    writes = [(at, form.write) for at, form in enumerate(forms) if form.write is not None]
+    reads = [form.read for form in forms]
+
+    def write(value: Any) -> Any:
+        if not writes:
+            return fields_of(value)
+        row = list(fields_of(value))
+        for at, part in writes:
+            row[at] = part(row[at])
+        return row
+
+    def read(plain: Any) -> Any:
+        if type(plain) is not tuple or len(plain) != count:
+            raise _Wrong(f"{title or 'a row'} of {count} fields expected, got {plain!r:.60}")
+        try:
+            return build([part(item) for part, item in zip(reads, plain, strict=True)])
+        except _Wrong as error:
+            raise _Wrong(f"{_wrong_field(title, names, reads, plain)}: {error}") from None
+
+    return _Form(write if title or writes else None, read)
+
+
+def _fields_of(names: tuple[str, ...]) -> Plain:
+    if not names:
+        return lambda value: ()
+    get = attrgetter(*names)
+    return (lambda value: (get(value),)) if len(names) == 1 else get
+
+
+def _wrong_field(
+    title: str, names: tuple[str, ...], reads: list[Plain], plain: tuple[Any, ...]
+) -> str:
+    for name, read, item in zip(names, reads, plain, strict=True):
+        try:
+            read(item)
+        except _Wrong:
+            return f"{title}.{name}"
+    return title
+
+
+def _union_of(members: tuple[Any, ...], made: dict[type, _Form]) -> _Form:
+    """One of several types: classes by their name, plain values by trying in order."""
+    classes: list[Any] = [member for member in members if dataclasses.is_dataclass(member)]
+    plains = [_form_of(member, made) for member in members if member not in classes]
+    forms: dict[str, _Form] = {cls.__name__: _form_of(cls, made) for cls in classes}
+    writes = {name: form.write for name, form in forms.items()}
+    plain_writes = [form.write for form in plains if form.write is not None]
+    if len(plain_writes) > 1:
+        raise TypeError(f"no frame for the union {members!r}: its members look alike")
+
+    def write(value: Any) -> Any:
+        part = writes.get(type(value).__name__)
+        if part is not None:
+            return (type(value).__name__, part(value))
+        if not plains or dataclasses.is_dataclass(value):
+            raise InternalError(f"a {type(value).__name__} does not belong on this wire")
+        return plain_writes[0](value) if plain_writes and value is not None else value
+
+    def read(plain: Any) -> Any:
+        if type(plain) is tuple and len(plain) == 2 and classes:
+            form = forms.get(plain[0]) if type(plain[0]) is str else None
+            if form is not None:
+                return form.read(plain[1])
+        return _first_that_reads(plains, plain, tuple(forms))
+
+    simple = not classes and all(form.write is None for form in plains)
+    return _Form(None if simple else write, read)
+
+
+def _first_that_reads(plains: list[_Form], plain: Any, names: tuple[str, ...]) -> Any:
+    for form in plains:
+        try:
+            return form.read(plain)
+        except _Wrong:
+            continue
+    raise _Wrong(f"one of {names or 'the plain types'} expected, got {plain!r:.60}")

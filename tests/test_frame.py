@@ -1,0 +1,171 @@
+"""Contracts cross a process unchanged, and what is malformed is an error."""
+
+import contextlib
+import math
+from pathlib import Path
+
+import msgpack
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentrt import backend, constraint_spec, errors, ids, sampling, segments
+from agentrt.config import EngineConfig
+from agentrt.frame import FrameReader, Wire
+
+SEEDED = settings(
+    max_examples=30, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+SCHEMAS = st.builds(
+    segments.ToolSchema,
+    name=st.text(),
+    description=st.text(),
+    parameters=st.dictionaries(st.text(), JSON, max_size=3),
+)
+st.register_type_strategy(segments.ToolSchema, SCHEMAS)
+st.register_type_strategy(
+    sampling.Sampling,
+    st.builds(
+        sampling.Sampling,
+        max_tokens=st.integers(1, 10**6),
+        temperature=st.floats(0, 10),
+        top_k=st.integers(0, 100),
+        top_p=st.floats(0.01, 1),
+        min_p=st.floats(0, 1),
+        repetition_penalty=st.floats(0.1, 2),
+        seed=st.integers(),
+        stop=st.lists(st.text(min_size=1), max_size=3).map(tuple),
+        logprobs=st.integers(0, 20),
+    ),
+)
+st.register_type_strategy(float, st.floats(allow_nan=False))
+st.register_type_strategy(Path, st.text(alphabet="abc/.", min_size=1).map(Path))
+
+TRAVELLERS = (
+    backend.GenerateRequest,
+    backend.Fill,
+    backend.RequestFacts,
+    backend.Capabilities,
+    backend.StepDone,
+    backend.BackendDown,
+    backend.TokenPrompt,
+    backend.MessagePrompt,
+    constraint_spec.ConstraintSpec,
+    errors.ErrorRecord,
+    segments.Generated,
+    segments.CallFrame,
+    EngineConfig,
+)
+WIRE = Wire(*TRAVELLERS)
+
+
+def there_and_back(value):
+    return WIRE.value(FrameReader().push(WIRE.frame(value))[0])
+
+
+@pytest.mark.parametrize("cls", TRAVELLERS, ids=lambda cls: cls.__name__)
+def test_every_contract_comes_back_equal(cls):
+    @SEEDED
+    @given(st.from_type(cls))
+    def check(value):
+        back = there_and_back(value)
+        assert back == value
+        assert type(back) is type(value)
+
+    check()
+
+
+def test_infinities_and_big_numbers_come_back():
+    facts = backend.RequestFacts(ids.RequestId(1), demanded=True, rest_s=math.inf)
+    assert there_and_back(facts) == facts
+    request = backend.TokenPrompt((2**64, -(2**70), 0), complete=False)
+    assert there_and_back(request) == request
+
+
+def test_lone_surrogates_come_back():
+    text = errors.ErrorRecord("UsageError", "cut \ud83d here")
+    assert there_and_back(text) == text
+
+
+def test_key_order_of_a_schema_is_kept():
+    schema = segments.ToolSchema("t", "", {"z": 1, "a": {"y": 1, "b": 2}})
+    wire = Wire(segments.ToolSchema)
+    back = wire.value(wire.frame(schema)[4:])
+    assert list(back.parameters) == ["z", "a"]
+    assert list(back.parameters["a"]) == ["y", "b"]
+
+
+@SEEDED
+@given(
+    st.lists(st.builds(backend.Fill, st.lists(st.integers(0, 9)).map(tuple), st.booleans())),
+    st.lists(st.integers(1, 7), min_size=1),
+)
+def test_frames_survive_any_cutting(fills, cuts):
+    wire = Wire(backend.Fill)
+    stream = b"".join(wire.frame(fill) for fill in fills)
+    reader, got, at, turn = FrameReader(), [], 0, 0
+    while at < len(stream):
+        size = cuts[turn % len(cuts)]
+        got += reader.push(stream[at : at + size])
+        at, turn = at + size, turn + 1
+    assert [wire.value(payload) for payload in got] == fills
+
+
+STOP = backend.End(ids.RequestId(1), "stop")
+MALFORMED = [
+    ("empty", b"", "malformed frame"),
+    ("not msgpack", b"\xc1", "malformed frame"),
+    ("trailing bytes", msgpack.packb(["Fill", [[1], True]]) + b"\x00", "malformed frame"),
+    ("unknown class", msgpack.packb(["Nope", []]), "one of"),
+    ("missing field", msgpack.packb(["Fill", [[1]]]), "Fill of 2 fields expected"),
+    ("wrong type", msgpack.packb(["Fill", [["x"], True]]), "Fill.token_ids: int expected"),
+    ("bool for int", msgpack.packb(["Fill", [[True], True]]), "Fill.token_ids: int expected"),
+    ("scalar for array", msgpack.packb(["Fill", [7, True]]), "Fill.token_ids: an array expected"),
+    ("unknown extension", msgpack.packb(msgpack.ExtType(9, b"")), "extension 9"),
+    ("a bare number", msgpack.packb(7), "one of"),
+    ("bad UTF-8", b"\xa1\xff", "malformed frame"),
+]
+
+
+@pytest.mark.parametrize(("payload", "message"), [row[1:] for row in MALFORMED],
+                         ids=[row[0] for row in MALFORMED])  # fmt: skip
+def test_malformed_payloads_are_errors(payload, message):
+    with pytest.raises(errors.InternalError, match=message):
+        WIRE.value(payload)
+
+
+def test_a_literal_outside_its_values_is_an_error():
+    wire = Wire(backend.End)
+    payload = wire.frame(STOP)[4:].replace(b"stop", b"halt")
+    with pytest.raises(errors.InternalError, match=r"End\.reason: one of"):
+        wire.value(payload)
+
+
+def test_a_value_out_of_range_is_an_error():
+    wire = Wire(sampling.Sampling)
+    payload = wire.frame(sampling.Sampling(max_tokens=7))[4:]
+    assert payload.count(b"\x07") == 1
+    with pytest.raises(errors.InternalError, match="max_tokens=0"):
+        wire.value(payload.replace(b"\x07", b"\x00"))
+
+
+def test_an_endless_frame_is_refused_at_its_length():
+    with pytest.raises(errors.InternalError, match="length"):
+        FrameReader().push(b"\xff\xff\xff\xff")
+
+
+@SEEDED
+@given(st.binary(max_size=60))
+def test_any_bytes_give_a_value_or_the_error(payload):
+    with contextlib.suppress(errors.InternalError):
+        WIRE.value(payload)
+
+
+def test_a_stranger_is_not_sent():
+    with pytest.raises(errors.InternalError, match="does not belong"):
+        Wire(backend.Fill).frame(STOP)  # type: ignore[arg-type]
