@@ -1,0 +1,6 @@
+"""What tests of agent programs need: virtual time and a clock on it."""
+
+from agentrt.testing.clock import LoopClock
+from agentrt.testing.loop import Stuck, VirtualTimeLoop, run_virtual
+
+__all__ = ["LoopClock", "Stuck", "VirtualTimeLoop", "run_virtual"]

@@ -1,0 +1,27 @@
+"""The clock of the event loop that is running, virtual where the loop's time is."""
+
+from __future__ import annotations
+
+import asyncio
+
+_UNIX_NS = 1_600_000_000_000_000_000
+
+
+class LoopClock:
+    """Instants of an asyncio loop, readable from any thread.
+
+    Args:
+        loop: Whose time; None takes the loop that runs when the clock is first read.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop
+
+    def now_s(self) -> float:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
+
+    def unix_ns(self) -> int:
+        """A fixed day plus the loop's time, so that runs of a test are equal."""
+        return _UNIX_NS + int(self.now_s() * 1e9)

@@ -1,0 +1,139 @@
+"""An event loop whose time is virtual: it jumps to the next timer when nothing else can happen.
+
+Sleeps, timeouts and deadlines of anyio and asyncio then cost no waiting and fall exactly where they
+should. What is real stays real: while a worker thread runs or a socket is open, time stands still
+and the loop waits for them; only when they have been silent for `patience_s` does it move on, so
+that a timeout over a thread that never answers still fires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+import anyio
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+START_S = 1_000.0  # not 0: a ledger's 0.0 means "never"
+_POLL_S = 0.001
+
+
+class Stuck(RuntimeError):
+    """Every task waits and nothing is left that could wake one."""
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop with virtual time; `run_virtual` is the usual way in.
+
+    Args:
+        patience_s: Real seconds to wait for a silent thread or socket before time moves on.
+    """
+
+    def __init__(self, patience_s: float = 2.0) -> None:
+        self.now_s = START_S
+        self._calls_in_threads = 0
+        super().__init__(_JumpingSelector(self, patience_s))
+
+    def time(self) -> float:
+        return self.now_s
+
+    def real_work_pending(self, open_files: int) -> bool:
+        """Whether a thread or a socket of this loop may still bring something.
+
+        `open_files` are those the loop watches, its own wake-up pipe among them.
+        """
+        return open_files > 1 or self._calls_in_threads > 0 or _anyio_thread_busy(self)
+
+    def run_in_executor(
+        self, executor: Any, func: Callable[[Unpack[Args]], T], *args: *Args
+    ) -> asyncio.Future[T]:
+        future = super().run_in_executor(executor, func, *args)
+        self._calls_in_threads += 1
+        future.add_done_callback(self._call_returned)
+        return future
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        self._calls_in_threads += 1  # joins its threads from one more thread
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self._calls_in_threads -= 1
+
+    def _call_returned(self, _future: asyncio.Future[Any]) -> None:
+        self._calls_in_threads -= 1
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """Polls for real, and where asyncio would sleep it moves the loop's time."""
+
+    def __init__(self, loop: VirtualTimeLoop, patience_s: float) -> None:
+        super().__init__()
+        self._loop = loop
+        self._patience_s = patience_s
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        give_up_at_s: float | None = None
+        while True:
+            # Asked before polling: a thread first posts its result and then counts as idle.
+            pending = self._loop.real_work_pending(len(self.get_map()))
+            ready = super().select(0)
+            if ready or timeout == 0:
+                return ready
+            now_s = time.monotonic()
+            give_up_at_s = give_up_at_s or now_s + self._patience_s
+            if pending and now_s < give_up_at_s:
+                ready = super().select(_POLL_S)
+                if ready:
+                    return ready
+                continue
+            if timeout is not None:
+                self._loop.now_s += timeout
+                return ready
+            if not pending and now_s >= give_up_at_s:
+                raise Stuck(
+                    "every task waits, no timer is set and no thread or socket is busy: a deadlock"
+                )
+            ready = super().select(_POLL_S)  # a plain thread may still call in
+            if ready:
+                return ready
+
+
+def _anyio_thread_busy(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether `anyio.to_thread.run_sync` has a call under way on `loop`."""
+    for thread in threading.enumerate():
+        queue = getattr(thread, "queue", None)
+        if getattr(thread, "loop", None) is loop and getattr(queue, "unfinished_tasks", None):
+            return True
+    return False
+
+
+def run_virtual(
+    main: Callable[[Unpack[Args]], Awaitable[T]], *args: *Args, patience_s: float = 2.0
+) -> T:
+    """Run `main` on a loop whose time jumps.
+
+    Example:
+        >>> async def nap() -> float:
+        ...     before_s = anyio.current_time()
+        ...     await anyio.sleep(3600)
+        ...     return anyio.current_time() - before_s
+        >>> run_virtual(nap)
+        3600.0
+
+    Args:
+        main: Coroutine function.
+        args: Its arguments.
+        patience_s: Real seconds to wait for a silent thread or socket before time moves on.
+
+    Raises:
+        Stuck: Every task waits for another.
+    """
+    factory = partial(VirtualTimeLoop, patience_s)
+    return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": factory})

@@ -1,0 +1,142 @@
+"""Virtual time jumps, and waits for what is real."""
+
+import asyncio
+import socket
+import threading
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from agentrt.testing import LoopClock, Stuck, run_virtual
+
+
+def test_sleeps_cost_no_waiting():
+    async def main():
+        clock = LoopClock()
+        start_s = clock.now_s()
+        await anyio.sleep(86_400)
+        return clock.now_s() - start_s
+
+    assert run_virtual(main) == 86_400
+
+
+def test_sleeps_of_many_tasks_end_in_order():
+    async def main():
+        order = []
+
+        async def nap(seconds):
+            await anyio.sleep(seconds)
+            order.append((seconds, anyio.current_time()))
+
+        start_s = anyio.current_time()
+        async with anyio.create_task_group() as tasks:
+            for seconds in (30.0, 0.25, 7.0, 0.0):
+                tasks.start_soon(nap, seconds)
+        return [(seconds, at_s - start_s) for seconds, at_s in order]
+
+    assert run_virtual(main) == [(0.0, 0.0), (0.25, 0.25), (7.0, 7.0), (30.0, 30.0)]
+
+
+def test_timeouts_fire_at_their_instant():
+    async def main():
+        start_s = anyio.current_time()
+        with anyio.move_on_after(5) as scope:
+            await anyio.sleep_forever()
+        return scope.cancelled_caught, anyio.current_time() - start_s
+
+    assert run_virtual(main) == (True, 5.0)
+
+
+def test_time_stands_still_while_a_thread_works():
+    """A thread is let go by another one, long after any jump would have happened."""
+
+    async def main():
+        start_s = anyio.current_time()
+        gate = threading.Event()
+        starter = threading.Timer(0.05, gate.set)
+        starter.start()
+        with anyio.move_on_after(1) as scope:
+            await anyio.to_thread.run_sync(gate.wait)
+        starter.join()
+        return scope.cancelled_caught, anyio.current_time() - start_s
+
+    assert run_virtual(main) == (False, 0.0)
+
+
+def test_time_stands_still_while_the_executor_works():
+    async def main():
+        gate = threading.Event()
+        starter = threading.Timer(0.05, gate.set)
+        starter.start()
+        done = await asyncio.wait_for(asyncio.to_thread(gate.wait), 1)
+        starter.join()
+        return done, anyio.current_time()
+
+    assert run_virtual(main) == (True, 1_000.0)
+
+
+def test_time_moves_again_after_a_thread():
+    async def main():
+        await anyio.to_thread.run_sync(lambda: None)
+        await anyio.sleep(50)
+        return anyio.current_time()
+
+    assert run_virtual(main) == 1_050.0
+
+
+def test_a_timeout_over_a_silent_thread_fires_after_patience():
+    gate = threading.Event()
+
+    async def main():
+        with anyio.move_on_after(60) as scope:
+            await anyio.to_thread.run_sync(gate.wait, abandon_on_cancel=True)
+        gate.set()
+        return scope.cancelled_caught, anyio.current_time()
+
+    assert run_virtual(main, patience_s=0.05) == (True, 1_060.0)
+
+
+def test_sockets_are_waited_for():
+    async def main():
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        echo = threading.Timer(0.05, theirs.sendall, [b"hello\n"])
+        echo.start()
+        with anyio.fail_after(1):
+            line = await reader.readline()
+        echo.join()
+        theirs.close()
+        writer.close()
+        await writer.wait_closed()
+        await anyio.sleep(10)
+        return line, anyio.current_time()
+
+    assert run_virtual(main) == (b"hello\n", 1_010.0)
+
+
+def test_a_deadlock_is_an_error():
+    async def main():
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Stuck, match="deadlock"):
+        run_virtual(main, patience_s=0.01)
+
+
+def test_errors_come_out():
+    async def main():
+        await anyio.sleep(1)
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        run_virtual(main)
+
+
+def test_the_clock_is_readable_from_threads():
+    async def main():
+        clock = LoopClock()
+        clock.now_s()
+        await anyio.sleep(2)
+        return await anyio.to_thread.run_sync(clock.now_s)
+
+    assert run_virtual(main) == 1_002.0
