@@ -1,0 +1,140 @@
+"""From a script's text to the tokens that a real engine would have ended with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agentrt.backend import FinishReason, GenerateRequest
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.errors import AgentrtError, ErrorRecord, RequestRejected, record
+from agentrt.scripted.script import Reply
+from agentrt.scripted.spelling import Spelling
+
+if TYPE_CHECKING:
+    from agentrt.constraints import CompiledConstraint
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one request will produce.
+
+    Attributes:
+        token_ids: Without end token.
+        pieces: The text that each token adds.
+        reason: How it ends.
+        closed_early: It was closed before the script's end.
+        error: With `failed`.
+    """
+
+    token_ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    reason: FinishReason
+    closed_early: bool = False
+    error: ErrorRecord | None = None
+
+
+class Answerer:
+    """Makes answers obey their requests, as a real engine's would."""
+
+    def __init__(self, spelling: Spelling) -> None:
+        self._spelling = spelling
+        self._compiled: dict[str, CompiledConstraint] = {}
+
+    def answer(self, request: GenerateRequest, reply: Reply) -> Answer:
+        """The script's reply under the request's stop strings, limit and constraint."""
+        text = _until_stop(reply.text, request.sampling.stop)
+        ids = self._spelling.ids(text)
+        if reply.error is not None:
+            answer = self._spelt(request, ids, "failed")
+            return replace(answer, error=record(reply.error))
+        try:
+            return self._obeying(request, ids)
+        except AgentrtError as error:
+            return Answer((), (), "failed", error=record(error))
+
+    def close(self, request: GenerateRequest, written: tuple[int, ...]) -> Answer:
+        """The shortest valid end after the tokens `written`; only what is to be added."""
+        if request.constraint is None:
+            return Answer((), (), "length", closed_early=True)
+        state = self._compile(request.constraint).start()
+        state.advance(written)
+        end = state.completion(request.sampling.max_tokens)
+        if end is None:
+            raise RequestRejected(f"no valid end was found for {request.node_id}")
+        spelt = self._spelt(request, (*written, *end), "stop", closed_early=True)
+        before = len(written)
+        return replace(spelt, token_ids=spelt.token_ids[before:], pieces=spelt.pieces[before:])
+
+    def _obeying(self, request: GenerateRequest, ids: tuple[int, ...]) -> Answer:
+        limit = request.sampling.max_tokens
+        if request.constraint is not None:
+            compiled = self._compile(request.constraint)
+            if len(ids) > limit and request.on_limit == "close":
+                kept = _closed_within(compiled, ids, limit, request)
+                return self._spelt(request, kept, "stop", closed_early=True)
+            _check(compiled, ids, request, self._spelling)
+        if len(ids) > limit:
+            return self._spelt(request, ids[:limit], "length")
+        return self._spelt(request, ids, "stop")
+
+    def _spelt(
+        self,
+        request: GenerateRequest,
+        ids: tuple[int, ...],
+        reason: FinishReason,
+        *,
+        closed_early: bool = False,
+    ) -> Answer:
+        pieces = self._spelling.pieces(ids, keep_special=request.keep_special)
+        return Answer(ids, tuple(pieces), reason, closed_early)
+
+    def _compile(self, spec: ConstraintSpec) -> CompiledConstraint:
+        from agentrt.constraints import compile_constraint  # native libraries, used by few tests
+
+        key = repr(spec)
+        if key not in self._compiled:
+            spelling = self._spelling
+            self._compiled[key] = compile_constraint(spec, spelling.vocab, spelling.call_frame)
+        return self._compiled[key]
+
+
+def _until_stop(text: str, stop: tuple[str, ...]) -> str:
+    ends = [at for at in (text.find(word) for word in stop) if at >= 0]
+    return text[: min(ends)] if ends else text
+
+
+def _check(
+    compiled: CompiledConstraint, ids: tuple[int, ...], request: GenerateRequest, spelling: Spelling
+) -> None:
+    """A script that breaks its constraint is a wrong test: no engine could have answered so."""
+    state = compiled.start()
+    taken = state.advance(ids)
+    if taken == len(ids) and (state.can_stop() or len(ids) > request.sampling.max_tokens):
+        return
+    written = "".join(spelling.pieces(ids[:taken], keep_special=True))
+    rest = "".join(spelling.pieces(ids[taken:], keep_special=True))
+    what = f"goes wrong at {rest[:40]!r}" if rest else "is not whole"
+    raise RequestRejected(
+        f"the script's answer to {request.node_id} {what} after {written[-60:]!r}",
+        hint="Let the script answer what the constraint allows (JSON is compact, without spaces)",
+    )
+
+
+def _closed_within(
+    compiled: CompiledConstraint, ids: tuple[int, ...], limit: int, request: GenerateRequest
+) -> tuple[int, ...]:
+    """The longest start of `ids` that still closes within `limit` tokens, closed."""
+    state, best = compiled.start(), None
+    for count in range(limit + 1):
+        end = state.completion(limit - count)
+        if end is not None and count + len(end) <= limit:
+            best = (*ids[:count], *end)
+        if count == limit or not state.advance(ids[count : count + 1]):
+            break
+    if best is None:
+        raise RequestRejected(
+            f"the output of {request.node_id} needs more than max_tokens={limit}",
+            hint="Raise max_tokens",
+        )
+    return best

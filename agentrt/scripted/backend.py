@@ -1,0 +1,304 @@
+"""An engine that answers from a script, step by step on the loop's clock.
+
+It keeps every promise of the `Backend` contract that a real engine keeps (batches, holes, limits,
+constraints, cancelling, deadlines, ledgers; the same contract suite runs over it), so that a test
+of a program can leave out the model and nothing else. With virtual time it never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from agentrt.backend import (
+    BackendDown,
+    BackendEvent,
+    Capabilities,
+    Delta,
+    End,
+    Fill,
+    GenerateRequest,
+    KvHint,
+    MessagePrompt,
+    RequestFacts,
+    StepDone,
+    StepRecord,
+    TokenPrompt,
+)
+from agentrt.clock import Clock
+from agentrt.delivery import EventQueue
+from agentrt.errors import (
+    AgentrtError,
+    DeadlineExceeded,
+    EngineDied,
+    EngineUnavailable,
+    Unsupported,
+    record,
+)
+from agentrt.ids import RequestId
+from agentrt.scripted.answer import Answerer
+from agentrt.scripted.request import Ongoing
+from agentrt.scripted.script import Answers, Reply, Script, prompt_text
+from agentrt.scripted.seen import Seen
+from agentrt.scripted.spelling import ByteSpelling, CodecSpelling, Spelling
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
+
+
+class ScriptedBackend:
+    """A `Backend` that answers from a script.
+
+    Example:
+        >>> from agentrt.testing import LoopClock
+        >>> ScriptedBackend(lambda request, prompt: "yes", clock=LoopClock()).capabilities.backend
+        'scripted'
+
+    Args:
+        script: `(request, prompt text) -> text or Reply`, or answers in order of admission.
+        clock: Of the loop it runs on; tests take `agentrt.testing.LoopClock`.
+        prefill_tokens_per_s: Speed of prompts.
+        decode_tokens_per_s: Steps a second; every running request gets one token a step.
+        codec: Spells prompts and answers; without one, prompts are messages and tokens are bytes.
+        prompt: What requests carry; follows from `codec` when None.
+        max_running: Most requests in one step.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        clock: Clock,
+        prefill_tokens_per_s: float = math.inf,
+        decode_tokens_per_s: float = math.inf,
+        codec: Codec | None = None,
+        prompt: Literal["tokens", "messages"] | None = None,
+        max_running: int = 64,
+    ) -> None:
+        self.seen = Seen()
+        self._clock = clock
+        self._prefill_s = 1 / prefill_tokens_per_s
+        self._decode_s = 1 / decode_tokens_per_s
+        self._max_running = max_running
+        self._spelling: Spelling = ByteSpelling() if codec is None else CodecSpelling(codec)
+        self._answers = Answers(script)
+        self._answerer = Answerer(self._spelling)
+        takes = prompt or ("messages" if codec is None else "tokens")
+        self.capabilities = Capabilities(
+            backend="scripted",
+            model="script",
+            prompt=takes,
+            codec=self._spelling.fingerprint,
+            window_tokens=self._spelling.window_tokens,
+            constraints=frozenset({"json", "regex", "choice", "grammar", "calls"}),
+            holes=takes == "tokens",
+            closes=True,
+            call_frame=self._spelling.call_frame,
+        )
+        self._ongoing: dict[RequestId, Ongoing] = {}
+        self._refused: list[End] = []
+        self._queue = EventQueue()
+        self._wake: asyncio.Event | None = None
+        self._stepping: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        if self._stepping is None and not self._closed:
+            self._wake = asyncio.Event()
+            self._stepping = asyncio.create_task(self._step_forever())
+
+    def submit(self, request: GenerateRequest) -> None:
+        self.seen.requests.append(request)
+        now_s = self._clock.now_s()
+        ongoing = Ongoing.of(request, self._ids_of(request), now_s)
+        error = self._refusal(request)
+        if error is None:
+            self._ongoing[request.request_id] = ongoing
+        else:
+            self._refused.append(ongoing.end("failed", now_s, error=record(error)))
+        self._rouse()
+
+    def fill(self, request_id: RequestId, fill: Fill) -> None:
+        self.seen.fills.append((request_id, fill))
+        ongoing = self._ongoing.get(request_id)
+        if ongoing is None or ongoing.complete:
+            return
+        ongoing.prompt_ids += fill.token_ids
+        ongoing.complete = fill.complete
+        if fill.complete:
+            ongoing.ledger["completed_at_s"] = self._clock.now_s()
+        self._rouse()
+
+    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+        self.seen.facts.extend(facts)
+        for fact in facts:
+            if fact.request_id in self._ongoing:
+                self._ongoing[fact.request_id].demanded = fact.demanded
+                self._ongoing[fact.request_id].deadline_at_s = fact.deadline_at_s
+                self._rouse()
+
+    def cancel(self, request_id: RequestId, reason: str) -> None:
+        self.seen.cancels[request_id] = reason
+        if request_id in self._ongoing:
+            self._ongoing[request_id].cancelled = True
+            self._rouse()
+
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
+        self.seen.hints.append((token_ids, hint))
+
+    def events(self) -> AsyncIterator[BackendEvent]:
+        return self._queue.read()
+
+    def lose_engine(self, *, restarting: bool = True) -> None:
+        """Behave as when the engine's process dies: everything under way is lost."""
+        lost = tuple(self._ongoing)
+        self._ongoing.clear()
+        self._closed = not restarting
+        error = EngineDied("the scripted engine was told to die")
+        self._queue.put(BackendDown(record(error), lost, restarting))
+        self._rouse()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._stepping is not None:
+            self._stepping.cancel()
+            await asyncio.wait([self._stepping])
+            self._stepping = None
+        now_s = self._clock.now_s()
+        ends = [*self._refused, *(one.end("cancelled", now_s) for one in self._ongoing.values())]
+        self._refused = []
+        self._ongoing.clear()
+        self._deliver(None, [], ends)
+        self._queue.close()
+
+    async def _step_forever(self) -> None:
+        while True:
+            self._deliver(None, *self._expire(self._clock.now_s()))
+            batch = self._admit()
+            if batch:
+                await self._step(batch)
+            elif not self._refused:
+                await self._idle()
+
+    async def _step(self, batch: list[Ongoing]) -> None:
+        """One step: the prompts of those who are new, then one token each."""
+        started_at_s = self._clock.now_s()
+        new = [one for one in batch if "steps" not in one.ledger]
+        prefill_tokens = sum(len(one.prompt_ids) for one in new)
+        await anyio.sleep(prefill_tokens * self._prefill_s + self._decode_s)
+        now_s = self._clock.now_s()
+        alive = [one for one in batch if one.request.request_id in self._ongoing]
+        if not alive:
+            return  # lost with the engine
+        deltas: list[Delta] = []
+        for one in alive:
+            one.charge(now_s - started_at_s, len(batch))
+            if not one.cancelled and (delta := one.next_delta(now_s)) is not None:
+                deltas.append(delta)
+        ends = [self._finish(one, now_s) for one in alive if one.done and not one.cancelled]
+        step = StepRecord(
+            index=len(self.seen.steps),
+            started_at_s=started_at_s,
+            ended_at_s=now_s,
+            prefill_tokens=prefill_tokens,
+            decode_tokens=len(deltas),
+            requests=tuple(one.request.request_id for one in batch),
+        )
+        self.seen.steps.append(step)
+        self._deliver(step, deltas, ends)
+
+    def _admit(self) -> list[Ongoing]:
+        """The batch of the next step; who is demanded first, then in order of arrival."""
+        waiting = [one for one in self._ongoing.values() if one.complete and one.answer is None]
+        waiting.sort(key=lambda one: not one.demanded)
+        batch = [one for one in self._ongoing.values() if one.answer is not None]
+        for one in waiting[: self._max_running - len(batch)]:
+            request = one.request
+            prompt = self._prompt_text(one)
+            self.seen.prompts[request.request_id] = prompt
+            try:
+                reply = self._answers.reply(request, prompt)
+            except AgentrtError as error:
+                reply = Reply(error=error)
+            one.admit(self._answerer.answer(request, reply), self._clock.now_s())
+            batch.append(one)
+        return batch
+
+    def _finish(self, one: Ongoing, now_s: float) -> End:
+        answer = one.answer
+        assert answer is not None
+        del self._ongoing[one.request.request_id]
+        return one.end(answer.reason, now_s, closed_early=answer.closed_early, error=answer.error)
+
+    def _expire(self, now_s: float) -> tuple[list[Delta], list[End]]:
+        """Ends between steps: refused, cancelled, past their deadline."""
+        deltas: list[Delta] = []
+        ends, self._refused = self._refused, []
+        for request_id, one in list(self._ongoing.items()):
+            deadline_at_s = one.deadline_at_s
+            if one.cancelled:
+                del self._ongoing[request_id]
+                ends.append(one.end("cancelled", now_s))
+            elif deadline_at_s is not None and now_s >= deadline_at_s:
+                del self._ongoing[request_id]
+                deltas_, end = self._late(one, now_s)
+                deltas += deltas_
+                ends.append(end)
+        return deltas, ends
+
+    def _late(self, one: Ongoing, now_s: float) -> tuple[list[Delta], End]:
+        """The deadline passed: closed when asked for and begun, failed otherwise."""
+        late: AgentrtError = DeadlineExceeded(
+            f"the deadline of {one.request.node_id} passed after {one.produced} tokens"
+        )
+        if one.request.on_limit == "close" and one.answer is not None:
+            try:
+                rest = self._answerer.close(one.request, one.written)
+            except AgentrtError as error:
+                late = error
+            else:
+                return one.close(rest, now_s)
+        return [], one.end("failed", now_s, error=record(late))
+
+    async def _idle(self) -> None:
+        """Until something changes or a deadline passes."""
+        assert self._wake is not None
+        deadlines = [
+            one.deadline_at_s for one in self._ongoing.values() if one.deadline_at_s is not None
+        ]
+        wait_s = min(deadlines) - self._clock.now_s() if deadlines else math.inf
+        with anyio.move_on_after(wait_s):
+            await self._wake.wait()
+        self._wake.clear()
+
+    def _refusal(self, request: GenerateRequest) -> AgentrtError | None:
+        if self._closed:
+            return EngineUnavailable("the scripted engine is gone")
+        takes = "messages" if isinstance(request.prompt, MessagePrompt) else "tokens"
+        if takes != self.capabilities.prompt:
+            return Unsupported(f"this engine takes {self.capabilities.prompt}, not {takes}")
+        if request.sampling.logprobs:
+            return Unsupported("a scripted engine has no logprobs", hint="Leave logprobs at 0")
+        return None
+
+    def _ids_of(self, request: GenerateRequest) -> tuple[int, ...]:
+        if isinstance(request.prompt, TokenPrompt):
+            return request.prompt.token_ids
+        return self._spelling.ids(prompt_text(request.prompt.segments))
+
+    def _prompt_text(self, one: Ongoing) -> str:
+        if isinstance(one.request.prompt, MessagePrompt):
+            return prompt_text(one.request.prompt.segments)
+        return "".join(self._spelling.pieces(one.prompt_ids, keep_special=True))
+
+    def _deliver(self, step: StepRecord | None, deltas: list[Delta], ends: list[End]) -> None:
+        if step is not None or deltas or ends:
+            self._queue.put(StepDone(step, tuple(deltas), tuple(ends)))
+
+    def _rouse(self) -> None:
+        if self._wake is not None:
+            self._wake.set()

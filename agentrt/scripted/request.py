@@ -1,0 +1,118 @@
+"""One request inside a scripted engine, and its account."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agentrt.backend import (
+    Delta,
+    End,
+    FinishReason,
+    GenerateRequest,
+    Ledger,
+    TokenPrompt,
+)
+from agentrt.errors import ErrorRecord
+from agentrt.scripted.answer import Answer
+
+
+@dataclass(slots=True, eq=False)
+class Ongoing:
+    """A request between submit and end.
+
+    Attributes:
+        request: As submitted.
+        prompt_ids: Known so far.
+        complete: No hole is open.
+        demanded: Somebody waits for it.
+        deadline_at_s: When it must be done, as last told.
+        answer: Known once it was admitted.
+        produced: Tokens of the answer that are out.
+        cancelled: Somebody cancelled it.
+        ledger: Figures of its account, by field name.
+    """
+
+    request: GenerateRequest
+    prompt_ids: tuple[int, ...]
+    complete: bool
+    demanded: bool
+    deadline_at_s: float | None = None
+    answer: Answer | None = None
+    produced: int = 0
+    cancelled: bool = False
+    ledger: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, request: GenerateRequest, prompt_ids: tuple[int, ...], now_s: float) -> Ongoing:
+        """As it arrives."""
+        prompt = request.prompt
+        complete = not isinstance(prompt, TokenPrompt) or prompt.complete
+        new = cls(request, prompt_ids, complete, request.demanded, request.deadline_at_s)
+        new.ledger = {"received_at_s": now_s}
+        if complete:
+            new.ledger["completed_at_s"] = now_s
+        return new
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """Token ids that are out."""
+        return self.answer.token_ids[: self.produced] if self.answer else ()
+
+    @property
+    def done(self) -> bool:
+        """The whole answer is out."""
+        return self.answer is not None and self.produced >= len(self.answer.token_ids)
+
+    def admit(self, answer: Answer, now_s: float) -> None:
+        """It takes part in steps from now on."""
+        self.answer = answer
+        self.ledger["admitted_at_s"] = now_s
+        self.ledger["queue_s"] = now_s - self.ledger["completed_at_s"]
+        self.ledger["prefill_chunks"] = 1
+
+    def charge(self, seconds: float, batch: int) -> None:
+        """One step that it took part in."""
+        part = "decode_s" if self.produced else "prefill_s"
+        self.ledger[part] = self.ledger.get(part, 0.0) + seconds
+        self.ledger["steps"] = self.ledger.get("steps", 0) + 1
+        self.ledger["batch_size_sum"] = self.ledger.get("batch_size_sum", 0) + batch
+
+    def next_delta(self, now_s: float) -> Delta | None:
+        """One token more; None when there is none."""
+        answer, at = self.answer, self.produced
+        if answer is None or at >= len(answer.token_ids):
+            return None
+        if at == 0:
+            self.ledger["first_token_at_s"] = now_s
+        self.produced = at + 1
+        return Delta(self.request.request_id, (answer.token_ids[at],), answer.pieces[at])
+
+    def close(self, rest: Answer, now_s: float) -> tuple[list[Delta], End]:
+        """Its last tokens and its end, where the rest of the answer is replaced by `rest`."""
+        deltas: list[Delta] = []
+        if rest.token_ids:
+            text = "".join(rest.pieces)
+            deltas = [Delta(self.request.request_id, rest.token_ids, text)]
+            self.ledger.setdefault("first_token_at_s", now_s)
+            self.produced += len(rest.token_ids)
+        return deltas, self.end(rest.reason, now_s, closed_early=True)
+
+    def end(
+        self,
+        reason: FinishReason,
+        now_s: float,
+        *,
+        closed_early: bool = False,
+        error: ErrorRecord | None = None,
+    ) -> End:
+        """Its last event."""
+        figures = self.ledger
+        figures["finished_at_s"] = now_s
+        if "admitted_at_s" not in figures and "completed_at_s" in figures:
+            figures["queue_s"] = now_s - figures["completed_at_s"]
+        ledger = Ledger(
+            **figures,  # type: ignore[arg-type]  # counts and seconds by field name
+            prompt_tokens=len(self.prompt_ids),
+            output_tokens=self.produced,
+        )
+        return End(self.request.request_id, reason, ledger, closed_early, error)

@@ -1,0 +1,31 @@
+"""What a scripted backend was told, for tests to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepRecord
+from agentrt.ids import RequestId
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a scripted backend was told, in order.
+
+    Attributes:
+        requests: Every request submitted.
+        prompts: The whole prompt text of each request that was admitted.
+        fills: Each fill.
+        facts: Each fact.
+        cancels: Reason by request.
+        hints: Each hint.
+        steps: Every step it made.
+    """
+
+    requests: list[GenerateRequest] = field(default_factory=list)
+    prompts: dict[RequestId, str] = field(default_factory=dict)
+    fills: list[tuple[RequestId, Fill]] = field(default_factory=list)
+    facts: list[RequestFacts] = field(default_factory=list)
+    cancels: dict[RequestId, str] = field(default_factory=dict)
+    hints: list[tuple[tuple[int, ...], KvHint]] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)

@@ -1,0 +1,113 @@
+"""How a scripted engine spells text as tokens: by a codec, else by the bytes of UTF-8."""
+
+from __future__ import annotations
+
+import codecs
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from agentrt.segments import JSON_ARRAY_FRAME, CallFrame
+from agentrt.vocab import Vocab
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
+
+END_TEXT = "<|end|>"
+END_ID = 256
+
+
+class Spelling(Protocol):
+    """Text to ids and back."""
+
+    fingerprint: str
+    call_frame: CallFrame
+    window_tokens: int
+
+    @property
+    def vocab(self) -> Vocab:
+        """For constraints."""
+        ...
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        """The tokens of `text`."""
+        ...
+
+    def pieces(self, ids: tuple[int, ...], *, keep_special: bool) -> list[str]:
+        """The text that each token adds, once later tokens cannot change it."""
+        ...
+
+
+class CodecSpelling:
+    """As a model's codec spells."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self.fingerprint = codec.fingerprint
+        self.call_frame = codec.call_frame
+        self.window_tokens = codec.window_tokens
+
+    @property
+    def vocab(self) -> Vocab:
+        return self._codec.vocab
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer.from_str(self.vocab.tokenizer_json)
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def pieces(self, ids: tuple[int, ...], *, keep_special: bool) -> list[str]:
+        detokenizer = self._codec.detokenizer(keep_special)
+        found = [detokenizer.push((token_id,)) for token_id in ids]
+        return _with_tail(found, detokenizer.flush())
+
+
+class ByteSpelling:
+    """One token a byte of UTF-8."""
+
+    fingerprint = ""
+    call_frame = JSON_ARRAY_FRAME
+    window_tokens = 0
+
+    @cached_property
+    def vocab(self) -> Vocab:
+        token_bytes = (*(bytes([byte]) for byte in range(256)), b"")
+        return Vocab(
+            token_bytes=token_bytes,
+            special_ids={END_TEXT: END_ID},
+            eos_ids=(END_ID,),
+            tokenizer_json=_byte_tokenizer_json(),
+            logits_size=len(token_bytes),
+            fingerprint="bytes",
+        )
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        return tuple(text.encode("utf-8", "replace"))
+
+    def pieces(self, ids: tuple[int, ...], *, keep_special: bool) -> list[str]:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        found = [decoder.decode(bytes((token_id,))) for token_id in ids]
+        return _with_tail(found, decoder.decode(b"", final=True))
+
+
+def _with_tail(pieces: list[str], tail: str) -> list[str]:
+    if pieces and tail:
+        pieces[-1] += tail
+    return pieces
+
+
+def _byte_tokenizer_json() -> str:
+    """A `tokenizer.json` whose ids are the bytes (spelt as printable letters, as GPT-2 does)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {byte: chr(byte) for byte in printable}
+    others = [byte for byte in range(256) if byte not in letters]
+    letters |= {byte: chr(256 + at) for at, byte in enumerate(others)}
+    tokenizer = Tokenizer(models.BPE(vocab={letters[byte]: byte for byte in range(256)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([END_TEXT])
+    text: str = tokenizer.to_str()
+    return text
