@@ -1,0 +1,98 @@
+"""An error as three lines: what, where, how to mend it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentrt.errors import AgentrtError
+
+COMMAND_LINE = "the command line"
+INTERRUPTED = 130
+TERMINATED = 143
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
+    """What happened, where in the user's program, and how to mend it.
+
+    Args:
+        error: Of the tree, or whatever the program raised. The first of a group stands for all.
+        folder: Of the program: the place is looked for in frames below it.
+    """
+    first = root_of(error)
+    others = len(list(leaves(error))) - 1
+    what = headline(first) + (f" (and {others} more)" if others else "")
+    where = place_of(first, folder) or COMMAND_LINE
+    return f"error: {what}\n   at: {where}\n  fix: {hint_of(first)}"
+
+
+def headline(error: BaseException) -> str:
+    """One line of what happened; errors from outside the tree say their class."""
+    if isinstance(error, AgentrtError):
+        return one_line(error.message)
+    text = one_line(str(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def hint_of(error: BaseException) -> str:
+    """One line of how to mend it."""
+    if isinstance(error, AgentrtError) and error.hint:
+        return one_line(error.hint)
+    return "run it again with -v to see the traceback"
+
+
+def place_of(error: BaseException, folder: Path | None = None) -> str:
+    """`file:line` in the user's program: as the error says, else the innermost frame of theirs."""
+    said = getattr(error, "where", "")
+    if said:
+        return one_line(str(said))
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{shortened(Path(error.filename))}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if is_users(path, folder):
+            return f"{shortened(path)}:{frame.lineno} in {frame.name}"
+    return ""
+
+
+def is_users(path: Path, folder: Path | None) -> bool:
+    """Whether a frame is the user's own code rather than ours or a library's."""
+    if path.is_relative_to(PACKAGE) or "site-packages" in path.parts:
+        return False
+    return path.is_relative_to(folder) if folder else path.is_relative_to(Path.cwd())
+
+
+def shortened(path: Path) -> str:
+    """The path from here, when it lies below."""
+    full = path.resolve()
+    here = Path.cwd()
+    return str(full.relative_to(here)) if full.is_relative_to(here) else str(path)
+
+
+def exit_code_of(error: BaseException) -> int:
+    """What the process exits with; 1 for what the program itself raised."""
+    first = root_of(error)
+    if isinstance(first, AgentrtError):
+        return first.exit_code
+    return INTERRUPTED if isinstance(first, KeyboardInterrupt) else 1
+
+
+def root_of(error: BaseException) -> BaseException:
+    """The first single error of a group, or the error."""
+    return next(leaves(error))
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The single errors of a group, in order."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(one)
+    else:
+        yield error
+
+
+def one_line(text: str) -> str:
+    """Without line breaks, so that an error stays three lines."""
+    return " ".join(text.split())

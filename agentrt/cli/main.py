@@ -1,0 +1,108 @@
+"""`agentrt`: the commands, and how the flags of a program become flags of `agentrt run`."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from agentrt.cli.complaint import exit_code_of, three_lines
+from agentrt.cli.run_flags import FLAGS, run_command, target_in
+from agentrt.errors import UsageError
+
+
+def main() -> NoReturn:
+    """The entry point: exits with 0, or with what went wrong (see `agentrt run --help`)."""
+    sys.exit(answer(sys.argv[1:]))
+
+
+def answer(argv: Sequence[str]) -> int:
+    """Does what the arguments say and gives the exit code; errors are told in three lines."""
+    program_folder: Path | None = None
+    try:
+        target = target_in(argv)
+        if target:
+            program_folder = Path(target.rpartition(":")[0] or target).resolve().parent
+        app = application(run_command(target))
+        code = app(args=list(argv), prog_name="agentrt", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except typer.TyperException as error:
+        return complain(usage_error(error), None, verbose=False)
+    except (Exception, KeyboardInterrupt) as error:
+        verbose = bool({"-v", "--verbose"} & set(argv))
+        return complain(error, program_folder, verbose=verbose)
+
+
+def application(run: Callable[..., int]) -> typer.Typer:
+    """The commands; `run` already knows the flags of its program."""
+    app = typer.Typer(
+        help="A runtime for agent programs.",
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(greet)
+    app.command("run", epilog="Exit codes: " + EXIT_CODES)(run)
+    app.command("doctor")(doctor)
+    return app
+
+
+EXIT_CODES = (
+    "0 done; 1 the program or a tool raised; 2 wrong flag, argument or file; 3 no engine or model; "
+    "4 an output cannot be made to fit its type; 5 deadline or limit; 130 interrupted; "
+    "143 terminated."
+)
+
+
+def greet(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """A runtime for agent programs: it sees the program, not requests."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"agentrt {installed('agentrt')}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+def doctor(
+    model: Annotated[
+        str, typer.Option("--model", metavar="PATH", help="Try this model directory.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> int:
+    """Say what is installed and whether the engine starts."""
+    from agentrt.cli.doctor import examine
+
+    return examine(model, as_json=as_json)
+
+
+def usage_error(error: typer.TyperException) -> UsageError:
+    """What the parser found wrong, with the flag or command that was probably meant."""
+    message = error.format_message().partition(" (Possible options")[0]
+    what, _, meant = message.partition(" Did you mean ")
+    option = str(getattr(error, "option_name", ""))
+    known = [*FLAGS, *(getattr(error, "possibilities", None) or ())]
+    close = get_close_matches(option, known, n=1) if option else []
+    if close or meant:
+        hint = f"did you mean {close[0] if close else meant.strip(chr(39) + '?')}?"
+    else:
+        hint = "agentrt run FILE --help shows the flags; a program's own stand after FILE"
+    return UsageError(what.rstrip("."), hint=hint)
+
+
+def complain(error: BaseException, folder: Path | None, *, verbose: bool) -> int:
+    """Tells an error on standard error and gives the exit code."""
+    if verbose:
+        traceback.print_exception(error, file=sys.stderr)
+    typer.echo(three_lines(error, folder=folder), err=True)
+    return exit_code_of(error)

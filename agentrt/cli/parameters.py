@@ -1,0 +1,151 @@
+"""A program's parameters as flags: names, forms and help from its signature and docstring."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from agentrt.errors import ProgramError
+
+REQUIRED: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a program.
+
+    Attributes:
+        name: In the signature.
+        form: Its type, `Annotated` included.
+        default: `REQUIRED` when there is none.
+        text: Help, "" when the docstring says nothing.
+    """
+
+    name: str
+    form: Any
+    default: Any = REQUIRED
+    text: str = ""
+
+    @property
+    def flag(self) -> str:
+        """As it is typed."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def required(self) -> bool:
+        """Whether a value has to be given."""
+        return self.default is REQUIRED
+
+
+def parameters_of(program: Any) -> tuple[Parameter, ...]:
+    """The parameters of a program, in order.
+
+    Raises:
+        ProgramError: For `*args` and `**kwargs`, which have no names to make flags of.
+    """
+    function = inspect.unwrap(program)
+    forms = get_type_hints(function, include_extras=True)
+    texts = texts_of(inspect.getdoc(function) or "")
+    found: list[Parameter] = []
+    for name, one in inspect.signature(function).parameters.items():
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise ProgramError(
+                f"parameter `{one}` of {function.__name__} has no name to make a flag of",
+                hint="give each parameter of a program a name and a type",
+                where=place_of(program),
+            )
+        form = forms.get(name, str)
+        found.append(Parameter(name, form, one.default, texts.get(name) or described(form)))
+    return tuple(found)
+
+
+def place_of(program: Any) -> str:
+    """`file:line` of the program's function."""
+    function = inspect.unwrap(program)
+    from agentrt.cli.complaint import shortened
+
+    code = function.__code__
+    return f"{shortened(Path(code.co_filename))}:{code.co_firstlineno} in {function.__name__}"
+
+
+def texts_of(doc: str) -> dict[str, str]:
+    """The `Args:` section of a Google docstring, by parameter."""
+    lines = doc.splitlines()
+    starts = [i for i, line in enumerate(lines) if line.strip() == "Args:"]
+    texts: dict[str, str] = {}
+    name = ""
+    for line in lines[starts[0] + 1 :] if starts else []:
+        if line and not line.startswith(" "):
+            break
+        head, colon, rest = line.strip().partition(":")
+        deeper = line.startswith("        ")
+        if colon and not deeper:
+            name = head.partition(" ")[0]
+            texts[name] = rest.strip()
+        elif name and line.strip():
+            texts[name] += " " + line.strip()
+    return texts
+
+
+def described(form: Any) -> str:
+    """What an `Annotated` form says of itself: a `Field(description=...)`, a `Doc`, or a text."""
+    if get_origin(form) is not Annotated:
+        return ""
+    for extra in get_args(form)[1:]:
+        text = extra if isinstance(extra, str) else None
+        text = text or getattr(extra, "description", None) or getattr(extra, "documentation", None)
+        if text:
+            return str(text)
+    return ""
+
+
+def bare(form: Any) -> Any:
+    """The form without `Annotated` and without `| None`."""
+    if get_origin(form) is Annotated:
+        return bare(get_args(form)[0])
+    if get_origin(form) in (Union, types.UnionType):
+        rest = [one for one in get_args(form) if one is not type(None)]
+        if len(rest) == 1:
+            return bare(rest[0])
+    return form
+
+
+def is_many(form: Any) -> bool:
+    """Whether the flag is repeated, once an item."""
+    return get_origin(bare(form)) in (list, set, frozenset) or (
+        get_origin(bare(form)) is tuple and get_args(bare(form))[1:] == (...,)
+    )
+
+
+def item_of(form: Any) -> Any:
+    """The form of one item of a repeated flag."""
+    return (get_args(bare(form)) or (str,))[0]
+
+
+def is_chat(form: Any) -> bool:
+    """Whether the parameter is a chat, given as a file of messages."""
+    from agentrt.program import Chat
+
+    return bare(form) is Chat
+
+
+def metavar(form: Any) -> str:
+    """What a flag's value looks like, for help."""
+    plain = bare(form)
+    if is_many(form):
+        return metavar(item_of(form))
+    if get_origin(plain) is Literal:
+        return "[" + "|".join(str(value) for value in get_args(plain)) + "]"
+    if isinstance(plain, type):
+        if issubclass(plain, Enum):
+            return "[" + "|".join(str(one.value) for one in plain) + "]"
+        if issubclass(plain, Path):
+            return "PATH"
+        known = {str: "TEXT", int: "INTEGER", float: "NUMBER", bool: "BOOLEAN"}
+        if plain in known:
+            return known[plain]
+    return "@MESSAGES.json" if is_chat(form) else "JSON|@FILE"

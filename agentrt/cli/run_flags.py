@@ -1,0 +1,209 @@
+"""The flags of `agentrt run`: those of every run, and those of the program itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from agentrt.cli import target as targets
+from agentrt.cli.parameters import Parameter, bare, is_many, metavar, parameters_of
+from agentrt.cli.settings import RunSettings, seconds, trace_target
+from agentrt.errors import UsageError
+
+Target = Annotated[
+    str, typer.Argument(metavar="FILE[:FN]", help="A Python file, and a program in it.")
+]
+Args = Annotated[
+    str | None,
+    typer.Option("--args", metavar="JSON|@FILE|-", help="The arguments as one JSON object."),
+]
+Batch = Annotated[
+    Path | None, typer.Option("--batch", metavar="JSONL", help="One run a line of this file.")
+]
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", min=1, help="Most runs at once, with --batch.")
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine", metavar="URL|embedded", envvar="AGENTRT_ENGINE", help="What serves the model."
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="PATH",
+        envvar="AGENTRT_MODEL",
+        help="A checkpoint directory; with a URL, the model's name there.",
+    ),
+]
+DeviceName = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="[cpu|cuda]", envvar="AGENTRT_DEVICE", help="Of the embedded engine."
+    ),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option("--deadline", metavar="SECONDS", help="Most time for a run: 2, 1.5s, 800ms."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")]
+Trace = Annotated[
+    str,
+    typer.Option(
+        "--trace",
+        metavar="jaeger|otlp=URL|file=DIR|off",
+        envvar="AGENTRT_TRACE",
+        help="Where spans go: a file for Jaeger in traces/runs, a collector, another folder.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one agentrt.run/1 object a run.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="The result and errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Tracebacks too.")]
+
+
+def settings_of(
+    target: Target,
+    args: Args = None,
+    batch: Batch = None,
+    concurrency: Concurrency = 8,
+    engine: Engine = "embedded",
+    model: Model = "",
+    device: DeviceName = "cpu",
+    deadline: Deadline = None,
+    seed: Seed = None,
+    trace: Trace = "jaeger",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    **own: Any,
+) -> RunSettings:
+    """Run a program. Its own parameters are flags too: agentrt run FILE --help shows them."""
+    if device not in ("cpu", "cuda"):
+        raise UsageError(f"--device {device!r} is no device", hint="give cpu or cuda")
+    return RunSettings(
+        target=target,
+        given={name.removeprefix(OWN): one for name, one in own.items() if one not in (None, [])},
+        args=args,
+        batch=batch,
+        concurrency=concurrency,
+        engine=engine,
+        model=model,
+        device="cuda" if device == "cuda" else "cpu",
+        deadline_s=seconds(deadline) if deadline is not None else None,
+        seed=seed,
+        trace=trace_target(trace),
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+    )
+
+
+OWN = "own_"
+FIXED = tuple(
+    one
+    for one in inspect.signature(settings_of).parameters.values()
+    if one.kind is not one.VAR_KEYWORD
+)
+FORMS = get_type_hints(settings_of, include_extras=True)
+SWITCHES = {"-q", "--quiet", "-v", "--verbose", "--json", "-h", "--help"}
+FLAGS = tuple(
+    flag
+    for one in FIXED
+    for flag in (FORMS[one.name].__metadata__[0].param_decls or ())
+    if flag.startswith("-")
+)
+
+
+def run_command(target: str) -> Callable[..., int]:
+    """The `run` command with the flags of the program that `target` names, if any.
+
+    Raises:
+        UsageError: When there is no such program. What its file raises passes through.
+    """
+    program = targets.find(target) if target else None
+    own = parameters_of(program) if program is not None else ()
+
+    def command(**flags: Any) -> int:
+        from agentrt.cli.run import execute
+
+        return execute(program, own, settings_of(**flags))
+
+    title = program_title(program) if program is not None else settings_of.__doc__
+    options = [option(one, panel_of(program)) for one in own if one.flag not in FLAGS]
+    fixed = [one.replace(annotation=FORMS[one.name], kind=one.KEYWORD_ONLY) for one in FIXED]
+    signature = inspect.Signature([*fixed, *options])
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+    command.__doc__ = title
+    return command
+
+
+def option(parameter: Parameter, panel: str) -> inspect.Parameter:
+    """A program's parameter as typer reads it. Texts are read later, with the parameter's form."""
+    plain = bare(parameter.form)
+    flag = f"{parameter.flag}/--no-{parameter.flag[2:]}" if plain is bool else parameter.flag
+    needed = "(required) " if parameter.required else ""
+    info = typer.Option(
+        flag,
+        help=needed + parameter.text,
+        metavar=None if plain is bool else metavar(parameter.form),
+        show_default=False if parameter.required else default_text(parameter),
+        rich_help_panel=panel,
+    )
+    form: Any = str | None
+    if plain is bool:
+        form = bool | None
+    elif is_many(parameter.form):
+        form = list[str] | None
+    return inspect.Parameter(
+        OWN + parameter.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[form, info],
+    )
+
+
+def default_text(parameter: Parameter) -> str:
+    """A default for help; long values are cut."""
+    value = parameter.default
+    if isinstance(value, Path) and value.is_absolute() and value.is_relative_to(Path.cwd()):
+        value = value.relative_to(Path.cwd())
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def panel_of(program: Any) -> str:
+    """The heading over a program's own flags."""
+    return f"Parameters of {inspect.unwrap(program).__name__}" if program is not None else ""
+
+
+def program_title(program: Any) -> str:
+    """Help for one program: its docstring up to the sections, and flags that are taken."""
+    function = inspect.unwrap(program)
+    doc = (inspect.getdoc(function) or f"Run {function.__name__}.").partition("\nArgs:")[0].strip()
+    taken = [one.name for one in parameters_of(program) if one.flag in FLAGS]
+    if taken:
+        names = ", ".join(f"`{name}`" for name in taken)
+        doc += f"\n\nThe flag of {names} means something else to agentrt run: use --args."
+    return doc
+
+
+def target_in(argv: Sequence[str]) -> str:
+    """FILE[:FN] among the arguments of `agentrt run`, before they are parsed; "" when absent."""
+    rest = list(argv[1:]) if argv[:1] == ["run"] else []
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            return word
+        name, equals, _ = word.partition("=")
+        if name not in FLAGS and name not in SWITCHES:
+            return ""  # the parser will say so
+        if name not in SWITCHES and not equals and rest:
+            rest.pop(0)
+    return ""

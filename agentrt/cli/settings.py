@@ -1,0 +1,99 @@
+"""What one `agentrt run` was asked to do, as a value."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from agentrt.errors import UsageError
+
+Device = Literal["cpu", "cuda"]
+SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTarget:
+    """Where spans go.
+
+    Attributes:
+        kind: `jaeger` writes a file, or sends where `OTEL_*` says; `otlp` only sends; or `off`.
+        url: Of the collector, for `otlp`; "" leaves it to `OTEL_*`.
+        folder: For files.
+    """
+
+    kind: Literal["jaeger", "otlp", "off"] = "jaeger"
+    url: str = ""
+    folder: Path = Path("traces/runs")
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What one `agentrt run` was asked to do.
+
+    Attributes:
+        target: `FILE[:FN]` as it was typed.
+        given: The program's own flags that were typed, by parameter.
+        args: Of `--args`, or None.
+        batch: File of inputs, or None for one run.
+        concurrency: Most runs at once, with `batch`.
+        engine: URL, or "embedded".
+        model: Directory for the embedded engine, name for a remote one; "" takes the default.
+        device: Where the embedded engine runs.
+        deadline_s: For each run, or None.
+        seed: Of each run.
+        trace: Where spans go.
+        as_json: One `agentrt.run/1` object a run on standard output.
+        quiet: Nothing but errors on standard error.
+        verbose: Tracebacks too.
+    """
+
+    target: str
+    given: dict[str, Any] = field(default_factory=dict)
+    args: str | None = None
+    batch: Path | None = None
+    concurrency: int = 8
+    engine: str = "embedded"
+    model: str = ""
+    device: Device = "cpu"
+    deadline_s: float | None = None
+    seed: int | None = None
+    trace: TraceTarget = TraceTarget()
+    as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+
+def seconds(text: str) -> float:
+    """A duration: `2`, `2s`, `1.5s`, `800ms`, `3m`.
+
+    Raises:
+        UsageError: When it is none, or not above 0.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min)?", text.strip())
+    value = float(match[1]) * SECONDS_OF[match[2] or ""] if match else 0.0
+    if value <= 0:
+        raise UsageError(
+            f"--deadline {text!r} is no duration above 0", hint="give seconds, as 2, 1.5s or 800ms"
+        )
+    return value
+
+
+def trace_target(text: str) -> TraceTarget:
+    """Where spans go: `jaeger`, `otlp`, `otlp=URL`, `file=DIR` or `off`.
+
+    Raises:
+        UsageError: For anything else.
+    """
+    kind, equals, rest = text.partition("=")
+    if kind == "otlp" and (rest.startswith(("http://", "https://")) or not equals):
+        return TraceTarget("otlp", url=rest)
+    if kind == "file" and rest:
+        return TraceTarget("jaeger", folder=Path(rest))
+    if kind in ("jaeger", "off") and not equals:
+        return TraceTarget("jaeger" if kind == "jaeger" else "off")
+    raise UsageError(
+        f"--trace {text!r} names no place for traces",
+        hint="give jaeger, otlp=http://HOST:4318, file=DIR or off",
+    )

@@ -1,0 +1,99 @@
+"""`FILE[:fn]`: loads the file and finds the program in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from agentrt.errors import UsageError
+
+
+def split(target: str) -> tuple[Path, str]:
+    """The file and the function name of `FILE[:fn]`; the name is "" when none is given."""
+    file, colon, name = target.rpartition(":")
+    if colon and file.endswith(".py"):
+        return Path(file), name
+    return Path(target), ""
+
+
+def load(file: Path) -> ModuleType:
+    """The module in `file`, run with its folder first on the path, as `python FILE` does.
+
+    Raises:
+        UsageError: When there is no such file. What the file itself raises passes through.
+    """
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}", hint=file_hint(file))
+    if file.suffix != ".py":
+        raise UsageError(f"{file} is no Python file", hint="name a .py file: agentrt run FILE.py")
+    full = file.resolve()
+    if str(full.parent) not in sys.path:
+        sys.path.insert(0, str(full.parent))
+    name = full.stem if full.stem not in sys.modules else f"agentrt_program_{full.stem}"
+    spec = importlib.util.spec_from_file_location(name, full)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file} cannot be loaded", hint="name a .py file: agentrt run FILE.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def find(target: str) -> Any:
+    """The program that `FILE[:fn]` names: without `:fn`, the one named like the file.
+
+    Raises:
+        UsageError: When the file or the program does not exist, with what is there instead.
+    """
+    file, name = split(target)
+    module = load(file)
+    programs = programs_of(module)
+    wanted = name or file.stem
+    if wanted in programs:
+        return programs[wanted]
+    if not programs:
+        raise UsageError(
+            f"{file} has no program",
+            hint="mark an async function with @program",
+            where=str(file),
+        )
+    if not name and len(programs) == 1:
+        return next(iter(programs.values()))
+    raise UsageError(
+        f"{file} has no program `{wanted}`",
+        hint=f"name one of its programs: {choices(file, wanted, programs)}",
+        where=str(file),
+    )
+
+
+def programs_of(module: ModuleType) -> dict[str, Any]:
+    """The programs of a module by name, in the order they stand there."""
+    from agentrt.program import Program
+
+    return {key: value for key, value in vars(module).items() if isinstance(value, Program)}
+
+
+def choices(file: Path, wanted: str, programs: Iterable[str]) -> str:
+    """The programs of a file as one would type them, the likeliest first."""
+    names = list(programs)
+    close = get_close_matches(wanted, names, n=1)
+    return ", ".join(f"{file}:{name}" for name in close + [n for n in names if n not in close])
+
+
+def file_hint(file: Path) -> str:
+    """The file that was probably meant."""
+    folder = file.parent if file.parent.is_dir() else Path()
+    found = sorted(path.name for path in folder.glob("*.py"))
+    close = get_close_matches(file.name, found, n=1) or get_close_matches(f"{file.name}.py", found)
+    if close:
+        return f"did you mean {folder / close[0]}?"
+    return "name a file with a program: agentrt run FILE[:fn]"

@@ -1,0 +1,58 @@
+"""What is imported is declared, and every version is pinned."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+# Import name -> distribution, where they differ.
+DISTRIBUTION = {
+    "google": "protobuf",
+    "opentelemetry": "opentelemetry-sdk",
+    "pydantic_core": "pydantic",
+    "outlines_core": "outlines-core",
+    "typing_extensions": "typing-extensions",
+    "yaml": "pyyaml",
+}
+OWN = {"agentrt", "agentrt_kernels"}
+
+
+def name_of(requirement: str) -> str:
+    match = re.match(r"[\w.-]+", requirement)
+    assert match
+    return match[0].lower().replace("_", "-")
+
+
+def imported(folder: str) -> dict[str, str]:
+    """Distribution -> where it is imported first."""
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            for name in names:
+                top = name.partition(".")[0]
+                if top not in sys.stdlib_module_names and top not in OWN:
+                    found.setdefault(DISTRIBUTION.get(top, top), f"{path}:{node.lineno}")
+    return found
+
+
+def test_what_is_imported_is_declared() -> None:
+    declared = {name_of(one) for one in PROJECT["dependencies"]}
+    extra = {name_of(one) for one in PROJECT["optional-dependencies"]["gpu"]}
+    missing = {name: place for name, place in imported("agentrt").items() if name not in declared}
+    assert not missing
+    assert set(imported("kernels")) <= declared | extra
+
+
+def test_what_is_declared_is_pinned() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = {name_of(line) for line in lines if line and not line.startswith("#")}
+    assert all("==" in line for line in lines if line and not line.startswith("#"))
+    extras = PROJECT["optional-dependencies"]
+    declared = [*PROJECT["dependencies"], *extras["dev"], *extras["gpu"]]
+    assert {name_of(one) for one in declared} <= pinned

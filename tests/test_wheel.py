@@ -1,0 +1,42 @@
+"""One wheel with two import packages, the embedded model in it, programs and tests not."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def files() -> set[str]:
+    """What the wheel would hold, as the build backend lists it."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    builder = WheelBuilder(str(ROOT))
+    return {included.distribution_path for included in builder.recurse_included_files()}
+
+
+def test_two_import_packages(files: set[str]) -> None:
+    assert {name.split("/")[0] for name in files} == {"agentrt", "agentrt_kernels"}
+
+
+def test_types_are_shipped(files: set[str]) -> None:
+    assert {"agentrt/py.typed", "agentrt_kernels/py.typed"} <= files
+
+
+def test_every_module_is_shipped(files: set[str]) -> None:
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "agentrt").rglob("*.py")}
+    assert modules <= files
+
+
+def test_the_embedded_model_is_shipped(files: set[str]) -> None:
+    parts = ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja")
+    for folder in ("agentrt/embedded", "agentrt/embedded/draft"):
+        for part in parts if folder == "agentrt/embedded" else parts[:2]:
+            assert f"{folder}/{part}" in files
+
+
+def test_the_embedded_model_is_small() -> None:
+    weights = sorted((ROOT / "agentrt" / "embedded").rglob("*.safetensors"))
+    assert weights
+    assert sum(path.stat().st_size for path in weights) <= 16_000_000
