@@ -1,0 +1,52 @@
+"""From a Python type to tokens that cannot be wrong.
+
+A type, schema, regex, choice or grammar becomes a `ConstraintSpec` (the language's side), a spec
+becomes a `CompiledConstraint` for a vocabulary, and each sequence walks its own `ConstraintState`
+(the engine's side). The scanners read what comes back. No torch, no engine, no I/O here.
+"""
+
+from agentrt.constraints.call_text import CallScanner, CallText
+from agentrt.constraints.calls import calls_spec
+from agentrt.constraints.compiled import compile_constraint
+from agentrt.constraints.items import ItemScanner
+from agentrt.constraints.matcher import (
+    CompiledConstraint,
+    ConstraintState,
+    MaskRow,
+    MaskRows,
+    mask_words,
+)
+from agentrt.constraints.partial import NOTHING, PartialJson
+from agentrt.constraints.shape import (
+    Shape,
+    array_shape,
+    cfg_shape,
+    choice_shape,
+    json_schema_shape,
+    json_shape_of,
+    regex_shape,
+    shape_of,
+)
+
+__all__ = [
+    "NOTHING",
+    "CallScanner",
+    "CallText",
+    "CompiledConstraint",
+    "ConstraintState",
+    "ItemScanner",
+    "MaskRow",
+    "MaskRows",
+    "PartialJson",
+    "Shape",
+    "array_shape",
+    "calls_spec",
+    "cfg_shape",
+    "choice_shape",
+    "compile_constraint",
+    "json_schema_shape",
+    "json_shape_of",
+    "mask_words",
+    "regex_shape",
+    "shape_of",
+]

@@ -1,0 +1,117 @@
+"""Finding tokens that make a text whole, from wherever its grammar stands.
+
+A search, not a proof: it walks a copy of the matcher by forced tokens, else by the likeliest
+closing byte, and what it finds has been taken by the matcher. Where it finds nothing, the
+constraint counts as not closable from there.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from agentrt.constraints.matcher import MaskRow, allowed_ids, mask_words
+from agentrt.constraints.vocabulary import Alphabet
+
+MAX_STEPS = 4096
+"""Tokens that one walk may take."""
+
+_SHUFFLED_STEPS = 512
+_SHUFFLES = 6
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_REST = b"0123456789" + _LETTERS + b" -_.:/@+"
+_CLOSERS_FIRST = b'}]",:' + _REST
+_QUOTE_FIRST = b'"}],:' + _REST
+_IN_STRING = b"x\\ "
+"""Bytes that JSON allows inside of strings only."""
+
+
+class Walkable(Protocol):
+    """What the search needs of a state."""
+
+    def fill_mask(self, row: MaskRow) -> bool: ...
+    def advance(self, tokens: Sequence[int]) -> int: ...
+    def fork(self) -> Walkable: ...
+    def forced(self, limit: int) -> list[int]: ...
+    def can_stop(self) -> bool: ...
+
+
+def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int] | None:
+    """Tokens from `state` to a whole text, at most `limit`; None when none was found."""
+    if state.can_stop():
+        return []
+    best: list[int] | None = None
+    for order in (_CLOSERS_FIRST, _QUOTE_FIRST):
+        found = _shortest_spelling(state, _walk(state, order, alphabet, MAX_STEPS), alphabet)
+        if found is not None and (best is None or len(found) < len(best)):
+            best = found
+    if best is None:
+        best = _shuffled(state, alphabet)
+    return best if best is not None and len(best) <= limit else None
+
+
+def _shuffled(state: Walkable, alphabet: Alphabet) -> list[int] | None:
+    """Try other orders, the same ones each time."""
+    dice = random.Random(0)
+    for _ in range(_SHUFFLES):
+        rest = list(_REST)
+        dice.shuffle(rest)
+        order = b'"}],:' + bytes(rest)
+        walked = _walk(state, order, alphabet, _SHUFFLED_STEPS)
+        if walked is not None:
+            return _shortest_spelling(state, walked, alphabet)
+    return None
+
+
+def _walk(state: Walkable, order: bytes, alphabet: Alphabet, steps: int) -> list[int] | None:
+    here = state.fork()
+    row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
+    path: list[int] = []
+    while not here.can_stop():
+        if len(path) >= steps:
+            return None
+        tokens = here.forced(steps) or _next(here, row, order, alphabet)
+        if not tokens or here.advance(tokens) != len(tokens):
+            return None
+        path += tokens
+    return path
+
+
+def _next(here: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> list[int]:
+    """The first byte in `order` that may come next, as a token; else the shortest token."""
+    here.fill_mask(row)
+    ids = alphabet.byte_ids
+    in_string = any(_has(row, ids[byte]) for byte in _IN_STRING)
+    for byte in b'"' + order if in_string else order:
+        if _has(row, ids[byte]):
+            token = ids[byte]
+            assert token is not None
+            return [token]
+    eos = set(alphabet.vocab.eos_ids)
+    table = alphabet.vocab.token_bytes
+    rest = [t for t in allowed_ids(row) if t not in eos and t < len(table)]
+    return [min(rest, key=lambda token: (len(table[token]), token))] if rest else []
+
+
+def _shortest_spelling(
+    state: Walkable, path: list[int] | None, alphabet: Alphabet
+) -> list[int] | None:
+    """The same text in fewer tokens where the tokenizer knows how and the grammar agrees."""
+    if path is None:
+        return None
+    text = alphabet.bytes_of(path)
+    if text is None:
+        return path
+    spelled = alphabet.spell(text)
+    if len(spelled) < len(path):
+        there = state.fork()
+        if there.advance(spelled) == len(spelled) and there.can_stop():
+            return spelled
+    return path
+
+
+def _has(row: MaskRow, token: int | None) -> bool:
+    return token is not None and bool((int(row[token >> 5]) >> (token & 31)) & 1)

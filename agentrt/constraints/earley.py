@@ -1,0 +1,132 @@
+"""JSON Schema, grammars and calls, matched by llguidance's lazy Earley parser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from llguidance import LLMatcher
+
+from agentrt.constraints.closing import find_completion
+from agentrt.constraints.matcher import MaskRow, mask_words, set_only
+from agentrt.constraints.native import parser_limits
+from agentrt.constraints.vocabulary import Alphabet
+from agentrt.errors import ConstraintError
+
+BACKEND = "llguidance"
+_BASE_BYTES = 256_000
+
+
+class EarleyConstraint:
+    """A grammar compiled for one vocabulary; its first mask is computed, so copies are warm."""
+
+    backend = BACKEND
+
+    def __init__(self, grammar: str, alphabet: Alphabet) -> None:
+        self.eos_ids = alphabet.vocab.eos_ids
+        self.size_bytes = _BASE_BYTES + 16 * len(grammar)
+        self._alphabet = alphabet
+        self._base = LLMatcher(alphabet.tokenizer, grammar, log_level=0, limits=parser_limits())
+        self._raise_error()
+        self._base.unsafe_compute_mask_ptr(*_address(_scratch(alphabet.vocab.logits_size)))
+        self._raise_error()
+        first = self.start().completion(limit=1 << 20)
+        self.min_tokens = None if first is None else len(first)
+
+    def start(self) -> EarleyState:
+        return EarleyState(self._base.deep_copy(), self._alphabet)
+
+    def _raise_error(self) -> None:
+        if self._base.is_error():
+            raise ConstraintError(
+                f"does not compile: {_first_line(self._base.get_error())}",
+                hint="Make the schema or grammar smaller or less ambiguous",
+            )
+
+
+class EarleyState:
+    """Where one sequence stands."""
+
+    __slots__ = ("_alphabet", "_ended", "_eos_ids", "_matcher")
+
+    def __init__(self, matcher: LLMatcher, alphabet: Alphabet, ended: int = 0) -> None:
+        self._matcher = matcher
+        self._alphabet = alphabet
+        self._eos_ids = alphabet.vocab.eos_ids
+        self._ended = ended  # end tokens taken: 0 or 1
+
+    @property
+    def native(self) -> LLMatcher:
+        """The matcher beneath, for masks of many rows at once."""
+        return self._matcher
+
+    @property
+    def ended(self) -> bool:
+        """Whether an end token was taken."""
+        return self._ended > 0
+
+    def fill_mask(self, row: MaskRow) -> bool:
+        if self._ended:
+            set_only(row, self._eos_ids)
+            return True
+        self._matcher.unsafe_compute_mask_ptr(*_address(row))
+        if self._matcher.is_error():
+            raise lost_in_grammar(self._matcher)
+        return True
+
+    def advance(self, tokens: Sequence[int]) -> int:
+        if self._ended:
+            return 0
+        text = list(tokens)
+        end = next((i for i, token in enumerate(text) if token in self._eos_ids), None)
+        taken: int = self._matcher.try_consume_tokens(text[:end])
+        if end is not None and taken == end and self.can_stop():
+            self._ended = 1
+            return taken + 1
+        return taken
+
+    def rollback(self, count: int) -> None:
+        if count and self._ended:
+            self._ended = 0
+            count -= 1
+        if count and not self._matcher.rollback(count):
+            raise ValueError(f"cannot undo {count} tokens: {self._matcher.get_error()}")
+
+    def fork(self) -> EarleyState:
+        return EarleyState(self._matcher.deep_copy(), self._alphabet, self._ended)
+
+    def forced(self, limit: int) -> list[int]:
+        if self._ended or limit <= 0:
+            return []
+        tokens: list[int] = self._matcher.compute_ff_tokens()[:limit]
+        end = next((i for i, token in enumerate(tokens) if token in self._eos_ids), None)
+        return tokens[:end]
+
+    def completion(self, limit: int) -> list[int] | None:
+        return find_completion(self, limit, self._alphabet)
+
+    def can_stop(self) -> bool:
+        return self._ended > 0 or bool(self._matcher.is_accepting())
+
+    def must_stop(self) -> bool:
+        return self._ended > 0 or bool(self._matcher.is_stopped() and self._matcher.is_accepting())
+
+
+def lost_in_grammar(matcher: LLMatcher) -> ConstraintError:
+    """The error of a matcher that gave up in the middle of an output."""
+    return ConstraintError(
+        f"the grammar cannot be followed any further: {_first_line(matcher.get_error())}",
+        hint="Make the schema or grammar smaller or less ambiguous",
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:300] if text.strip() else "unknown reason"
+
+
+def _scratch(logits_size: int) -> MaskRow:
+    return np.zeros(mask_words(logits_size), dtype=np.int32)
+
+
+def _address(row: MaskRow) -> tuple[int, int]:
+    return row.ctypes.data, row.nbytes

@@ -1,0 +1,82 @@
+"""Finding where a JSON value ends, while its text is still arriving. Each character is fed once."""
+
+from __future__ import annotations
+
+import re
+
+_IN_STRING = re.compile(r'["\\]')
+_STRUCTURE = re.compile(r'["{}\[\]]')
+_AFTER_SCALAR = re.compile(r"[,\]}\s]")
+_SPACE = " \t\n\r"
+
+
+class ValueScanner:
+    """Watches one JSON value go by and tells where it ends.
+
+    Objects, arrays and strings end at their closing character; numbers and words before the
+    character that follows them.
+    """
+
+    __slots__ = ("_depth", "_escaped", "_in_string", "_scalar", "_started")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+        self._scalar = False
+        self._started = False
+
+    @property
+    def started(self) -> bool:
+        """Whether the value's first character was seen."""
+        return self._started
+
+    def feed(self, text: str, start: int) -> int | None:
+        """Go on through `text[start:]`.
+
+        The first call must begin at the value's first character.
+
+        Returns:
+            Index just behind the value, or None when it goes on.
+        """
+        at = start
+        if not self._started and at < len(text):
+            self._started = True
+            self._scalar = text[at] not in '{["'
+        if self._scalar:
+            end = _AFTER_SCALAR.search(text, at)
+            return end.start() if end else None
+        while at < len(text):
+            if self._escaped:
+                self._escaped = False
+                at += 1
+                continue
+            found = (_IN_STRING if self._in_string else _STRUCTURE).search(text, at)
+            if found is None:
+                return None
+            at = found.end()
+            if self._closes(found.group()):
+                return at
+        return None
+
+    def _closes(self, mark: str) -> bool:
+        """Take one structural character; whether the value ends with it."""
+        if mark == "\\":
+            self._escaped = True
+        elif mark == '"':
+            self._in_string = not self._in_string
+            return not self._in_string and self._depth == 0
+        elif mark in "{[":
+            self._depth += 1
+        else:
+            self._depth -= 1
+            return self._depth == 0
+        return False
+
+
+def skip_space(text: str, start: int) -> int:
+    """Index of the first character of `text[start:]` that is not JSON whitespace."""
+    at = start
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at

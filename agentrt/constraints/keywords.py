@@ -1,0 +1,124 @@
+"""JSON Schema keywords by what they hold and by what can be enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+SCHEMA_KEYWORDS = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Hold one schema (`items` may hold a list of them)."""
+
+SCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+"""Hold a list of schemas."""
+
+SCHEMA_MAP_KEYWORDS = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
+"""Hold schemas by name."""
+
+ANNOTATIONS = frozenset(
+    {
+        "$comment",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "default",
+        "deprecated",
+        "description",
+        "discriminator",
+        "example",
+        "examples",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
+)
+"""Say nothing about which instances are valid."""
+
+REFUSED: dict[str, str] = {
+    "$dynamicRef": "use $ref",
+    "$recursiveRef": "use $ref",
+    "contains": "describe the items with items and prefixItems",
+    "dependencies": "write the allowed combinations as anyOf",
+    "dependentRequired": "write the allowed combinations as anyOf",
+    "dependentSchemas": "write the allowed combinations as anyOf",
+    "else": "write the cases as anyOf",
+    "if": "write the cases as anyOf",
+    "maxContains": "describe the items with items and prefixItems",
+    "minContains": "describe the items with items and prefixItems",
+    "not": "say what is allowed: enum, pattern, or anyOf of the other cases",
+    "propertyNames": "use patternProperties with additionalProperties: false",
+    "then": "write the cases as anyOf",
+    "unevaluatedItems": "use items",
+    "unevaluatedProperties": "use additionalProperties",
+    "uniqueItems": "ask for a list and drop what repeats, or enumerate the choices",
+}
+"""Keywords that cannot be enforced token by token -> what to use instead."""
+
+FORMATS = frozenset(
+    {
+        "date",
+        "date-time",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "time",
+        "unknown",
+        "uri",
+        "uuid",
+    }
+)
+"""Formats that are enforced."""
+
+
+def children(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The direct subschemas, each with its JSON pointer below `schema`."""
+    for keyword, value in schema.items():
+        if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+            for name, child in value.items():
+                yield f"/{escape(keyword)}/{escape(name)}", child
+        elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+            for index, child in enumerate(value):
+                yield f"/{keyword}/{index}", child
+        elif keyword in SCHEMA_KEYWORDS:
+            yield f"/{keyword}", value
+
+
+def escape(name: str) -> str:
+    """`name` as one part of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def resolve(root: dict[str, Any], ref: str) -> Any | None:
+    """What the local reference `#/...` points to; None when there is nothing."""
+    if ref == "#":
+        return root
+    if not ref.startswith("#/"):
+        return None
+    here: Any = root
+    for part in ref[2:].split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, dict) and name in here:
+            here = here[name]
+        elif isinstance(here, list) and name.isdigit() and int(name) < len(here):
+            here = here[int(name)]
+        else:
+            return None
+    return here

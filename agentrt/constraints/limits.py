@@ -1,0 +1,142 @@
+"""Limits checked before any native code sees what a user wrote.
+
+A native compiler cannot be interrupted and takes the process along when it runs out of memory, so
+that what is too large is refused here, with its place and the limit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentrt.constraints.keywords import children, escape
+from agentrt.errors import ConstraintError
+
+MAX_SCHEMA_BYTES = 1_000_000
+MAX_DEPTH = 64
+MAX_SUBSCHEMAS = 20_000
+MAX_ENUM = 20_000
+MAX_REPEAT = 100_000
+MAX_REGEX_CHARS = 10_000
+MAX_REGEX_REPEAT = 10_000
+MAX_GRAMMAR_BYTES = 200_000
+MAX_CHOICES = 20_000
+
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+
+
+def check_regex(pattern: str, pointer: str = "") -> None:
+    """Refuse a pattern that is too long or repeats too much."""
+    keyword = "pattern" if pointer else ""
+    if len(pattern) > MAX_REGEX_CHARS:
+        raise _too_large("regex", len(pattern), "characters", MAX_REGEX_CHARS, pointer, keyword)
+    check_text(pattern, "regex", pointer, keyword)
+    repeats = _largest_repeat(pattern)
+    if repeats > MAX_REGEX_REPEAT:
+        raise _too_large("regex", repeats, "repetitions", MAX_REGEX_REPEAT, pointer, keyword)
+
+
+def check_text(text: str, what: str, pointer: str = "", keyword: str = "") -> None:
+    """Refuse what cannot cross into native code: NUL characters and lone surrogates."""
+    if "\x00" in text:
+        raise ConstraintError(
+            f"{what} holds a NUL character",
+            pointer=pointer,
+            keyword=keyword,
+            hint="Remove it",
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConstraintError(
+            f"{what} holds half of a surrogate pair",
+            pointer=pointer,
+            keyword=keyword,
+            hint="Give valid Unicode text",
+        ) from None
+
+
+def check_grammar(lark: str) -> None:
+    """Refuse a grammar that is too long."""
+    if len(lark.encode(errors="replace")) > MAX_GRAMMAR_BYTES:
+        raise _too_large("grammar", len(lark), "bytes", MAX_GRAMMAR_BYTES, "", "")
+    check_text(lark, "grammar")
+
+
+def check_schema_size(source: str) -> None:
+    """Refuse a schema whose text is too long."""
+    size = len(source.encode(errors="replace"))
+    if size > MAX_SCHEMA_BYTES:
+        raise _too_large("schema", size, "bytes", MAX_SCHEMA_BYTES, "", "")
+    check_text(source, "schema")
+
+
+def check_schema(schema: Any) -> None:
+    """Refuse a schema that nests, lists or repeats too much."""
+    todo: list[tuple[str, Any, int]] = [("", schema, 0)]
+    seen = 0
+    while todo:
+        pointer, here, depth = todo.pop()
+        seen += 1
+        if depth > MAX_DEPTH:
+            raise _too_large("schema", depth, "levels deep", MAX_DEPTH, pointer, "")
+        if seen > MAX_SUBSCHEMAS:
+            raise _too_large("schema", seen, "subschemas", MAX_SUBSCHEMAS, "", "")
+        if isinstance(here, dict):
+            _check_one(here, pointer)
+            todo += [(pointer + path, child, depth + 1) for path, child in children(here)]
+
+
+def _check_one(schema: dict[str, Any], pointer: str) -> None:
+    options = schema.get("enum")
+    if isinstance(options, list) and len(options) > MAX_ENUM:
+        raise _too_large("enum", len(options), "values", MAX_ENUM, f"{pointer}/enum", "enum")
+    for keyword in _COUNTS:
+        count = schema.get(keyword)
+        if isinstance(count, int | float) and count > MAX_REPEAT:
+            raise _too_large(keyword, int(count), "", MAX_REPEAT, f"{pointer}/{keyword}", keyword)
+    if isinstance(schema.get("pattern"), str):
+        check_regex(schema["pattern"], f"{pointer}/pattern")
+    patterns = schema.get("patternProperties")
+    if isinstance(patterns, dict):
+        for pattern in patterns:
+            check_regex(pattern, f"{pointer}/patternProperties/{escape(pattern)}")
+
+
+def _largest_repeat(pattern: str) -> int:
+    """Product of the nested `{m,n}` counts of a regex, at its largest."""
+    stack = [1]  # largest product inside each open group
+    last = 1  # of the atom that a count would multiply
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\":
+            at += 2
+            last = 1
+            continue
+        if char == "(":
+            stack.append(1)
+        elif char == ")" and len(stack) > 1:
+            last = stack.pop()
+            stack[-1] = max(stack[-1], last)
+        elif char == "{":
+            end = pattern.find("}", at)
+            counts = [int(n) for n in pattern[at + 1 : end].split(",") if n.strip().isdigit()]
+            if end > 0 and counts:
+                last *= max(1, *counts)
+                stack[-1] = max(stack[-1], last)
+                at = end
+        else:
+            last = 1
+        at += 1
+    return max(stack)
+
+
+def _too_large(
+    what: str, size: int, unit: str, limit: int, pointer: str, keyword: str
+) -> ConstraintError:
+    return ConstraintError(
+        f"{what} is too large: {f'{size} {unit}'.strip()}",
+        pointer=pointer,
+        keyword=keyword,
+        hint=f"At most {limit} are allowed",
+    )

@@ -1,0 +1,131 @@
+"""Whether a JSON Schema can be enforced: told at declaration, with pointer and keyword.
+
+No vocabulary and no engine are needed. Our own walk names what it knows; the grammar compiler has
+the last word, and its complaint is traced to the smallest subschema that causes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from agentrt.constraints.keywords import FORMATS, REFUSED, children, resolve
+from agentrt.constraints.limits import check_schema, check_schema_size
+from agentrt.constraints.native import grammar_error, json_grammar
+from agentrt.errors import ConstraintError
+
+_MAX_TRACED = 200
+_QUOTED = re.compile(r'"([$A-Za-z]+)"')
+
+
+def check_structure(schema: Any, what: str = "schema") -> None:
+    """Refuse a schema that cannot be enforced exactly.
+
+    Raises:
+        ConstraintError: With `pointer` and `keyword` of the first offence.
+    """
+    try:
+        source = json.dumps(schema, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        raise ConstraintError(
+            f"{what} is no JSON value: {wrong}", hint="Give a JSON Schema as a dict"
+        ) from None
+    if not isinstance(schema, dict | bool):
+        raise ConstraintError(f"{what} is no JSON Schema", hint="Give an object or true")
+    check_schema_size(source)
+    check_schema(schema)
+    _check_keywords(schema)
+    complaint = grammar_error(json_grammar(schema))
+    if complaint:
+        raise _traced(schema, complaint)
+
+
+def _check_keywords(root: Any) -> None:
+    todo: list[tuple[str, Any]] = [("", root)]
+    while todo:
+        pointer, here = todo.pop()
+        if not isinstance(here, dict):
+            if not isinstance(here, bool):
+                raise ConstraintError(
+                    f"{pointer}: a schema must be an object, true or false", pointer=pointer
+                )
+            continue
+        for keyword, instead in REFUSED.items():
+            if keyword in here:
+                raise ConstraintError(
+                    f"{pointer}/{keyword}: unsupported",
+                    pointer=f"{pointer}/{keyword}",
+                    keyword=keyword,
+                    hint=f"Instead, {instead}",
+                )
+        _check_format(here, pointer)
+        _check_reference(here, pointer, root)
+        todo += reversed([(pointer + path, child) for path, child in children(here)])
+
+
+def _check_format(schema: dict[str, Any], pointer: str) -> None:
+    name = schema.get("format")
+    if name is None or (isinstance(name, str) and (name in FORMATS or not _is_text(schema))):
+        return
+    raise ConstraintError(
+        f"{pointer}/format: {name!r} unsupported",
+        pointer=f"{pointer}/format",
+        keyword="format",
+        hint=f"Use a pattern, or one of {', '.join(sorted(FORMATS - {'unknown'}))}",
+    )
+
+
+def _is_text(schema: dict[str, Any]) -> bool:
+    kind = schema.get("type", "string")
+    return kind == "string" or (isinstance(kind, list) and "string" in kind)
+
+
+def _check_reference(schema: dict[str, Any], pointer: str, root: Any) -> None:
+    ref = schema.get("$ref")
+    if not isinstance(ref, str) or not ref.startswith("#"):
+        if ref is None:
+            return
+        problem, hint = f"{ref!r} is not in this schema", "Copy what it means into $defs"
+    elif (ref == "#" or ref.startswith("#/")) and resolve(root, ref) is None:
+        problem, hint = f"{ref!r} points nowhere", "Define it under $defs"
+    else:
+        return
+    raise ConstraintError(
+        f"{pointer}/$ref: {problem}", pointer=f"{pointer}/$ref", keyword="$ref", hint=hint
+    )
+
+
+def _traced(root: Any, complaint: str) -> ConstraintError:
+    """The error for the smallest subschema that the compiler refuses."""
+    pointer, here, tried = "", root, 0
+    definitions = {k: root[k] for k in ("$defs", "definitions") if k in root}
+    going = isinstance(root, dict)
+    while going:
+        going = False
+        for path, child in children(here):
+            tried += 1
+            if tried > _MAX_TRACED:
+                break
+            if not isinstance(child, dict):
+                continue
+            inner = grammar_error(json_grammar({**child, **definitions}))
+            if inner and not (path.startswith(("/$defs", "/definitions")) and here is not root):
+                pointer, here, complaint, going = pointer + path, child, inner, True
+                break
+    named = _QUOTED.findall(complaint) if complaint.startswith("Unimplemented") else []
+    keyword = named[0] if named else next((k for k in here if f"'{k}'" in complaint), "")
+    if not keyword and "oneOf" in complaint:
+        keyword = "oneOf"
+    return ConstraintError(
+        f"{pointer or '/'}: {complaint.splitlines()[0]}",
+        pointer=f"{pointer}/{keyword}" if keyword else pointer,
+        keyword=keyword,
+        hint=_HINTS.get(keyword, "Change this part of the schema"),
+    )
+
+
+_HINTS = {
+    "oneOf": "Use anyOf, or give each branch a required property with its own const",
+    "pattern": "Use a regex without look-around and back-references",
+}

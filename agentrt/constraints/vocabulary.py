@@ -1,0 +1,84 @@
+"""A `Vocab` as the libraries beneath want it, built once and kept by fingerprint."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from llguidance import LLTokenizer
+
+from agentrt.errors import ModelInvalid
+from agentrt.vocab import Vocab
+
+T = TypeVar("T")
+
+
+class PerVocab(Generic[T]):
+    """Keeps what is dear to build from a vocabulary, for the few last used."""
+
+    def __init__(self, build: Callable[[Vocab], T], keep: int = 4) -> None:
+        self._build = build
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._made: OrderedDict[str, T] = OrderedDict()
+
+    def __call__(self, vocab: Vocab) -> T:
+        with self._lock:
+            made = self._made.get(vocab.fingerprint)
+            if made is None:
+                made = self._build(vocab)
+                self._made[vocab.fingerprint] = made
+                while len(self._made) > self._keep:
+                    self._made.popitem(last=False)
+            self._made.move_to_end(vocab.fingerprint)
+            return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alphabet:
+    """A vocabulary with what grammars need of it at hand.
+
+    Attributes:
+        vocab: The vocabulary.
+        tokenizer: For llguidance.
+        byte_ids: By byte: the token that is just this byte; None where there is none.
+    """
+
+    vocab: Vocab
+    tokenizer: LLTokenizer
+    byte_ids: tuple[int | None, ...]
+
+    def spell(self, text: bytes) -> list[int]:
+        """The tokens that the model's own tokenizer makes of `text`."""
+        tokens: list[int] = self.tokenizer.tokenize_bytes(text)
+        return tokens
+
+    def bytes_of(self, tokens: list[int]) -> bytes | None:
+        """The text of tokens; None when a special token is among them."""
+        table = self.vocab.token_bytes
+        pieces = [table[token] if token < len(table) else b"" for token in tokens]
+        return b"".join(pieces) if all(pieces) else None
+
+
+def _build(vocab: Vocab) -> Alphabet:
+    try:
+        tokenizer = LLTokenizer(
+            vocab.tokenizer_json, n_vocab=vocab.logits_size, eos_token=list(vocab.eos_ids)
+        )
+    except ValueError as wrong:
+        raise ModelInvalid(
+            f"the tokenizer cannot be used for constraints: {wrong}",
+            hint="Use a model with a tokenizer.json of the tokenizers library",
+        ) from None
+    byte_ids: list[int | None] = [None] * 256
+    for token_id, text in enumerate(vocab.token_bytes):
+        if len(text) == 1 and byte_ids[text[0]] is None:
+            byte_ids[text[0]] = token_id
+    return Alphabet(vocab, tokenizer, tuple(byte_ids))
+
+
+alphabet_of: PerVocab[Alphabet] = PerVocab(_build)
+"""The alphabet of a vocabulary; kept for the four last used."""
