@@ -1,0 +1,1 @@
+"""The embedded engine. The only room that imports torch and transformers."""

@@ -1,0 +1,139 @@
+"""KV memory: one tensor, cut into pages that hold all layers of some tokens."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from agentrt.errors import UsageError
+
+_SHARE = 0.25  # of the memory that is free, where nobody says how much
+_MOST_BYTES = 4 << 30  # on a CPU, so that a machine with much memory is not paged in for nothing
+
+
+@dataclass(frozen=True, slots=True)
+class KvLayout:
+    """Shape of the KV of one model.
+
+    Attributes:
+        layers: Attention layers.
+        kv_heads: Heads of keys and values.
+        head_dim: Width of one head.
+        page_tokens: Tokens of one page.
+        dtype: Of the cached values.
+        device: Where they stand.
+    """
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    page_tokens: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one page: keys and values of all layers."""
+        values = self.layers * 2 * self.page_tokens * self.kv_heads * self.head_dim
+        return values * self.dtype.itemsize
+
+
+class PagedKv:
+    """Keys and values, `[pages, layers, 2, page, kv_heads, head_dim]`.
+
+    A page stands in one piece, so that it can move as one. Seen as rows of one token, layer `l`'s
+    keys of (page, offset) are row `page * row_stride + l * 2 * page_tokens + offset`: the part that
+    depends on the layer is a shift, so one index serves all layers.
+
+    Attributes:
+        layout: Shape of it.
+        pages: How many.
+        page_stride: Distance of two pages, in page-sized blocks of one layer's keys.
+    """
+
+    def __init__(self, layout: KvLayout, pages: int) -> None:
+        self.layout = layout
+        self.pages = pages
+        self.page_stride = 2 * layout.layers
+        width = layout.kv_heads * layout.head_dim
+        # Zeros, since a masked place must not hold a NaN.
+        self.memory = torch.zeros(
+            (pages, layout.layers, 2, layout.page_tokens, layout.kv_heads, layout.head_dim),
+            dtype=layout.dtype,
+            device=layout.device,
+        )
+        by_token = self.memory.view(-1, width)  # [pages * layers * 2 * page, width]
+        by_block = self.memory.view(-1, layout.page_tokens * width)  # [pages * layers * 2, ...]
+        blocks = range(self.page_stride)
+        # One view a layer and kind, shifted, so that reads and writes index with page numbers only.
+        self._token_views = [by_token[block * layout.page_tokens :] for block in blocks]
+        self._block_views = [by_block[block:] for block in blocks]
+
+    def write(self, layer: int, rows: Tensor, key: Tensor, value: Tensor) -> None:
+        """Store new tokens.
+
+        Args:
+            layer: Which layer.
+            rows: `[tokens]` int64, `page * page_stride * page_tokens + offset`.
+            key: `[tokens, kv_heads * head_dim]`.
+            value: `[tokens, kv_heads * head_dim]`.
+        """
+        self._token_views[2 * layer].index_copy_(0, rows, key)
+        self._token_views[2 * layer + 1].index_copy_(0, rows, value)
+
+    def read(self, layer: int, blocks: Tensor, key: Tensor, value: Tensor) -> None:
+        """Copy whole pages into tiles of constant size.
+
+        Args:
+            layer: Which layer.
+            blocks: `[n]` int64, `page * page_stride`.
+            key: `[n, page_tokens * kv_heads * head_dim]`, filled.
+            value: The same, filled.
+        """
+        torch.index_select(self._block_views[2 * layer], 0, blocks, out=key)
+        torch.index_select(self._block_views[2 * layer + 1], 0, blocks, out=value)
+
+
+def pages_for(layout: KvLayout, *, kv_pages: int, kv_bytes: int, most_tokens: int) -> int:
+    """How many pages the pool gets.
+
+    Args:
+        layout: Shape of the KV.
+        kv_pages: Asked for; 0 leaves it to `kv_bytes`.
+        kv_bytes: Asked for; 0 takes a share of what is free.
+        most_tokens: More than this can never be in use.
+
+    Raises:
+        UsageError: The memory asked for does not hold one page.
+    """
+    if kv_pages > 0:
+        return kv_pages
+    if kv_bytes > 0:
+        pages = kv_bytes // layout.page_bytes
+        if pages < 1:
+            raise UsageError(
+                f"kv_bytes={kv_bytes} holds no page: one page takes {layout.page_bytes} bytes",
+                hint="Give more KV memory, or smaller pages",
+            )
+        return pages
+    share = int(_free_bytes(layout.device) * _SHARE)
+    if layout.device.type == "cpu":
+        share = min(share, _MOST_BYTES)
+    most_pages = -(-most_tokens // layout.page_tokens)
+    return max(1, min(share // layout.page_bytes, most_pages))
+
+
+def _free_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES")) // 2
