@@ -5,10 +5,13 @@ becomes a `CompiledConstraint` for a vocabulary, and each sequence walks its own
 (the engine's side). The scanners read what comes back. No torch, no engine, no I/O here.
 """
 
+from agentrt.constraints.budget import Budgeted
+from agentrt.constraints.cache import CacheCounts, CompileCache
 from agentrt.constraints.call_text import CallScanner, CallText
 from agentrt.constraints.calls import calls_spec
 from agentrt.constraints.compiled import compile_constraint
 from agentrt.constraints.items import ItemScanner
+from agentrt.constraints.masks import MaskPool, fill_masks
 from agentrt.constraints.matcher import (
     CompiledConstraint,
     ConstraintState,
@@ -30,11 +33,15 @@ from agentrt.constraints.shape import (
 
 __all__ = [
     "NOTHING",
+    "Budgeted",
+    "CacheCounts",
     "CallScanner",
     "CallText",
+    "CompileCache",
     "CompiledConstraint",
     "ConstraintState",
     "ItemScanner",
+    "MaskPool",
     "MaskRow",
     "MaskRows",
     "PartialJson",
@@ -44,6 +51,7 @@ __all__ = [
     "cfg_shape",
     "choice_shape",
     "compile_constraint",
+    "fill_masks",
     "json_schema_shape",
     "json_shape_of",
     "mask_words",

@@ -30,8 +30,12 @@ class EarleyConstraint:
         self._raise_error()
         self._base.unsafe_compute_mask_ptr(*_address(_scratch(alphabet.vocab.logits_size)))
         self._raise_error()
-        first = self.start().completion(limit=1 << 20)
-        self.min_tokens = None if first is None else len(first)
+        found = self.start().completion(limit=1 << 20)
+        self.shortest = None if found is None else tuple(found)
+
+    @property
+    def min_tokens(self) -> int | None:
+        return None if self.shortest is None else len(self.shortest)
 
     def start(self) -> EarleyState:
         return EarleyState(self._base.deep_copy(), self._alphabet)

@@ -84,8 +84,13 @@ class CompiledConstraint(Protocol):
         ...
 
     @property
+    def shortest(self) -> tuple[int, ...] | None:
+        """The shortest whole text that was found, without end token; None: not closable."""
+        ...
+
+    @property
     def min_tokens(self) -> int | None:
-        """Fewest tokens of a whole text that were found, without end token; None: not closable."""
+        """How many tokens `shortest` has."""
         ...
 
     @property
