@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from agentrt.errors import AgentrtError
+from agentrt.errors import AgentrtError, record
 
 COMMAND_LINE = "the command line"
 INTERRUPTED = 130
@@ -21,33 +22,32 @@ def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
         error: Of the tree, or whatever the program raised. The first of a group stands for all.
         folder: Of the program: the place is looked for in frames below it.
     """
+    from agentrt.report import error_lines
+
     first = root_of(error)
     others = len(list(leaves(error))) - 1
-    what = headline(first) + (f" (and {others} more)" if others else "")
-    where = place_of(first, folder) or COMMAND_LINE
-    return f"error: {what}\n   at: {where}\n  fix: {hint_of(first)}"
+    told = record(first)
+    return "\n".join(
+        error_lines(
+            replace(
+                told,
+                message=told.message + (f" (and {others} more)" if others else ""),
+                where=", ".join([place_of(first, folder) or COMMAND_LINE, *notes_of(first)]),
+            )
+        )
+    )
 
 
-def headline(error: BaseException) -> str:
-    """One line of what happened; errors from outside the tree say their class."""
-    if isinstance(error, AgentrtError):
-        return one_line(error.message)
-    text = one_line(str(error))
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def hint_of(error: BaseException) -> str:
-    """One line of how to mend it."""
-    if isinstance(error, AgentrtError) and error.hint:
-        return one_line(error.hint)
-    return "run it again with -v to see the traceback"
+def notes_of(error: BaseException) -> list[str]:
+    """Which nodes the error came through, innermost first, as the runtime noted."""
+    return [note for note in getattr(error, "__notes__", []) if note.startswith("in ")]
 
 
 def place_of(error: BaseException, folder: Path | None = None) -> str:
     """`file:line` in the user's program: as the error says, else the innermost frame of theirs."""
     said = getattr(error, "where", "")
     if said:
-        return one_line(str(said))
+        return str(said)
     if isinstance(error, SyntaxError) and error.filename:
         return f"{shortened(Path(error.filename))}:{error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -91,8 +91,3 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
             yield from leaves(one)
     else:
         yield error
-
-
-def one_line(text: str) -> str:
-    """Without line breaks, so that an error stays three lines."""
-    return " ".join(text.split())

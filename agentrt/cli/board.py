@@ -1,0 +1,115 @@
+"""What is going on in the runs of one command, gathered from their events: rows, no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agentrt.backend import StepDone
+from agentrt.events import (
+    Event,
+    FirstToken,
+    NodeDeclared,
+    NodeFinished,
+    RequestSent,
+    RunFinished,
+    RunStarted,
+    ToolStarted,
+)
+from agentrt.ids import NodeId, RequestId, RunId
+
+State = Literal["waiting", "prefill", "decode", "running", "ok", "failed", "cancelled"]
+
+
+@dataclass(slots=True)
+class Row:
+    """One node that a person would want to see.
+
+    Attributes:
+        run_id: Its run.
+        name: Its path below the run's program.
+        kind: generate, tool, program or ask.
+        started_at_s: When it was made.
+        state: What it does.
+        tokens: Produced so far.
+        ended_at_s: When it ended, or None.
+    """
+
+    run_id: RunId
+    name: str
+    kind: str
+    started_at_s: float
+    state: State = "waiting"
+    tokens: int = 0
+    ended_at_s: float | None = None
+
+    def line(self, now_s: float) -> str:
+        """The row as text."""
+        spent_ms = ((self.ended_at_s or now_s) - self.started_at_s) * 1e3
+        tokens = f"  {self.tokens} tokens" if self.tokens else ""
+        return f"{self.name:<28} {self.kind:<8} {self.state:<9} {spent_ms:7.0f} ms{tokens}"
+
+
+@dataclass(slots=True)
+class Board:
+    """Rows by node, in the order the nodes were made.
+
+    Attributes:
+        rows: All of them.
+        runs_done: Runs that are over.
+        finished: Rows that ended since `take_finished` was called last.
+    """
+
+    rows: dict[tuple[RunId, NodeId], Row] = field(default_factory=dict)
+    runs_done: int = 0
+    finished: list[Row] = field(default_factory=list)
+    _requests: dict[RequestId, Row] = field(default_factory=dict)
+
+    def see(self, events: Sequence[Event]) -> None:
+        """Takes a batch of events."""
+        for event in events:
+            self._take(event)
+
+    def take_finished(self) -> list[Row]:
+        """Rows that ended since the last call."""
+        ended, self.finished = self.finished, []
+        return ended
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RunStarted() | RunFinished():
+                self.runs_done += isinstance(event, RunFinished)
+            case NodeDeclared(kind="program", parent=None):
+                pass  # the run itself: its line comes at the end
+            case NodeDeclared():
+                name = event.node_id.partition("/")[2] or event.node_id
+                row = Row(event.run_id, name, event.kind, event.at_s)
+                self.rows[event.run_id, event.node_id] = row
+            case StepDone():
+                for delta in event.deltas:
+                    if delta.request_id in self._requests:
+                        self._requests[delta.request_id].tokens += len(delta.token_ids)
+            case RequestSent() | FirstToken() | ToolStarted() | NodeFinished():
+                self._change(event)
+            case _:
+                pass
+
+    def _change(self, event: RequestSent | FirstToken | ToolStarted | NodeFinished) -> None:
+        row = self.rows.get((event.run_id, event.node_id))
+        if row is None:
+            return
+        match event:
+            case RequestSent():
+                row.state = "prefill"
+                self._requests[event.request_id] = row
+            case FirstToken():
+                row.state = "decode"
+            case ToolStarted():
+                row.state = "running"
+            case NodeFinished():
+                row.state = event.outcome
+                row.ended_at_s = event.at_s
+                if event.ledger is not None:
+                    row.tokens = event.ledger.output_tokens
+                self.finished.append(row)

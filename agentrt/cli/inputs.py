@@ -1,0 +1,98 @@
+"""The arguments of a run, from flags, `--args` and the lines of `--batch`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from agentrt.cli.parameters import Parameter, metavar
+from agentrt.cli.values import from_flag, from_json, read_json, read_source
+from agentrt.errors import UsageError
+
+
+def arguments_of(
+    own: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
+) -> dict[str, Any]:
+    """The arguments of one run; a flag wins over the same name in `--args`.
+
+    Args:
+        own: The program's parameters.
+        flags: What was typed, by parameter.
+        args: Of `--args`: JSON, `@file` or `-`.
+        where: Of the program, for errors.
+
+    Raises:
+        UsageError: When one is unknown, of the wrong form, or missing.
+    """
+    known = {one.name: one for one in own}
+    given = checked_object(own, read_json(args, where="--args"), "--args") if args else {}
+    values = {name: from_json(known[name], value, where=where) for name, value in given.items()}
+    values |= {name: from_flag(known[name], value, where=where) for name, value in flags.items()}
+    require(own, values, where=where)
+    return values
+
+
+def batch_of(
+    path: Path, own: Sequence[Parameter], flags: Mapping[str, Any], *, where: str
+) -> list[dict[str, Any]]:
+    """The arguments of each line's run; flags stand for what a line leaves out.
+
+    Raises:
+        UsageError: When the file or one of its lines cannot be read, before anything runs.
+    """
+    text, _ = read_source("-" if str(path) == "-" else f"@{path}", where="--batch")
+    known = {one.name: one for one in own}
+    shared = {name: from_flag(known[name], value, where=where) for name, value in flags.items()}
+    runs: list[dict[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        place = f"{path}:{number}"
+        try:
+            given = checked_object(own, json.loads(line), place)
+        except ValueError as error:
+            raise UsageError(
+                f"{place} is not JSON: {error}", hint="write one JSON object a line", where=place
+            ) from None
+        values = {name: from_json(known[name], one, where=place) for name, one in given.items()}
+        require(own, shared | values, where=place)
+        runs.append(shared | values)
+    if not runs:
+        raise UsageError(f"{path} has no inputs", hint="write one JSON object a line")
+    return runs
+
+
+def checked_object(own: Sequence[Parameter], given: Any, source: str) -> dict[str, Any]:
+    """`given` as an object whose keys are all parameters."""
+    if not isinstance(given, dict):
+        raise UsageError(
+            f"{source} is no JSON object but {type(given).__name__}",
+            hint='give {"parameter": value, ...}',
+        )
+    names = [one.name for one in own]
+    for key in given:
+        if key not in names:
+            close = get_close_matches(key, names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {listed(names)}"
+            raise UsageError(f"{source} names {key!r}, which the program has not", hint=hint)
+    return given
+
+
+def require(own: Sequence[Parameter], values: Mapping[str, Any], *, where: str) -> None:
+    """Nothing is missing."""
+    missing = [one for one in own if one.required and one.name not in values]
+    if missing:
+        first = missing[0]
+        raise UsageError(
+            f"the program needs {listed(one.name for one in missing)}",
+            hint=f"give {first.flag} {metavar(first.form)}, or --args '{{\"{first.name}\": ...}}'",
+            where=where,
+        )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a sentence."""
+    return ", ".join(f"`{name}`" for name in names) or "no parameters"

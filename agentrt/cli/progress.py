@@ -1,0 +1,166 @@
+"""Progress on standard error: live rows on a terminal, plain lines elsewhere, nothing with -q."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from agentrt.cli.board import Board, Row
+from agentrt.clock import Clock
+from agentrt.events import Event
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+ROWS_SHOWN = 24
+COLOURS = {"ok": "green", "failed": "red", "cancelled": "yellow", "decode": "cyan"}
+
+
+class Progress(Protocol):
+    """An observer that shows what it sees, and the text that programs emit."""
+
+    def see(self, events: Sequence[Event]) -> None:
+        """Takes a batch of events."""
+        ...
+
+    def emit(self, text: str) -> None:
+        """Takes text that a program hands to its caller."""
+        ...
+
+    def close(self) -> None:
+        """Shows the last state; nothing is shown afterwards."""
+        ...
+
+
+def progress(
+    *, quiet: bool, runs: int, clock: Clock, to: TextIO | None = None, live: bool | None = None
+) -> Progress:
+    """What fits the stream and the environment.
+
+    Args:
+        quiet: Show nothing.
+        runs: How many runs there will be; above one, only runs are counted.
+        clock: Of the runs.
+        to: Standard error, unless told.
+        live: Override what the stream and environment say.
+    """
+    to = to or sys.stderr
+    if quiet:
+        return Silent()
+    if live if live is not None else is_live(to, os.environ):
+        return LiveRows(runs, clock, to)
+    return PlainLines(runs, to)
+
+
+def is_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether rows may be redrawn: a terminal that can, and no CI."""
+    return stream.isatty() and environ.get("TERM") != "dumb" and not environ.get("CI")
+
+
+class Silent:
+    """Shows nothing."""
+
+    def see(self, events: Sequence[Event]) -> None: ...
+
+    def emit(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PlainLines:
+    """One line a node when it ends; emitted text as it comes."""
+
+    def __init__(self, runs: int, to: TextIO) -> None:
+        self._board = Board()
+        self._runs = runs
+        self._to = to
+        self._inside_text = False
+
+    def see(self, events: Sequence[Event]) -> None:
+        before = self._board.runs_done
+        self._board.see(events)
+        ended = self._board.take_finished()
+        if self._runs > 1:
+            if self._board.runs_done > before:
+                self._line(f"{self._board.runs_done}/{self._runs} runs done")
+            return
+        for row in ended:
+            self._line(row.line(row.ended_at_s or 0.0))
+
+    def emit(self, text: str) -> None:
+        if self._runs == 1:
+            self._to.write(text)
+            self._to.flush()
+            self._inside_text = not text.endswith("\n")
+
+    def close(self) -> None:
+        if self._inside_text:
+            self._to.write("\n")
+        self._inside_text = False
+        self._to.flush()
+
+    def _line(self, text: str) -> None:
+        self.close()
+        self._to.write(text.rstrip() + "\n")
+        self._to.flush()
+
+
+class LiveRows:
+    """A row a node, redrawn a few times a second by rich's own thread."""
+
+    def __init__(self, runs: int, clock: Clock, to: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._board = Board()
+        self._runs = runs
+        self._clock = clock
+        self._text = ""
+        self._live: Live = Live(
+            console=Console(file=to, highlight=False),
+            get_renderable=self._picture,
+            refresh_per_second=8,
+        )
+        self._started = False
+
+    def see(self, events: Sequence[Event]) -> None:
+        self._board.see(events)
+        if not self._started:
+            self._started = True
+            self._live.start()
+
+    def emit(self, text: str) -> None:
+        if self._runs == 1:
+            self._text += text
+
+    def close(self) -> None:
+        if self._started:
+            self._started = False
+            self._live.stop()
+
+    def _picture(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        parts: list[Any] = []
+        if self._runs > 1:
+            parts.append(Text(f"{self._board.runs_done}/{self._runs} runs done"))
+        rows = list(self._board.rows.values())
+        if len(rows) > ROWS_SHOWN:
+            rows = crowded(rows)
+        now_s = self._clock.now_s()
+        parts += [Text(row.line(now_s), style=COLOURS.get(row.state, "")) for row in rows]
+        if self._text:
+            parts.append(Text(self._text))
+        return Group(*parts)
+
+
+def crowded(rows: Sequence[Row]) -> list[Row]:
+    """The rows worth showing when there are too many: what is under way, then the latest."""
+    under_way = [row for row in rows if row.ended_at_s is None][:ROWS_SHOWN]
+    room = ROWS_SHOWN - len(under_way)
+    ended = [row for row in rows if row.ended_at_s is not None]
+    return (ended[-room:] if room else []) + under_way

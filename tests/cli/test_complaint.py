@@ -1,0 +1,51 @@
+"""Any error is told in three lines, with the exit code it stands for."""
+
+from pathlib import Path
+
+import pytest
+
+from agentrt.cli.complaint import exit_code_of, three_lines
+from agentrt.errors import DeadlineExceeded, EngineDied, UsageError
+
+HERE = Path(__file__).parent
+
+
+def raised(error: Exception) -> Exception:
+    """The error with a traceback through this file."""
+    try:
+        raise error
+    except type(error) as caught:
+        return caught
+
+
+def test_an_error_of_ours_says_where_by_itself() -> None:
+    lines = three_lines(UsageError("no\nfile", hint="give one", where="a.py:3")).splitlines()
+    assert [line.split(None, 1)[1] for line in lines][1:] == ["a.py:3", "give one"]
+    assert lines[0].endswith("no file")
+
+
+def test_a_foreign_error_is_placed_in_the_users_file() -> None:
+    lines = three_lines(raised(ValueError("bad")), folder=HERE).splitlines()
+    assert "ValueError: bad" in lines[0]
+    assert "test_complaint.py:" in lines[1]
+    assert "-v" in lines[2]
+
+
+def test_the_first_of_a_group_stands_for_all() -> None:
+    group = ExceptionGroup("two", [DeadlineExceeded("late", where="a.py:1"), ValueError("x")])
+    assert len(three_lines(group).splitlines()) == 3
+    assert "late (and 1 more)" in three_lines(group)
+    assert exit_code_of(group) == 5
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ValueError("x"), 1),
+        (UsageError("x"), 2),
+        (EngineDied("x"), 3),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_exit_codes(error: BaseException, code: int) -> None:
+    assert exit_code_of(error) == code

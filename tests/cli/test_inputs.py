@@ -1,0 +1,77 @@
+"""Arguments come from flags, from `--args` and from the lines of a batch."""
+
+from pathlib import Path
+
+import pytest
+
+from agentrt.cli.inputs import arguments_of, batch_of
+from agentrt.cli.parameters import Parameter
+from agentrt.errors import UsageError
+
+OWN = (
+    Parameter("question", str),
+    Parameter("n", int, 9),
+    Parameter("data", Path, Path("a.csv")),
+)
+WHERE = "programs/vote.py:24 in vote"
+
+
+def test_flags_win_over_args() -> None:
+    args = '{"question": "a", "n": 3, "data": "b.csv"}'
+    found = arguments_of(OWN, {"n": "5"}, args, where=WHERE)
+    assert found == {"question": "a", "n": 5, "data": Path("b.csv")}
+
+
+def test_defaults_are_left_to_the_program() -> None:
+    assert arguments_of(OWN, {"question": "a"}, None, where=WHERE) == {"question": "a"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "args", "what", "how"),
+    [
+        ({}, None, "needs `question`", "give --question TEXT"),
+        ({"question": "a", "n": "x"}, None, "valid integer", "give --n INTEGER"),
+        ({}, '{"qestion": "a"}', "names 'qestion'", "did you mean 'question'?"),
+        ({}, "[1]", "--args is no JSON object but list", "give {"),
+        ({}, "{", "not JSON", "give --args JSON"),
+        ({}, "@absent.json", "absent.json cannot be read", "give --args a file"),
+    ],
+)
+def test_wrong_input(flags: dict[str, str], args: str | None, what: str, how: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        arguments_of(OWN, flags, args, where=WHERE)
+    assert what in caught.value.message
+    assert how in caught.value.hint
+
+
+def test_a_batch_has_one_run_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "inputs.jsonl"
+    file.write_text('{"question": "a"}\n\n{"question": "b", "n": 1}\n')
+    runs = batch_of(file, OWN, {"n": "4"}, where=WHERE)
+    assert runs == [{"question": "a", "n": 4}, {"question": "b", "n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "line"),
+    [
+        ('{"question": "a"}\n{"n": 1}\n', "needs `question`", ":2"),
+        ('{"question": "a"}\n{"question": \n', "is not JSON", ":2"),
+        ('{"question": "a", "n": "x"}\n', "valid integer", ":1"),
+    ],
+)
+def test_a_bad_line_is_named_before_anything_runs(
+    tmp_path: Path, text: str, what: str, line: str
+) -> None:
+    file = tmp_path / "inputs.jsonl"
+    file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        batch_of(file, OWN, {}, where=WHERE)
+    assert what in caught.value.message
+    assert caught.value.where == f"{file}{line}"
+
+
+def test_an_empty_batch_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "inputs.jsonl"
+    file.write_text("\n")
+    with pytest.raises(UsageError, match="has no inputs"):
+        batch_of(file, OWN, {}, where=WHERE)
