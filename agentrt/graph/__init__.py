@@ -1,0 +1,31 @@
+"""The graph that a run turned out to be: its record, order, critical path, split and slack."""
+
+from agentrt.graph.causes import Causes, Input
+from agentrt.graph.order import order
+from agentrt.graph.parallelism import parallelism, work_s
+from agentrt.graph.path import PathStep, critical_path
+from agentrt.graph.record import NodeRecord, RunRecord
+from agentrt.graph.recorder import Recorder
+from agentrt.graph.slack import slack_s
+from agentrt.graph.split import Split, split
+from agentrt.graph.stages import LABELS, Label, Stage, stages
+
+__all__ = [
+    "LABELS",
+    "Causes",
+    "Input",
+    "Label",
+    "NodeRecord",
+    "PathStep",
+    "Recorder",
+    "RunRecord",
+    "Split",
+    "Stage",
+    "critical_path",
+    "order",
+    "parallelism",
+    "slack_s",
+    "split",
+    "stages",
+    "work_s",
+]

@@ -1,0 +1,142 @@
+"""What each node had to wait for, and which of that came last.
+
+A node becomes ready when its last input arrives: the values it needs, the item of a streamed plan
+that started it, or the program's code reaching its declaration. The last-arriving input is its
+cause; walking causes back from the end of the run gives the critical path.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Literal
+
+from agentrt.graph.record import NodeRecord, RunRecord
+from agentrt.ids import NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Something that a node, or a program's code, waited for.
+
+    Attributes:
+        how: A whole value, one item of a streamed value, or code that reached a declaration.
+        node: Whose value or item; of a declaration, the program whose code it was.
+        at_s: When it arrived.
+        item: Index of the item.
+    """
+
+    how: Literal["value", "item", "declared"]
+    node: NodeRecord
+    at_s: float
+    item: int | None = None
+
+
+class Causes:
+    """Inputs of the nodes of one record, looked up once.
+
+    Args:
+        record: A run; it must not change any more.
+    """
+
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
+        self._arrived: dict[NodeId, list[tuple[int, NodeRecord]]] = {}
+        self._ready: dict[NodeId, float] = {}
+
+    def inputs(self, node: NodeRecord) -> list[Input]:
+        """All inputs that had arrived when the node ended, the declaration first."""
+        found: list[Input] = []
+        declared = node.declared
+        parent = self.record.nodes.get(declared.parent) if declared.parent else None
+        if parent is not None:
+            found.append(Input("declared", parent, declared.at_s))
+        plan = self.record.nodes.get(declared.plan) if declared.plan else None
+        closed = plan.items.get(declared.plan_item) if plan else None
+        if plan is not None and closed is not None and closed.seq < node.seq:
+            found.append(Input("item", plan, closed.at_s, declared.plan_item))
+        until = self._began_seq(node)
+        for dep_id in declared.deps:
+            dep = self.record.nodes.get(dep_id)
+            if dep is None or (dep is plan and closed is not None) or dep is node:
+                continue
+            if dep.finished is not None and dep.finished_seq < until:
+                found.append(Input("value", dep, dep.finished.at_s))
+        return found
+
+    def last(self, node: NodeRecord) -> Input | None:
+        """The input that arrived last; None for the root. Of equals, a value before code."""
+        inputs = self.inputs(node)
+        return max(inputs, key=lambda given: (given.at_s, given.how != "declared"), default=None)
+
+    def ready_at_s(self, node: NodeRecord) -> float:
+        """From when on the node could run."""
+        known = self._ready.get(node.node_id)
+        if known is None:
+            last = self.last(node)
+            known = last.at_s if last else node.declared.at_s
+            self._ready[node.node_id] = known
+        return known
+
+    def before_declaration(self, node: NodeRecord) -> Input | None:
+        """What the declaring code last waited for; None when it came straight from its start."""
+        declared = node.declared
+        parent = self.record.nodes.get(declared.parent) if declared.parent else None
+        if parent is None:
+            return None
+        return self._waited(parent, declared.after, declared.after_item, node.seq)
+
+    def before_end(self, program: NodeRecord) -> Input | None:
+        """What a program's code, or the end of its scope, last waited for."""
+        finished = program.finished
+        if finished is None:
+            return self._done(program, _NEVER, demanded_only=False)
+        if finished.after is None and not self.record.tells_end:
+            return self._done(program, program.finished_seq, demanded_only=False)
+        return self._waited(program, finished.after, finished.after_item, program.finished_seq)
+
+    def _waited(
+        self, program: NodeRecord, after: NodeId | None, item: int | None, before_seq: int
+    ) -> Input | None:
+        """What `after` names; where no event tells, the last demanded child to finish."""
+        node = self.record.nodes.get(after) if after else None
+        if node is None:
+            return None if self.record.tells_after else self._done(program, before_seq)
+        if item is not None:
+            closed = node.items.get(item)
+            if closed is not None and closed.seq < before_seq:
+                return Input("item", node, closed.at_s, item)
+        if node.finished is not None and node.finished_seq < before_seq:
+            return Input("value", node, node.finished.at_s)
+        return None
+
+    def _done(
+        self, program: NodeRecord, before_seq: int, *, demanded_only: bool = True
+    ) -> Input | None:
+        """The child of `program` that was the last to finish before an event."""
+        done = self._arrived.get(program.node_id)
+        if done is None:
+            done = sorted(
+                ((child.finished_seq, child) for child in program.children if child.finished),
+                key=lambda pair: pair[0],
+            )
+            self._arrived[program.node_id] = done
+        place = bisect_left(done, before_seq, key=lambda pair: pair[0])
+        for _, child in reversed(done[:place]):
+            wanted = child.demanded_at_s is not None and _outcome(child) != "cancelled"
+            if wanted or not demanded_only:
+                return Input("value", child, self.record.end_of(child))
+        return None
+
+    def _began_seq(self, node: NodeRecord) -> int:
+        """Values that came later than this event were no input: the node had ended, or begun."""
+        if node.kind == "program" and node.children:
+            return node.children[0].seq
+        return node.finished_seq if node.finished else _NEVER
+
+
+_NEVER = 1 << 62
+
+
+def _outcome(node: NodeRecord) -> str:
+    return node.finished.outcome if node.finished else ""

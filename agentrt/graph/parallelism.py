@@ -1,0 +1,17 @@
+"""How much of a run's work went on at the same time."""
+
+from __future__ import annotations
+
+from agentrt.graph.causes import Causes
+from agentrt.graph.record import RunRecord
+
+
+def work_s(record: RunRecord, causes: Causes | None = None) -> float:
+    """Time of all generations, tools and questions from their last input on, summed."""
+    causes = causes or Causes(record)
+    return sum(max(0.0, record.end_of(node) - causes.ready_at_s(node)) for node in record.works())
+
+
+def parallelism(record: RunRecord, causes: Causes | None = None) -> float:
+    """How many nodes were at work on average."""
+    return work_s(record, causes) / record.compound_s if record.compound_s > 0.0 else 0.0

@@ -1,0 +1,243 @@
+"""What happened in one run, gathered from its events.
+
+A record only stores; what follows from it (order, critical path, split, slack) is computed by the
+modules beside it, after the run. Events come in causal order, so each gets a sequence number: of
+two events at the same instant the one that came first may have caused the other, never the reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from agentrt.backend import BackendDown, Ledger, StepDone, StepRecord
+from agentrt.errors import ErrorRecord
+from agentrt.events import (
+    Event,
+    FirstToken,
+    HoleFilled,
+    ItemClosed,
+    NodeDeclared,
+    NodeDemanded,
+    NodeFinished,
+    NodeKind,
+    Outcome,
+    PrefixLost,
+    RequestSent,
+    RunFinished,
+    RunStarted,
+    ToolEnded,
+    ToolStarted,
+)
+from agentrt.ids import NodeId, RequestId, RunId
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try of a tool; `ended_at_s` is None while it runs."""
+
+    started_at_s: float
+    ended_at_s: float | None = None
+    error: ErrorRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """An item of a streamed output was complete."""
+
+    at_s: float
+    seq: int
+
+
+@dataclass(slots=True, eq=False)
+class NodeRecord:
+    """Everything known of one node.
+
+    Attributes:
+        declared: How it came to be.
+        seq: When, in the order of events.
+        children: Nodes that its scope owns, in order of declaration (programs only).
+        demanded_at_s: Somebody first waited for it; None when nobody did.
+        sent: Each time it was handed to a backend; more than once after an engine died.
+        filled_at_s: Its last hole was filled; None when it had none.
+        first_token_at_s: Its first output reached the runtime.
+        items: Index of a streamed item -> when it was complete.
+        attempts: Of a tool.
+        lost: Prefixes that could not be shared.
+        finished: How it ended; None while it is open.
+        finished_seq: When, in the order of events.
+    """
+
+    declared: NodeDeclared
+    seq: int
+    children: list[NodeRecord] = field(default_factory=list)
+    demanded_at_s: float | None = None
+    sent: list[RequestSent] = field(default_factory=list)
+    filled_at_s: float | None = None
+    first_token_at_s: float | None = None
+    items: dict[int, Closed] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+    lost: list[PrefixLost] = field(default_factory=list)
+    finished: NodeFinished | None = None
+    finished_seq: int = 0
+
+    @property
+    def node_id(self) -> NodeId:
+        return self.declared.node_id
+
+    @property
+    def kind(self) -> NodeKind:
+        return self.declared.kind
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The backend's account, when there is one."""
+        return self.finished.ledger if self.finished else None
+
+
+class RunRecord:
+    """The events of one run; an observer.
+
+    Args:
+        run_id: The run to record; None takes the first one that starts.
+    """
+
+    def __init__(self, run_id: RunId | None = None) -> None:
+        self._run_id = run_id
+        self._seq = 0
+        self._requests: set[RequestId] = set()
+        self.started: RunStarted | None = None
+        self.finished: RunFinished | None = None
+        self.nodes: dict[NodeId, NodeRecord] = {}
+        self.steps: list[StepRecord] = []
+        self.downs: list[BackendDown] = []
+        self.tells_after = False
+        self.tells_end = False
+        self.last_at_s = 0.0
+
+    @property
+    def run_id(self) -> RunId:
+        """Of the run; empty before it started."""
+        return self.started.run_id if self.started else (self._run_id or RunId(""))
+
+    @property
+    def started_at_s(self) -> float:
+        """The caller's submit."""
+        return self.started.at_s if self.started else 0.0
+
+    @property
+    def ended_at_s(self) -> float:
+        """The caller had the result; of a run cut short, its last event."""
+        return self.finished.at_s if self.finished else self.last_at_s
+
+    @property
+    def compound_s(self) -> float:
+        """Submit to result, on the caller's clock."""
+        return self.ended_at_s - self.started_at_s
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run ended; a run cut short was cancelled."""
+        return self.finished.outcome if self.finished else "cancelled"
+
+    @property
+    def root(self) -> NodeRecord | None:
+        """The program itself; None when the run failed before it began."""
+        return next((node for node in self.nodes.values() if node.declared.parent is None), None)
+
+    def end_of(self, node: NodeRecord) -> float:
+        """When the node ended; a node still open ended with the run."""
+        return node.finished.at_s if node.finished else self.ended_at_s
+
+    def see(self, events: Sequence[Event]) -> None:
+        """Take a batch of events; those of other runs are passed over."""
+        for event in events:
+            if isinstance(event, StepDone):
+                self._see_step(event)
+            elif isinstance(event, BackendDown):
+                if not self._requests.isdisjoint(event.lost):
+                    self.downs.append(event)
+            elif isinstance(event, RunStarted):
+                self._see_start(event)
+            elif event.run_id == self._run_id:
+                self._seq += 1
+                self.last_at_s = max(self.last_at_s, event.at_s)
+                if isinstance(event, RunFinished):
+                    self.finished = event
+                else:
+                    self._see_node(event)
+
+    def works(self) -> Iterator[NodeRecord]:
+        """Nodes that do work of their own: all but programs."""
+        return (node for node in self.nodes.values() if node.kind != "program")
+
+    def _see_start(self, event: RunStarted) -> None:
+        if self._run_id is None:
+            self._run_id = event.run_id
+        if event.run_id == self._run_id:
+            self.started = event
+            self.last_at_s = event.at_s
+
+    def _see_step(self, done: StepDone) -> None:
+        if done.step is not None and not self._requests.isdisjoint(done.step.requests):
+            self.steps.append(done.step)
+
+    def _see_node(self, event: _NodeEvent) -> None:
+        if isinstance(event, NodeDeclared):
+            self._declare(event)
+            return
+        node = self.nodes.get(event.node_id)
+        if node is None:
+            return
+        match event:
+            case NodeFinished():
+                node.finished, node.finished_seq = event, self._seq
+                self.tells_end |= event.after is not None
+                self.tells_after |= self.tells_end
+            case NodeDemanded():
+                if node.demanded_at_s is None:
+                    node.demanded_at_s = event.at_s
+            case RequestSent():
+                node.sent.append(event)
+                self._requests.add(event.request_id)
+            case PrefixLost():
+                node.lost.append(event)
+            case HoleFilled():
+                node.filled_at_s = event.at_s
+            case FirstToken():
+                if node.first_token_at_s is None:
+                    node.first_token_at_s = event.at_s
+            case ItemClosed():
+                node.items.setdefault(event.index, Closed(event.at_s, self._seq))
+            case ToolStarted():
+                node.attempts.append(Attempt(event.at_s))
+            case ToolEnded():
+                if node.attempts:
+                    node.attempts[-1].ended_at_s = event.at_s
+                    node.attempts[-1].error = event.error
+
+    def _declare(self, event: NodeDeclared) -> None:
+        node = NodeRecord(event, self._seq)
+        self.nodes[event.node_id] = node
+        self.tells_after |= event.after is not None
+        parent = self.nodes.get(event.parent) if event.parent is not None else None
+        if parent is not None:
+            parent.children.append(node)
+
+
+_NodeEvent = (
+    NodeDeclared
+    | NodeDemanded
+    | RequestSent
+    | PrefixLost
+    | HoleFilled
+    | FirstToken
+    | ItemClosed
+    | ToolStarted
+    | ToolEnded
+    | NodeFinished
+)

@@ -1,0 +1,45 @@
+"""Keeps the records of all runs apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agentrt.backend import BackendDown, StepDone
+from agentrt.events import Event, RunFinished, RunStarted
+from agentrt.graph.record import RunRecord
+from agentrt.ids import RunId
+
+
+class Recorder:
+    """An observer that hands out the record of each run when it is over.
+
+    Args:
+        on_run: Called with a finished record, on the thread that delivered its last event.
+    """
+
+    def __init__(self, on_run: Callable[[RunRecord], None]) -> None:
+        self._on_run = on_run
+        self._open: dict[RunId, RunRecord] = {}
+
+    def see(self, events: Sequence[Event]) -> None:
+        """Take a batch of events."""
+        for event in events:
+            if isinstance(event, (StepDone, BackendDown)):
+                for record in self._open.values():
+                    record.see((event,))
+                continue
+            if isinstance(event, RunStarted):
+                self._open[event.run_id] = RunRecord(event.run_id)
+            found = self._open.get(event.run_id)
+            if found is None:
+                continue
+            found.see((event,))
+            if isinstance(event, RunFinished):
+                del self._open[event.run_id]
+                self._on_run(found)
+
+    def give_up(self) -> None:
+        """Hand out the records of runs that have not ended, as far as they got."""
+        while self._open:
+            _, record = self._open.popitem()
+            self._on_run(record)

@@ -1,0 +1,56 @@
+"""How much later each node could have ended without making its run any longer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from agentrt.graph.causes import Causes
+from agentrt.graph.record import RunRecord
+from agentrt.ids import NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a node's end must not delay, and the time there is until then."""
+
+    node_id: NodeId
+    gap_s: float
+
+
+def slack_s(record: RunRecord, causes: Causes | None = None) -> dict[NodeId, float]:
+    """Node -> slack, never negative; 0 for every node whose end the critical path goes through.
+
+    All other durations are taken as they were. An input that arrived before the last one may come
+    later by the difference; code that waited for a node moves with it; a node that nobody waited
+    for has to be over when its program is.
+    """
+    bounds = _bounds(record, causes or Causes(record))
+    needs = {node_id: [bound.node_id for bound in bounds[node_id]] for node_id in record.nodes}
+    found: dict[NodeId, float] = {}
+    for node_id in TopologicalSorter(needs).static_order():
+        limits = [bound.gap_s + found[bound.node_id] for bound in bounds[node_id]]
+        found[node_id] = max(0.0, min(limits, default=0.0))
+    return found
+
+
+def _bounds(record: RunRecord, causes: Causes) -> dict[NodeId, list[Bound]]:
+    found: dict[NodeId, list[Bound]] = defaultdict(list)
+    for node in record.nodes.values():
+        ready_at_s = causes.ready_at_s(node)
+        for given in causes.inputs(node):
+            if given.how != "declared":
+                found[given.node.node_id].append(Bound(node.node_id, ready_at_s - given.at_s))
+        waited = causes.before_declaration(node)
+        if waited is not None:
+            gap_s = ready_at_s - node.declared.at_s
+            found[waited.node.node_id].append(Bound(node.node_id, gap_s))
+        for child in node.children:
+            gap_s = record.end_of(node) - record.end_of(child)
+            found[child.node_id].append(Bound(node.node_id, gap_s))
+        if node.kind == "program":
+            last = causes.before_end(node)
+            if last is not None and last.node is not node:
+                found[last.node.node_id].append(Bound(node.node_id, 0.0))
+    return found

@@ -1,0 +1,80 @@
+"""Where the compound latency went: one label for every instant of the critical path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentrt.graph.causes import Causes
+from agentrt.graph.path import PathStep, critical_path
+from agentrt.graph.record import RunRecord
+from agentrt.graph.stages import LABELS, Label, stages
+
+TOLERANCE_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Seconds of the critical path by what was waited for; they sum to `compound_s`.
+
+    Attributes:
+        compound_s: Submit to result.
+        admission: Held back by an admission gate, of the run or of one request.
+        queue: Waiting for a busy engine or a tool worker.
+        kv_reload: Bringing KV back from a lower tier.
+        prefill: Computing prompts.
+        decode: Producing tokens.
+        constraint: Compiling grammars and waiting for masks.
+        tool: Tools at work, their retries, and people who were asked.
+        orchestration: The program's own code, and the runtime between program and engine.
+        network: On the way to and from a remote engine.
+        unattributed: No event or ledger tells.
+    """
+
+    compound_s: float
+    admission: float = 0.0
+    queue: float = 0.0
+    kv_reload: float = 0.0
+    prefill: float = 0.0
+    decode: float = 0.0
+    constraint: float = 0.0
+    tool: float = 0.0
+    orchestration: float = 0.0
+    network: float = 0.0
+    unattributed: float = 0.0
+
+    def parts(self) -> dict[Label, float]:
+        """Label -> seconds, in a fixed order."""
+        return {label: getattr(self, label) for label in LABELS}
+
+
+def split(
+    record: RunRecord,
+    path: tuple[PathStep, ...] | None = None,
+    causes: Causes | None = None,
+) -> Split:
+    """The split of a run that is over.
+
+    Args:
+        record: The run.
+        path: Its critical path, when the caller has it already.
+        causes: Of the same record, when the caller has them already.
+    """
+    causes = causes or Causes(record)
+    parts: dict[Label, float] = dict.fromkeys(LABELS, 0.0)
+    for step in path if path is not None else critical_path(record, causes):
+        for label, seconds in _labelled(record, step, causes):
+            parts[label] += seconds
+    found = Split(record.compound_s, **parts)
+    assert abs(sum(parts.values()) - found.compound_s) <= TOLERANCE_S + 1e-9 * found.compound_s
+    return found
+
+
+def _labelled(record: RunRecord, step: PathStep, causes: Causes) -> list[tuple[Label, float]]:
+    if step.part == "submit":
+        return [("admission", step.length_s)]
+    if step.part == "code":
+        return [("orchestration", step.length_s)]
+    found: list[tuple[Label, float]] = []
+    for stage in stages(record, record.nodes[step.node_id], causes):
+        found += stage.within(step.started_at_s, step.ended_at_s)
+    return found

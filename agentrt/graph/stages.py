@@ -1,0 +1,180 @@
+"""What a node did at each instant between its last input and its end.
+
+The parts of a generation come from the backend's ledger. Prefill that ran before the last hole was
+filled cost the run nothing and is left out; what the ledger leaves open is `unattributed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from agentrt.backend import Ledger
+from agentrt.graph.causes import Causes
+from agentrt.graph.record import NodeRecord, RunRecord
+
+Label = Literal[
+    "admission",
+    "queue",
+    "kv_reload",
+    "prefill",
+    "decode",
+    "constraint",
+    "tool",
+    "orchestration",
+    "network",
+    "unattributed",
+]
+LABELS: tuple[Label, ...] = get_args(Label)
+Shares = tuple[tuple[Label, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stretch of a node's time.
+
+    Attributes:
+        label: What it mostly was.
+        started_at_s: First instant.
+        ended_at_s: First instant after it.
+        shares: Label -> seconds, where several things alternate too finely to tell apart (masks
+            between decode steps); they sum to the stage's length. Empty: all is `label`.
+    """
+
+    label: Label
+    started_at_s: float
+    ended_at_s: float
+    shares: Shares = ()
+
+    @property
+    def length_s(self) -> float:
+        """How long it took."""
+        return self.ended_at_s - self.started_at_s
+
+    def within(self, from_s: float, to_s: float) -> Iterable[tuple[Label, float]]:
+        """Label and seconds of what lies between two instants."""
+        length_s = min(self.ended_at_s, to_s) - max(self.started_at_s, from_s)
+        if length_s <= 0.0:
+            return ()
+        if not self.shares:
+            return ((self.label, length_s),)
+        scale = length_s / self.length_s
+        return tuple((label, seconds * scale) for label, seconds in self.shares)
+
+
+def stages(record: RunRecord, node: NodeRecord, causes: Causes) -> tuple[Stage, ...]:
+    """Stages from the node's last input to its end, without gap; none has length zero.
+
+    A program has none: its time is that of its children and of its code.
+    """
+    line = _Line(causes.ready_at_s(node), record.end_of(node))
+    match node.kind:
+        case "generate":
+            _generation(line, record, node)
+        case "tool":
+            _tool(line, node)
+        case "ask":
+            line.to("tool", line.end_s)
+        case "program":
+            return ()
+    return tuple(line.stages)
+
+
+class _Line:
+    """Lays stages end to end; what is asked for beyond the end, or backwards, is cut off."""
+
+    def __init__(self, start_s: float, end_s: float) -> None:
+        self.at_s = start_s
+        self.end_s = max(start_s, end_s)
+        self.stages: list[Stage] = []
+
+    def to(self, label: Label, until_s: float, shares: Shares = ()) -> None:
+        until_s = min(until_s, self.end_s)
+        if until_s > self.at_s:
+            self.stages.append(Stage(label, self.at_s, until_s, shares))
+            self.at_s = until_s
+
+
+def _tool(line: _Line, node: NodeRecord) -> None:
+    if not node.attempts:
+        line.to("queue", line.end_s)
+        return
+    line.to("queue", node.attempts[0].started_at_s)  # until a worker took it
+    ended_at_s = node.attempts[-1].ended_at_s
+    line.to("tool", line.end_s if ended_at_s is None else ended_at_s)  # pauses between attempts too
+    line.to("orchestration", line.end_s)
+
+
+def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
+    if not node.sent:
+        line.to("orchestration", line.end_s)
+        return
+    first, last = node.sent[0], node.sent[-1]
+    line.to("orchestration", first.at_s - first.held_s)
+    line.to("admission", first.at_s)
+    line.to("unattributed", last.at_s)  # what an engine that died had done is lost
+    hop: Label = "network" if last.backend == "remote" else "orchestration"
+    ledger = node.ledger
+    if ledger is not None and ledger.finished_at_s > 0.0:
+        line.to(hop, max(ledger.received_at_s, ledger.completed_at_s))
+        _served(line, ledger)
+        line.to(hop, line.end_s)
+    else:
+        _watched(line, record, node)
+
+
+def _served(line: _Line, ledger: Ledger) -> None:
+    """From the moment the engine could work on the whole prompt to the end it reported."""
+    end_s = min(ledger.finished_at_s, line.end_s)
+    first_s = ledger.first_token_at_s if ledger.first_token_at_s > 0.0 else end_s
+    first_s = min(max(first_s, line.at_s), end_s)
+    left: dict[Label, float] = {
+        "queue": ledger.queue_s,
+        "kv_reload": ledger.kv_reload_s,
+        "constraint": ledger.constraint_s,
+        "prefill": ledger.prefill_s,
+        "decode": ledger.decode_s,
+    }
+    # After the first token decoding comes first; what else fits there was in between its steps:
+    # masks, preemption with its new prefill, KV brought back.
+    late: tuple[Label, ...] = ("decode", "constraint", "queue", "kv_reload", "prefill")
+    after = _take(left, end_s - first_s, late)
+    # Before it, all but prefill needs a complete prompt, so an excess is prefill done early.
+    early: tuple[Label, ...] = ("queue", "kv_reload", "constraint", "decode", "prefill")
+    before = _take(left, first_s - line.at_s, early)
+    for label in ("queue", "kv_reload", "constraint", "unattributed", "prefill"):
+        line.to(label, line.at_s + before.get(label, 0.0))
+    line.to("decode", first_s)
+    if after:
+        main = max(after, key=lambda label: after[label])
+        line.to(main, end_s, tuple(after.items()) if len(after) > 1 else ())
+
+
+def _take(left: dict[Label, float], room_s: float, wanted: tuple[Label, ...]) -> dict[Label, float]:
+    """Fill `room_s` from what is left, in this order; what cannot be filled is unattributed."""
+    taken: dict[Label, float] = {}
+    for label in wanted:
+        seconds = min(left[label], room_s)
+        if seconds > 0.0:
+            taken[label] = seconds
+            left[label] -= seconds
+            room_s -= seconds
+    if room_s > 0.0:
+        taken["unattributed"] = room_s
+    return taken
+
+
+def _watched(line: _Line, record: RunRecord, node: NodeRecord) -> None:
+    """No account came (cancelled, lost): tell from the steps and tokens that were seen."""
+    request_id = node.sent[-1].request_id
+    first_s = node.first_token_at_s
+    for step in record.steps:
+        if request_id in step.requests and step.ended_at_s > line.at_s:
+            line.to("queue", step.started_at_s)
+            decoding = first_s is not None and step.ended_at_s > first_s
+            line.to("decode" if decoding else "prefill", step.ended_at_s)
+    if first_s is not None and not line.stages:
+        line.to("unattributed", first_s)
+        line.to("decode", line.end_s)
+    line.to("unattributed", line.end_s)

@@ -1,0 +1,36 @@
+"""A run's latency in one line, for people."""
+
+from __future__ import annotations
+
+from agentrt.graph import Causes, RunRecord, critical_path, parallelism, split
+from agentrt.ids import trace_id_of
+from agentrt.report.rounding import quanta, shared_quanta
+
+
+def latency_line(record: RunRecord, trace: str = "") -> str:
+    """Such as `compound 2.31 s = queue 0.04 + prefill 0.31 + decode 1.96 | parallelism 1.9x | ...`.
+
+    The numbers printed add up; parts that round to nothing are left out. Runs under a second are
+    told in ms.
+
+    Args:
+        record: A run that is over.
+        trace: Where its trace is: a file or an address.
+    """
+    in_seconds = (100, "s", 2, 100)
+    in_ms = (10_000, "ms", 1, 10)
+    per_second, unit, decimals, scale = in_seconds if record.compound_s >= 1.0 else in_ms
+    causes = Causes(record)
+    total = quanta(record.compound_s, per_second)
+    parts = split(record, critical_path(record, causes), causes).parts()
+    shown = [
+        f"{label} {units / scale:.{decimals}f}"
+        for label, units in shared_quanta(parts, total, per_second).items()
+        if units
+    ]
+    line = f"compound {total / scale:.{decimals}f} {unit}"
+    if shown:
+        line += " = " + " + ".join(shown)
+    line += f" | parallelism {parallelism(record, causes):.1f}x"
+    line += f" | trace {trace_id_of(record.run_id)[:7]}"
+    return f"{line} -> {trace}" if trace else line

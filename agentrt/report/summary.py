@@ -1,0 +1,90 @@
+"""A run as one JSON object, `agentrt.run/1`: what `agentrt run --json` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agentrt.errors import ErrorRecord
+from agentrt.graph import Causes, RunRecord, critical_path, split
+from agentrt.ids import NodeId, trace_id_of
+from agentrt.report.rounding import quanta, shared_quanta
+from agentrt.report.usage import usage
+
+SCHEMA = "agentrt.run/1"
+_PER_SECOND = 1_000_000  # latencies are told in ms with three decimals
+
+
+def summary(
+    record: RunRecord,
+    output: Any = None,
+    *,
+    trace_file: Path | str | None = None,
+    trace_url: str | None = None,
+    error: ErrorRecord | None = None,
+) -> dict[str, Any]:
+    """The object of a run that is over.
+
+    `split_ms`, and the `ms` of `critical_path`, each sum to `compound_ms` to the last digit.
+
+    Args:
+        record: The run.
+        output: Its result, as plain JSON data; None when it failed.
+        trace_file: Where its trace was written.
+        trace_url: Where its trace can be looked at.
+        error: Why it failed, when the run itself could not say so.
+    """
+    error = error or (record.finished.error if record.finished else None)
+    return {
+        "schema": SCHEMA,
+        "run_id": record.run_id,
+        "trace_id": trace_id_of(record.run_id),
+        "program": record.started.program if record.started else "",
+        "ok": record.outcome == "ok" and error is None,
+        "output": output,
+        "latency": _latency(record),
+        "usage": usage(record).as_dict(),
+        "trace": {"file": str(trace_file) if trace_file else None, "url": trace_url},
+        "error": error_object(error) if error else None,
+    }
+
+
+def error_object(error: ErrorRecord) -> dict[str, str]:
+    """An error as the object has it."""
+    return {
+        "type": error.type,
+        "message": error.message,
+        "where": error.where,
+        "hint": error.hint,
+    }
+
+
+def _latency(record: RunRecord) -> dict[str, Any]:
+    causes = Causes(record)
+    path = critical_path(record, causes)
+    compound = quanta(record.compound_s, _PER_SECOND)
+    parts = split(record, path, causes).parts()
+    on_path: dict[NodeId, float] = {}
+    for step in path:
+        on_path[step.node_id] = on_path.get(step.node_id, 0.0) + step.length_s
+    lengths = shared_quanta(on_path, compound, _PER_SECOND)
+    return {
+        "compound_ms": _ms(compound),
+        "critical_path": [
+            {"node": node_id, "kind": _kind(record, node_id), "ms": _ms(units)}
+            for node_id, units in lengths.items()
+        ],
+        "split_ms": {
+            label: _ms(units)
+            for label, units in shared_quanta(parts, compound, _PER_SECOND).items()
+        },
+    }
+
+
+def _kind(record: RunRecord, node_id: NodeId) -> str:
+    node = record.nodes.get(node_id)
+    return node.kind if node else "program"
+
+
+def _ms(units: int) -> float:
+    return units / 1000

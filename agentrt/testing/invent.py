@@ -1,0 +1,74 @@
+"""Random programs for `made_up.play`."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentrt.testing.made_up import Call, Statement, Think, Wait, Work
+
+
+def random_body(rng: Random, *, statements: int = 8, depth: int = 2) -> tuple[Statement, ...]:
+    """A program's code: whatever it names has been declared before.
+
+    Durations are whole milliseconds, often zero, so that many things happen at one instant.
+    """
+    return _Inventor(rng).body(statements, depth)
+
+
+class _Inventor:
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._items: list[int] = []  # of each node made so far
+
+    def body(self, statements: int, depth: int) -> tuple[Statement, ...]:
+        made: list[Statement] = []
+        for _ in range(self._rng.randint(1, statements)):
+            made += self._statements(depth)
+        return tuple(made)
+
+    def _statements(self, depth: int) -> list[Statement]:
+        choice = self._rng.randint(0, 9)
+        count = len(self._items)
+        if choice <= 1 and count:
+            node = self._rng.randrange(count)
+            items = self._items[node]
+            return [Wait(node, self._rng.randrange(items) if items and choice else None)]
+        if choice == 2:
+            return [Think(self._seconds())]
+        if choice == 3 and depth:
+            inner = self.body(4, depth - 1)
+            self._items.append(0)
+            return [Call(inner)]
+        if choice == 4:
+            return self._streamed_plan()
+        return [self._work()]
+
+    def _streamed_plan(self) -> list[Statement]:
+        """A generation, each of whose items starts a tool as soon as it is complete."""
+        plan = len(self._items)
+        items = self._rng.randint(1, 4)
+        made: list[Statement] = [self._work(kind="generate", items=items)]
+        for item in range(items):
+            made += [Wait(plan, item), self._work(kind="tool", plan=(plan, item))]
+        return made
+
+    def _work(self, kind: str = "", items: int = 0, plan: tuple[int, int] | None = None) -> Work:
+        rng, count = self._rng, len(self._items)
+        many = rng.randint(0, 3) if count and plan is None else 0
+        deps = tuple(sorted({rng.randrange(count) for _ in range(many)}))
+        self._items.append(items)
+        return Work(
+            kind or rng.choice(("generate", "tool")),
+            deps=deps,
+            plan=plan,
+            before_s=self._seconds() / 10,
+            queue_s=self._seconds(),
+            early_s=self._seconds(),
+            prefill_s=self._seconds(),
+            decode_s=self._seconds() * 4,
+            after_s=self._seconds() / 10,
+            items=items,
+        )
+
+    def _seconds(self) -> float:
+        return self._rng.choice((0, 0, 1, 2, 3, 5, 8)) / 1000
