@@ -1,0 +1,191 @@
+"""The loop around an engine core, in a process of its own (or in a thread, for tests).
+
+Run as `python -m agentrt.engine.host FD OWNER_PID`: the environment is set by whoever starts it,
+before torch loads here. Commands come as frames over the socket, one report goes back a step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Iterable
+from typing import Protocol
+
+from agentrt.backend import Capabilities, End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
+from agentrt.clock import Clock, MonotonicClock
+from agentrt.config import EngineConfig
+from agentrt.engine.host_link import Link, OwnerGone
+from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Quit
+from agentrt.errors import AgentrtError, ErrorRecord, record
+from agentrt.ids import RequestId
+
+_NOTHING_TO_DO_S = 0.001
+_LAST_WORDS_S = 2.0
+_PR_SET_PDEATHSIG = 1
+
+
+class Core(Protocol):
+    """What the loop drives: synchronous, one thread."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+    def submit(self, request: GenerateRequest) -> None: ...
+    def fill(self, request_id: RequestId, fill: Fill) -> None: ...
+    def facts(self, facts: tuple[RequestFacts, ...]) -> None: ...
+    def cancel(self, request_id: RequestId, reason: str) -> None: ...
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None: ...
+    def has_work(self) -> bool: ...
+    def step(self) -> StepDone | None: ...
+    def close(self) -> None: ...
+
+
+class Host:
+    """One engine core behind one link."""
+
+    def __init__(self, core: Core, link: Link) -> None:
+        self._core = core
+        self._link = link
+        self._open: set[RequestId] = set()
+
+    def serve(self) -> None:
+        """Until the owner says quit.
+
+        Raises:
+            OwnerGone: The owner's end closed without it.
+        """
+        wait_s: float | None = None
+        while True:
+            if not self._obey(self._link.receive(wait_s)):
+                return self._quit()
+            wait_s = self._advance()
+
+    def _advance(self) -> float | None:
+        """One step; how long to wait for commands before the next."""
+        if not self._core.has_work():
+            return None
+        done = self._core.step()
+        if done is None:
+            return _NOTHING_TO_DO_S
+        self._tell(done)
+        return 0
+
+    def _obey(self, commands: Iterable[Command]) -> bool:
+        """False when told to quit."""
+        for command in commands:
+            if isinstance(command, Quit):
+                return False
+            self._do(command)
+        return True
+
+    def _do(self, command: Command) -> None:
+        core = self._core
+        match command:
+            case GenerateRequest():
+                self._submit(command)
+            case Grow(request_id, fill):
+                if request_id in self._open:
+                    core.fill(request_id, fill)
+            case Note(facts):
+                known = tuple(fact for fact in facts if fact.request_id in self._open)
+                if known:
+                    core.facts(known)
+            case Cancel(request_id, reason):
+                if request_id in self._open:
+                    core.cancel(request_id, reason)
+            case Advise(token_ids, hint):
+                core.hint(token_ids, hint)
+
+    def _submit(self, request: GenerateRequest) -> None:
+        self._open.add(request.request_id)
+        try:
+            self._core.submit(request)
+        except AgentrtError as error:
+            end = End(request.request_id, "failed", error=record(error))
+            self._tell(StepDone(None, (), (end,)))
+
+    def _tell(self, done: StepDone) -> None:
+        self._open.difference_update(end.request_id for end in done.ends)
+        self._link.send(done)
+
+    def _quit(self) -> None:
+        """Cancel what is under way and let its ends go out."""
+        for request_id in tuple(self._open):
+            self._core.cancel(request_id, "the engine is being closed")
+        while self._open and self._core.has_work():
+            done = self._core.step()
+            if done is not None:
+                self._tell(done)
+        self._core.close()
+        self._link.drain(_LAST_WORDS_S)
+
+
+def host(end: socket.socket, clock: Clock) -> int:
+    """Load and serve over `end`; the exit code."""
+    link = Link(end)
+    try:
+        config = _config(link)
+        core = load(config, clock)
+        link.send(core.capabilities)
+        Host(core, link).serve()
+    except OwnerGone:
+        return 0
+    except Exception as error:  # whatever ends the engine is told to its owner
+        if not isinstance(error, AgentrtError):
+            traceback.print_exc()
+        _last_words(link, record(error))
+        return 1
+    finally:
+        link.close()
+    return 0
+
+
+def load(config: EngineConfig, clock: Clock) -> Core:
+    """The engine; the only place from which its process reaches torch."""
+    from agentrt.engine.core import EngineCore
+
+    return EngineCore(config, clock)
+
+
+def _config(link: Link) -> EngineConfig:
+    commands: list[Command] = []
+    while not commands:
+        commands = link.receive(None)
+    first, *rest = commands
+    if not isinstance(first, Load):
+        raise TypeError(f"the first command is {type(first).__name__}, not Load")
+    link.put_back(rest)
+    return first.config
+
+
+def _last_words(link: Link, error: ErrorRecord) -> None:
+    try:
+        link.send(error)
+        link.drain(_LAST_WORDS_S)
+    except OwnerGone:
+        return
+
+
+def die_with(owner_pid: int) -> None:
+    """Be killed when the owner's process ends, even in the middle of a forward (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != owner_pid:
+        raise SystemExit(0)  # it ended before we could ask
+
+
+def main(arguments: list[str]) -> int:
+    """The entry of the process: `FD OWNER_PID`."""
+    fd, owner_pid = map(int, arguments)
+    die_with(owner_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who tells us to quit
+    return host(socket.socket(fileno=fd), MonotonicClock())
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # nothing to tidy: torch's own teardown takes a tenth of a second

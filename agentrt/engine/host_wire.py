@@ -1,0 +1,62 @@
+"""What the engine's process and its owner say to each other, one frame each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentrt.backend import Capabilities, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
+from agentrt.config import EngineConfig
+from agentrt.errors import ErrorRecord
+from agentrt.frame import Wire
+from agentrt.ids import RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The first command: build the engine."""
+
+    config: EngineConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """More of a prompt."""
+
+    request_id: RequestId
+    fill: Fill
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Facts that changed."""
+
+    facts: tuple[RequestFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop a request."""
+
+    request_id: RequestId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advise:
+    """What will become of a prefix."""
+
+    token_ids: tuple[int, ...]
+    hint: KvHint
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """Cancel everything, say so, and end."""
+
+
+Command = Load | GenerateRequest | Grow | Note | Cancel | Advise | Quit
+Report = Capabilities | StepDone | ErrorRecord
+"""`Capabilities` once, when loaded; `ErrorRecord` as the last word of an engine that fails."""
+
+COMMANDS: Wire[Command] = Wire(Load, GenerateRequest, Grow, Note, Cancel, Advise, Quit)
+REPORTS: Wire[Report] = Wire(Capabilities, StepDone, ErrorRecord)

@@ -1,0 +1,267 @@
+"""The embedded engine as a `Backend`: in its own process, restarted when it dies.
+
+A busy Python thread of the caller's process costs the engine nothing there: it has its own
+interpreter lock, its own OpenMP settings, and never waits for its reader. This module imports no
+torch; the process that it starts does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from agentrt.backend import (
+    BackendDown,
+    BackendEvent,
+    Capabilities,
+    End,
+    Fill,
+    GenerateRequest,
+    KvHint,
+    Ledger,
+    RequestFacts,
+    StepDone,
+)
+from agentrt.clock import Clock
+from agentrt.config import EngineConfig
+from agentrt.delivery import EventQueue
+from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Quit
+from agentrt.engine.process_child import Child, Death, ProcessChild, ThreadChild
+from agentrt.engine.process_pipe import Pipe
+from agentrt.errors import (
+    AgentrtError,
+    EngineDied,
+    EngineUnavailable,
+    ErrorRecord,
+    InternalError,
+    record,
+    revive,
+)
+from agentrt.ids import RequestId
+
+Place = Literal["process", "thread"]
+
+DEATHS_WITHOUT_PROGRESS = 3
+_QUIT_S = 5.0
+_REAP_S = 2.0
+
+
+class EmbeddedBackend:
+    """The embedded engine behind the `Backend` contract.
+
+    Args:
+        config: How it is set up.
+        clock: Used by the engine when it runs in a thread, and for ends that it cannot tell.
+        place: `thread` runs the same loop in this process, for tests.
+    """
+
+    def __init__(self, config: EngineConfig, clock: Clock, *, place: Place = "process") -> None:
+        self._config = config
+        self._clock = clock
+        self._place = place
+        self._queue = EventQueue()
+        self._child: Child | None = None
+        self._pipe: Pipe | None = None
+        self._unsent: list[Command] = []
+        self._sent: set[RequestId] = set()
+        self._capabilities: Capabilities | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._deaths = 0
+        self._gone: ErrorRecord | None = None
+        self._closing = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        if self._capabilities is None:
+            raise InternalError("capabilities are known once start() has returned")
+        return self._capabilities
+
+    @property
+    def pid(self) -> int | None:
+        """Of the engine's process; None while there is none, and in a thread."""
+        return self._child.pid if isinstance(self._child, ProcessChild) else None
+
+    def launch(self) -> None:
+        """Start the engine's process without waiting: call it early, and import meanwhile."""
+        if self._child is None:
+            if self._place == "process":
+                self._child = ProcessChild(self._config)
+            else:
+                self._child = ThreadChild(self._clock)
+
+    async def start(self) -> None:
+        if self._keeper is not None or self._closing:
+            return
+        self.launch()
+        assert self._child is not None
+        try:
+            await self._load(self._child)
+        except BaseException:
+            await self._reap(self._child, 0)
+            self._child = None
+            raise
+        self._keeper = asyncio.create_task(self._keep())
+
+    def submit(self, request: GenerateRequest) -> None:
+        if self._gone is not None:
+            end = End(request.request_id, "failed", error=self._gone)
+            self._queue.put(StepDone(None, (), (end,)))
+        else:
+            self._send(request)
+
+    def fill(self, request_id: RequestId, fill: Fill) -> None:
+        self._send(Grow(request_id, fill))
+
+    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+        self._send(Note(facts))
+
+    def cancel(self, request_id: RequestId, reason: str) -> None:
+        self._send(Cancel(request_id, reason))
+
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
+        self._send(Advise(token_ids, hint))
+
+    def events(self) -> AsyncIterator[BackendEvent]:
+        return self._queue.read()
+
+    async def aclose(self) -> None:
+        self._closing = True
+        with anyio.CancelScope(shield=True):
+            if self._pipe is not None:
+                self._pipe.send(Quit())
+                with anyio.move_on_after(_QUIT_S):
+                    await self._pipe.closed.wait()
+            if self._keeper is not None:
+                self._keeper.cancel()
+                await asyncio.wait([self._keeper])
+                self._keeper = None
+            if self._child is not None:
+                await self._reap(self._child, 0 if self._pipe is None else _REAP_S)
+                self._child = self._pipe = None
+        self._cancel_the_rest()
+        self._queue.close()
+
+    def _send(self, command: Command) -> None:
+        """To the engine, or aside until there is one again."""
+        if self._pipe is None or self._pipe.closed.is_set():
+            self._unsent.append(command)
+            return
+        if isinstance(command, GenerateRequest):
+            self._sent.add(command.request_id)
+        self._pipe.send(command)
+
+    def _take(self, done: StepDone) -> None:
+        self._sent.difference_update(end.request_id for end in done.ends)
+        if done.deltas:
+            self._deaths = 0
+        self._queue.put(done)
+
+    async def _load(self, child: Child) -> None:
+        """Connect, wait until the engine has loaded, and send what has gathered meanwhile.
+
+        Raises:
+            AgentrtError: It cannot load; typed as it said itself.
+        """
+        pipe = await Pipe.open(child.ours, self._take)
+        pipe.send(Load(self._config))
+        try:
+            await pipe.settled.wait()
+            if pipe.capabilities is None:
+                raise _cannot_start(await self._reap(child, _REAP_S), pipe.last_words)
+        except BaseException:
+            pipe.abort()
+            raise
+        self._capabilities = pipe.capabilities
+        self._pipe = pipe
+        unsent, self._unsent = self._unsent, []
+        for command in unsent:
+            self._send(command)
+
+    async def _keep(self) -> None:
+        """While the backend is open: when the engine dies, tell so and start another."""
+        while self._pipe is not None:
+            await self._pipe.closed.wait()
+            if self._closing:
+                return
+            assert self._child is not None
+            pipe, self._pipe = self._pipe, None
+            death = await self._reap(self._child, _REAP_S)
+            self._deaths += 1
+            error = _died(death, pipe.last_words)
+            if self._deaths >= DEATHS_WITHOUT_PROGRESS:
+                self._give_up(error)
+                return
+            lost, self._sent = tuple(sorted(self._sent)), set()
+            self._queue.put(BackendDown(record(error), lost, restarting=True))
+            await self._restart()
+
+    async def _restart(self) -> None:
+        """Start another engine, or give up."""
+        while self._pipe is None:
+            self._child = None
+            self.launch()
+            assert self._child is not None
+            try:
+                await self._load(self._child)
+            except AgentrtError as error:
+                await self._reap(self._child, 0)
+                self._deaths += 1
+                if self._deaths >= DEATHS_WITHOUT_PROGRESS or not error.retryable:
+                    self._give_up(error)
+                    return
+
+    def _give_up(self, error: AgentrtError) -> None:
+        self._gone = record(
+            EngineUnavailable(
+                f"the engine died {self._deaths} times without producing a token: {error.message}",
+                hint=error.hint,
+            )
+        )
+        lost = tuple(sorted(self._sent | set(self._waiting())))
+        self._sent, self._unsent = set(), []
+        self._queue.put(BackendDown(self._gone, lost, restarting=False))
+
+    def _cancel_the_rest(self) -> None:
+        """End what the engine did not end itself."""
+        now_s = self._clock.now_s()
+        ledger = Ledger(finished_at_s=now_s, source="inferred")
+        rest = sorted(self._sent | set(self._waiting()))
+        self._sent, self._unsent = set(), []
+        if rest:
+            ends = tuple(End(request_id, "cancelled", ledger) for request_id in rest)
+            self._queue.put(StepDone(None, (), ends))
+
+    def _waiting(self) -> list[RequestId]:
+        """Requests that were submitted while there was no engine."""
+        return [one.request_id for one in self._unsent if isinstance(one, GenerateRequest)]
+
+    async def _reap(self, child: Child, patience_s: float) -> Death:
+        if patience_s == 0:
+            child.kill()
+        with anyio.CancelScope(shield=True):
+            return await anyio.to_thread.run_sync(child.wait, patience_s or _REAP_S)
+
+
+def _cannot_start(death: Death, last_words: ErrorRecord | None) -> AgentrtError:
+    if last_words is None:
+        message = f"the engine's process ended while it was loading ({death.how})"
+        return EngineUnavailable(message, hint=_stderr_hint(death))
+    error = revive(last_words)
+    if isinstance(error, InternalError):
+        return EngineUnavailable(f"the engine cannot start: {error.message}", hint=error.hint)
+    return error
+
+
+def _died(death: Death, last_words: ErrorRecord | None) -> EngineDied:
+    said = f": {last_words.type}: {last_words.message}" if last_words else ""
+    return EngineDied(f"the engine died ({death.how}){said}", hint=_stderr_hint(death))
+
+
+def _stderr_hint(death: Death) -> str:
+    """What the child wrote last, when that can help; "" leaves the error's own hint."""
+    lines = death.stderr.splitlines()
+    return f"Its last words: {' | '.join(lines[-3:])}" if lines else ""

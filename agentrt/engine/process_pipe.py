@@ -1,0 +1,75 @@
+"""The owner's end of the socket, on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from agentrt.backend import Capabilities, StepDone
+from agentrt.engine.host_wire import COMMANDS, REPORTS, Command
+from agentrt.errors import AgentrtError, ErrorRecord, record
+from agentrt.frame import FrameReader
+
+
+class Pipe(asyncio.Protocol):
+    """Commands out, reports in.
+
+    Attributes:
+        capabilities: Told once the engine has loaded.
+        last_words: The error that the engine told before it ended, or what was wrong on the wire.
+        closed: Set when the other end is gone.
+        settled: Set when the engine has loaded or the other end is gone.
+    """
+
+    def __init__(self, take: Callable[[StepDone], None]) -> None:
+        self.capabilities: Capabilities | None = None
+        self.last_words: ErrorRecord | None = None
+        self.closed = asyncio.Event()
+        self.settled = asyncio.Event()
+        self._take = take
+        self._reader = FrameReader()
+        self._transport: asyncio.Transport | None = None
+
+    @classmethod
+    async def open(cls, ours: socket.socket, take: Callable[[StepDone], None]) -> Pipe:
+        """A pipe that owns `ours`; each step goes to `take`."""
+        loop = asyncio.get_running_loop()
+        _, pipe = await loop.create_connection(lambda: cls(take), sock=ours)
+        return pipe
+
+    def send(self, command: Command) -> None:
+        """Write one command; lost when the other end is gone."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(COMMANDS.frame(command))
+
+    def abort(self) -> None:
+        """Close without waiting."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for payload in self._reader.push(data):
+                self._hear(payload)
+        except AgentrtError as error:
+            self.last_words = record(error)
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+        self.settled.set()
+
+    def _hear(self, payload: bytes) -> None:
+        match REPORTS.value(payload):
+            case StepDone() as done:
+                self._take(done)
+            case ErrorRecord() as error:
+                self.last_words = error
+            case Capabilities() as capabilities:
+                self.capabilities = capabilities
+                self.settled.set()
