@@ -1,0 +1,7 @@
+"""Prompts as token ids: the codec of a model. Needs no torch."""
+
+from agentrt.prompt.codec import Codec
+from agentrt.prompt.detokenizer import Detokenizer
+from agentrt.prompt.encoded import Encoded, PrefixLoss
+
+__all__ = ["Codec", "Detokenizer", "Encoded", "PrefixLoss"]

@@ -1,0 +1,276 @@
+"""The codec of a model: tokenizer, chat template and call format as one thing.
+
+It turns segments into token ids and token ids into text, the same in the program's process and in
+the engine's. No torch and no transformers here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentrt.canonical_json import dumps
+from agentrt.errors import Unsupported
+from agentrt.prompt.detokenizer import Detokenizer
+from agentrt.prompt.dialect import function_of
+from agentrt.prompt.dialect_probe import find_dialect
+from agentrt.prompt.encoded import Encoded, PrefixLoss
+from agentrt.prompt.layout import Layout, find_layout
+from agentrt.prompt.lexicon import Lexicon, Marker
+from agentrt.prompt.model_files import ModelFiles, read_model_files
+from agentrt.prompt.prefix import Grammar, Irregular
+from agentrt.prompt.prefix_cache import PrefixCache
+from agentrt.prompt.probe import Probe
+from agentrt.prompt.template import ChatTemplate, TemplateRefused
+from agentrt.prompt.turns import turns_of
+from agentrt.prompt.whole import encode_whole
+from agentrt.segments import CallFrame, CallMade, Generated, Hole, Open, Segment, Text, ToolSchema
+from agentrt.vocab import Vocab
+
+PLAIN_TEMPLATE = (
+    "{{ bos_token or '' }}{% for message in messages %}{{ message.role | capitalize }}: "
+    "{{ message.content }}\n\n{% endfor %}{% if add_generation_prompt %}Assistant: {% endif %}"
+)
+"""For models that come without a template; the codec's notes say so."""
+
+MOST_TOOL_SETS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What holds while one set of tools is offered."""
+
+    tools: tuple[ToolSchema, ...]
+    probe: Probe
+    layout: Layout
+    grammar: Grammar
+    prefixes: PrefixCache
+
+
+class Codec:
+    """How one model reads and writes chats.
+
+    Attributes:
+        fingerprint: Generated ids are shared among codecs of one fingerprint.
+        vocab: Token ids and their bytes.
+        call_frame: How this model writes tool calls.
+        window_tokens: Its context length; 0 when its files do not tell.
+        notes: What its template has no place for, and what was done instead.
+    """
+
+    def __init__(self, files: ModelFiles) -> None:
+        """Take a model's files apart; use `Codec.load`.
+
+        Raises:
+            ModelInvalid: They cannot be taken apart.
+        """
+        self._lexicon = Lexicon(files)
+        self._templates = _templates(files)
+        self.window_tokens = files.window_tokens
+        self._dialect, notes = find_dialect(self._render(), self._lexicon, str(files.path))
+        if not files.templates:
+            notes.insert(0, "there is no chat template: messages are written as `Role: text`")
+        if not self._lexicon.texts.seals:
+            notes.append("text is held back until a marker ends it: its pieces have no fixed ends")
+        if any(template.reads_clock for template in self._templates.values()):
+            notes.append("the template writes the date: it stays that of loading")
+        self.call_frame: CallFrame = self._dialect.frame
+        self._telling = _alternatives(c for t in self._templates.values() for c in t.constants)
+        self._views: dict[str, View] = {}
+        self._recent: tuple[tuple[ToolSchema, ...], View] | None = None
+        sources = "".join(f"{name}:{t.source}" for name, t in sorted(self._templates.items()))
+        vocab = self._lexicon.vocab
+        self.fingerprint = hashlib.sha256((vocab.fingerprint + sources).encode()).hexdigest()[:32]
+        self.vocab: Vocab = self._lexicon.with_eos(self._ending(self._view(()).layout))
+        self.notes: tuple[str, ...] = tuple(notes)
+        self._texts = {keep: _texts(self.vocab, self._lexicon, keep) for keep in (False, True)}
+
+    @classmethod
+    def load(cls, path: Path) -> Codec:
+        """Read the codec of the model in the directory `path`.
+
+        Raises:
+            ModelInvalid: A file is missing or is not what it should be.
+        """
+        return cls(read_model_files(path))
+
+    def encode(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> Encoded:
+        """The ids of a prompt, up to its first hole.
+
+        Args:
+            tools: Offered to the model; the same for all of a chat, or its prefix is lost.
+            segments: Whole messages; an open last message is continued by the model.
+
+        Raises:
+            Unsupported: The template refuses these messages.
+        """
+        view = self._view(tools)
+        prefix = view.prefixes.root
+        try:
+            for segment in segments:
+                if isinstance(segment, Hole):
+                    sealed = view.grammar.sealed(prefix, segment)
+                    return Encoded((*prefix.token_ids(), *sealed), False, prefix.losses)
+                prefix = view.prefixes.extended(prefix, segment)
+            answer = view.grammar.answered(prefix)
+        except Irregular:
+            return self._whole(view, segments)
+        ids = (*prefix.token_ids(), *answer)
+        losses = prefix.losses
+        if prefix.rewritten:
+            losses = (*losses, *self._rewritten(view, segments, ids))
+        return Encoded(ids, True, losses)
+
+    def render(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> str:
+        """The text of a prompt as the model's template writes it, holes as `[node]`.
+
+        Raises:
+            Unsupported: The template refuses these messages.
+        """
+        view = self._view(tools)
+        turns = [written.turn for written in turns_of(segments)]
+        messages = view.probe.dialect.messages(turns, tools)
+        try:
+            return view.probe.render(messages, view.probe.dialect.tools(tools), True)
+        except TemplateRefused as error:
+            raise _unsupported(error) from error
+
+    def sizes(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> tuple[int, ...]:
+        """Tokens that each segment takes, its share of the template's text with it; holes are 0."""
+        view = self._view(tools)
+        prefix = view.prefixes.root
+        sizes: list[int] = []
+        total = 0
+        for segment in segments:
+            if isinstance(segment, Hole):
+                sizes.append(0)
+                continue
+            try:
+                prefix = view.prefixes.extended(prefix, segment)
+            except Irregular:
+                return tuple(map(self._size, segments))
+            held = len(self._lexicon.texts.encode(prefix.held, prefix.place))
+            total, before = len(prefix.token_ids()) + held, total
+            sizes.append(total - before)
+        return tuple(sizes)
+
+    def count(self, text: str) -> int:
+        """Tokens of a text by itself."""
+        return self._lexicon.texts.count(text)
+
+    def detokenizer(self, keep_special: bool = False) -> Detokenizer:
+        """A new detokenizer; with `keep_special`, special tokens show as their text."""
+        return Detokenizer(self._texts[keep_special])
+
+    def _size(self, segment: Segment) -> int:
+        match segment:
+            case Text(text):
+                return self.count(text)
+            case Generated():
+                return len(segment.token_ids) or self.count(segment.text)
+            case CallMade():
+                return self.count(segment.arguments_json)
+            case _:
+                return 0
+
+    def _whole(self, view: View, segments: Sequence[Segment]) -> Encoded:
+        """Encode from one rendering; nothing is settled while there is a hole."""
+        if any(isinstance(segment, Hole) for segment in segments):
+            return Encoded((), False)
+        messages = turns_of(segments)
+        if messages and not messages[-1].closed:
+            raise Unsupported("this chat template cannot continue an open message")
+        try:
+            ids = encode_whole(view.probe, view.layout, messages, view.tools, self.fingerprint)
+        except TemplateRefused as error:
+            raise _unsupported(error) from error
+        return Encoded(tuple(ids), True, self._rewritten(view, segments, tuple(ids)))
+
+    def _rewritten(
+        self, view: View, segments: Sequence[Segment], ids: tuple[int, ...]
+    ) -> tuple[PrefixLoss, ...]:
+        """What of the last answer, and the prompt that it answered, does not stand in `ids`."""
+        last = opened = -1
+        for index, segment in enumerate(segments):
+            if isinstance(segment, Open):
+                opened_here = index
+            elif isinstance(segment, Generated) and segment.codec == self.fingerprint:
+                last, opened = index, opened_here
+        if last < 0:
+            return ()
+        made = segments[last]
+        assert isinstance(made, Generated)
+        computed = (*self.encode(view.tools, segments[:opened]).token_ids, *made.token_ids)
+        shared = 0
+        for a, b in zip(computed, ids, strict=False):
+            if a != b:
+                break
+            shared += 1
+        lost = len(computed) - shared
+        return (PrefixLoss(lost, "template_rewrite"),) if lost else ()
+
+    def _view(self, tools: tuple[ToolSchema, ...]) -> View:
+        if self._recent is not None and self._recent[0] is tools:
+            return self._recent[1]
+        key = dumps([function_of(tool) for tool in tools])
+        view = self._views.pop(key, None) or self._new_view(tools)
+        self._views[key] = view
+        if len(self._views) > MOST_TOOL_SETS:
+            del self._views[next(iter(self._views))]
+        self._recent = (tools, view)
+        return view
+
+    def _new_view(self, tools: tuple[ToolSchema, ...]) -> View:
+        probe = Probe(self._render(), self._lexicon, self._dialect)
+        layout = find_layout(probe, tools)
+        grammar = Grammar(self._lexicon, self._dialect, layout, self._telling, self.fingerprint)
+        return View(tools, probe, layout, grammar, PrefixCache(grammar))
+
+    def _render(self) -> Callable[[list[dict[str, Any]], list[dict[str, Any]] | None, bool], str]:
+        default = self._templates["default"].render
+        with_tools = self._templates.get("tool_use", self._templates["default"]).render
+
+        def render(
+            messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, answer: bool
+        ) -> str:
+            return (with_tools if tools else default)(messages, tools, answer)
+
+        return render
+
+    def _ending(self, layout: Layout) -> tuple[int, ...]:
+        """The marker that the template writes right after an answer."""
+        text = layout.between.get(("assistant", "user"), "")
+        pieces = self._lexicon.pieces(text.lstrip())
+        return (pieces[0].token_id,) if pieces and isinstance(pieces[0], Marker) else ()
+
+
+def _templates(files: ModelFiles) -> dict[str, ChatTemplate]:
+    sources = files.templates or {"default": PLAIN_TEMPLATE}
+    return {
+        name: ChatTemplate(source, files.special_texts, f"{files.path}: chat template {name!r}")
+        for name, source in sources.items()
+        if name in ("default", "tool_use")
+    }
+
+
+def _alternatives(texts: Any) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, sorted(set(texts)))) or r"(?!)")
+
+
+def _texts(vocab: Vocab, lexicon: Lexicon, keep_special: bool) -> tuple[bytes, ...]:
+    texts = list(vocab.token_bytes)
+    for marker in lexicon.markers.values():
+        if keep_special or not marker.hidden:
+            texts[marker.token_id] = marker.text.encode()
+    return tuple(texts)
+
+
+def _unsupported(error: TemplateRefused) -> Unsupported:
+    return Unsupported(
+        f"the model's chat template refuses these messages: {error}",
+        hint="Order them as the model was trained: user and assistant in turn, results after calls",
+    )

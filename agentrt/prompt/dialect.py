@@ -1,0 +1,142 @@
+"""Which messages a template takes, and how ours are put into that form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from agentrt.canonical_json import dumps
+from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, CallMade, Role, ToolSchema
+
+JOIN = "\n\n"
+"""Between texts that share one message because the template has no place of their own for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message.
+
+    Attributes:
+        role: Who speaks.
+        text: What is said, call frames not included.
+        calls: Tool calls of an assistant.
+        call_id: Call that a tool message answers.
+        name: Tool that a tool message comes from.
+    """
+
+    role: Role
+    text: str
+    calls: tuple[CallMade, ...] = ()
+    call_id: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a template has a place for.
+
+    Attributes:
+        frame: How calls are written.
+        native: The template writes calls itself, so they are handed over as `tool_calls`.
+        arguments: In which form it wants their arguments.
+        empty: What it wants as the content of a message that holds calls only.
+        system: Takes system messages; else their text opens the first user message.
+        tool_role: Takes tool messages; else results come as user messages.
+        lists_tools: Tells the model of tools; else they are listed in the system message.
+        repeats: Takes two messages of one role in a row; else they are joined.
+    """
+
+    frame: CallFrame = JSON_ARRAY_FRAME
+    native: bool = False
+    arguments: Literal["object", "text"] = "object"
+    empty: Literal["", "none"] = ""
+    system: bool = True
+    tool_role: bool = True
+    lists_tools: bool = True
+    repeats: bool = True
+
+    def messages(
+        self, turns: Sequence[Turn], tools: tuple[ToolSchema, ...]
+    ) -> list[dict[str, Any]]:
+        """The turns as the template's `messages`."""
+        listed = self._listed(turns, tools)
+        mapped = [self._mapped(turn) for turn in listed]
+        if not self.system:
+            mapped = _system_into_user(mapped)
+        if not self.repeats:
+            mapped = _joined(mapped)
+        return [self._message(turn) for turn in mapped]
+
+    def tools(self, tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]] | None:
+        """The tools as the template's `tools`."""
+        if not tools or not self.lists_tools:
+            return None
+        return [{"type": "function", "function": function_of(tool)} for tool in tools]
+
+    def _listed(self, turns: Sequence[Turn], tools: tuple[ToolSchema, ...]) -> list[Turn]:
+        if not tools or self.lists_tools:
+            return list(turns)
+        listing = "Tools:\n" + "\n".join(dumps(function_of(tool)) for tool in tools)
+        if turns and turns[0].role == "system":
+            first = replace(turns[0], text=turns[0].text + JOIN + listing)
+            return [first, *turns[1:]]
+        return [Turn("system", listing), *turns]
+
+    def _mapped(self, turn: Turn) -> Turn:
+        if turn.role == "tool" and not self.tool_role:
+            return Turn("user", turn.text)
+        if turn.calls and not self.native:
+            return Turn("assistant", turn.text + written(self.frame, turn.calls))
+        return turn
+
+    def _message(self, turn: Turn) -> dict[str, Any]:
+        content = None if not turn.text and turn.calls and self.empty == "none" else turn.text
+        message: dict[str, Any] = {"role": turn.role, "content": content}
+        if turn.role == "tool":
+            message |= {"name": turn.name, "tool_call_id": turn.call_id}
+        if turn.calls:
+            message["tool_calls"] = [self._call(call) for call in turn.calls]
+        return message
+
+    def _call(self, call: CallMade) -> dict[str, Any]:
+        arguments: Any = call.arguments_json
+        if self.arguments == "object":
+            arguments = json.loads(call.arguments_json)
+        function = {"name": call.name, "arguments": arguments}
+        return {"id": call.call_id, "type": "function", "function": function}
+
+
+def function_of(tool: ToolSchema) -> dict[str, Any]:
+    """A tool as chat templates and OpenAI-compatible servers are told of it."""
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+
+
+def written(frame: CallFrame, calls: Sequence[CallMade]) -> str:
+    """Calls as a model writes them."""
+    each = [f"{frame.before}{c.name}{frame.middle}{c.arguments_json}{frame.after}" for c in calls]
+    return frame.first + frame.between.join(each) + frame.last
+
+
+def _system_into_user(turns: Sequence[Turn]) -> list[Turn]:
+    texts = [turn.text for turn in turns if turn.role == "system"]
+    rest = [turn for turn in turns if turn.role != "system"]
+    if not texts:
+        return rest
+    for index, turn in enumerate(rest):
+        if turn.role == "user":
+            rest[index] = replace(turn, text=JOIN.join([*texts, turn.text]))
+            return rest
+    return [Turn("user", JOIN.join(texts)), *rest]
+
+
+def _joined(turns: Sequence[Turn]) -> list[Turn]:
+    found: list[Turn] = []
+    for turn in turns:
+        last = found[-1] if found else None
+        if last and last.role == turn.role and turn.role != "tool" and not last.calls:
+            found[-1] = replace(turn, text=last.text + JOIN + turn.text)
+        else:
+            found.append(turn)
+    return found

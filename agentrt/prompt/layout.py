@@ -1,0 +1,234 @@
+"""The texts that a template writes between contents, by what stands before and after.
+
+With them a chat is extended by its new part only. They hold where they were the same in every
+conversation tried; anything else is rendered whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agentrt.prompt.dialect import Turn, written
+from agentrt.prompt.probe import Probe, call_id, call_to, holds_placeholder, named, said
+from agentrt.segments import ToolSchema
+
+Kind = Literal["start", "system", "user", "assistant", "calls", "tool", "answer"]
+"""Of a message; `start` stands before the first, `answer` is where the model goes on."""
+
+Edges = Literal["kept", "stripped", "odd"]
+"""What becomes of whitespace around a content."""
+
+PREVIOUS_NAME, NEXT_NAME = "\ue110", "\ue111"
+PREVIOUS_ID, NEXT_ID = "\ue112", "\ue113"
+
+# One letter a message: system, user, assistant, c one call, C two calls, tool.
+CONVERSATIONS = [
+    "u",
+    "su",
+    "uau",
+    "suau",
+    "uauau",
+    "suauau",
+    "uu",
+    "suu",
+    "uauu",
+    "ust",
+    "uct",
+    "suct",
+    "uctu",
+    "suctu",
+    "uctau",
+    "suctau",
+    "uCtt",
+    "uCttu",
+    "suCttu",
+    "uCttau",
+    "uctct",
+    "uCttctu",
+    "uactu",
+    "uauct",
+    "suauctu",
+    "uctuctu",
+    "uctauau",
+    "uctuau",
+]
+ANSWERED = ["ua", "sua", "uaua", "ucta", "uCtta"]
+"""Conversations whose last message is an answer: some templates write that one otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Texts between contents.
+
+    Attributes:
+        between: (kind before, kind after) -> text, with slots for names and ids of tool messages.
+        edges: Kind -> what the template does with whitespace around its content.
+        joiner: Between the text of an assistant and its calls; None when not known.
+        unsteady: Pairs whose text depends on more than the pair.
+    """
+
+    between: dict[tuple[Kind, Kind], str]
+    edges: dict[Kind, Edges] = field(default_factory=dict)
+    joiner: str | None = None
+    unsteady: frozenset[tuple[Kind, Kind]] = frozenset()
+
+
+def find_layout(probe: Probe, tools: tuple[ToolSchema, ...]) -> Layout:
+    """Ask a template for the texts between contents when these tools are offered."""
+    texts: dict[tuple[Kind, Kind], set[str]] = {}
+    unsteady: set[tuple[Kind, Kind]] = set()
+    for letters in CONVERSATIONS:
+        found = _texts_between(probe, letters, tools)
+        for pair, text in found or ():
+            if text is None:
+                unsteady.add(pair)
+            else:
+                texts.setdefault(pair, set()).add(text)
+    unsteady |= {pair for pair, variants in texts.items() if len(variants) > 1}
+    between = {pair: min(v) for pair, v in texts.items() if pair not in unsteady}
+    _add_answered(probe, tools, between, unsteady)
+    return Layout(between, _edges(probe, tools), _joiner(probe, tools), frozenset(unsteady))
+
+
+def filled(text: str, previous: tuple[str, str], following: tuple[str, str]) -> str:
+    """`text` with names and ids of the tool messages around it in their slots."""
+    for slot, value in (
+        (PREVIOUS_NAME, previous[0]),
+        (PREVIOUS_ID, previous[1]),
+        (NEXT_NAME, following[0]),
+        (NEXT_ID, following[1]),
+    ):
+        text = text.replace(slot, value)
+    return text
+
+
+def _add_answered(
+    probe: Probe,
+    tools: tuple[ToolSchema, ...],
+    between: dict[tuple[Kind, Kind], str],
+    unsteady: set[tuple[Kind, Kind]],
+) -> None:
+    """What follows an answer that nobody replied to, if all before it is written as usual."""
+    variants: set[str | None] = set()
+    for letters in ANSWERED:
+        found = _texts_between(probe, letters, tools)
+        if not found:
+            continue
+        *usual, (_, text) = found
+        plain = all(between.get(pair) == expected for pair, expected in usual)
+        variants.add(text if plain else None)
+    if len(variants) == 1 and None not in variants:
+        between["assistant", "answer"] = str(variants.pop())
+    elif variants:
+        unsteady.add(("assistant", "answer"))
+
+
+def _texts_between(
+    probe: Probe, letters: str, tools: tuple[ToolSchema, ...]
+) -> list[tuple[tuple[Kind, Kind], str | None]] | None:
+    """Each pair of a conversation and its text; None for texts that hold parts of other messages.
+
+    None when the template refuses the conversation.
+    """
+    turns = _turns(letters)
+    text = probe.text(turns, tools)
+    if text is None:
+        return None
+    kinds: list[Kind] = ["start", *(kind_of(turn) for turn in turns), "answer"]
+    pairs = list(zip(kinds, kinds[1:], strict=False))
+    spans = _spans(text, [_content(probe, turn) for turn in turns])
+    if spans is None:
+        return [(pair, None) for pair in pairs]
+    ends = [0, *(end for _, end in spans)]
+    starts = [*(start for start, _ in spans), len(text)]
+    return [
+        (pair, _slotted(text[end:start], index - 1))
+        for index, (pair, end, start) in enumerate(zip(pairs, ends, starts, strict=True))
+    ]
+
+
+def _turns(letters: str) -> list[Turn]:
+    turns: list[Turn] = []
+    for index, letter in enumerate(letters):
+        if letter in "cC":
+            targets = range(index + 1, index + 2 + (letter == "C"))
+            turns.append(Turn("assistant", "", calls=tuple(call_to(i) for i in targets)))
+        elif letter == "t":
+            turns.append(Turn("tool", said(index), call_id=call_id(index), name=named(index)))
+        else:
+            role: Literal["system", "user", "assistant"]
+            role = "system" if letter == "s" else "user" if letter == "u" else "assistant"
+            turns.append(Turn(role, said(index)))
+    return turns
+
+
+def kind_of(turn: Turn) -> Kind:
+    """The kind of a message."""
+    return "calls" if turn.calls else turn.role
+
+
+def _content(probe: Probe, turn: Turn) -> str:
+    return turn.text + (written(probe.dialect.frame, turn.calls) if turn.calls else "")
+
+
+def _spans(text: str, contents: list[str]) -> list[tuple[int, int]] | None:
+    """Where each content stands; None unless each stands there once and in order."""
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for content in contents:
+        start = text.find(content, end)
+        if start < 0 or text.count(content) != 1:
+            return None
+        end = start + len(content)
+        spans.append((start, end))
+    return spans
+
+
+def _slotted(text: str, index: int) -> str | None:
+    """`text` between messages `index` and `index + 1`, with slots for their names and ids."""
+    for slot, value in (
+        (PREVIOUS_NAME, named(index)),
+        (PREVIOUS_ID, call_id(index) if index >= 0 else ""),
+        (NEXT_NAME, named(index + 1)),
+        (NEXT_ID, call_id(index + 1)),
+    ):
+        text = text.replace(value, slot) if value else text
+    bare = filled(text, ("", ""), ("", ""))
+    return None if holds_placeholder(bare) else text
+
+
+def _edges(probe: Probe, tools: tuple[ToolSchema, ...]) -> dict[Kind, Edges]:
+    found: dict[Kind, Edges] = {}
+    for kind, letters, index in (
+        ("system", "su", 0),
+        ("user", "u", 0),
+        ("assistant", "uau", 1),
+        ("tool", "uct", 2),
+    ):
+        turns = _turns(letters)
+        turn = turns[index]
+        spaced = Turn(turn.role, f"\n \n{turn.text}\n \n", (), turn.call_id, turn.name)
+        plain = probe.text(turns, tools)
+        text = probe.text([*turns[:index], spaced, *turns[index + 1 :]], tools)
+        if plain is None or text is None:
+            continue
+        if text == plain.replace(turn.text, spaced.text):
+            found[kind] = "kept"  # type: ignore[index]
+        else:
+            found[kind] = "stripped" if text == plain else "odd"  # type: ignore[index]
+    return found
+
+
+def _joiner(probe: Probe, tools: tuple[ToolSchema, ...]) -> str | None:
+    """What stands between an assistant's text and the calls it makes in the same message."""
+    silent = _turns("uct")
+    spoken = [silent[0], Turn("assistant", said(1), silent[1].calls), silent[2]]
+    text = probe.text(spoken, tools)
+    frame = written(probe.dialect.frame, silent[1].calls)
+    if text is None or text.count(frame) != 1 or text.count(said(1)) != 1:
+        return None
+    joiner = text[text.index(said(1)) + len(said(1)) : text.index(frame)]
+    without = probe.text(silent, tools)
+    steady = without is not None and text.replace(said(1) + joiner, "") == without
+    return joiner if steady and not holds_placeholder(joiner) else None

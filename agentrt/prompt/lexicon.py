@@ -1,0 +1,181 @@
+"""A tokenizer taken apart: markers, which only templates write, and text, which is data.
+
+Text is encoded by tokenizers that do not know the markers at all, so that `<|im_end|>` inside a
+user's string is spelled out like any other text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from agentrt.errors import ModelInvalid
+from agentrt.prompt.model_files import ModelFiles
+from agentrt.prompt.text_encoder import TextEncoder
+from agentrt.prompt.token_bytes import bytes_by_id
+from agentrt.vocab import Vocab
+
+LOOKS_LIKE_MARKER = re.compile(r"<[|\uff5c].*[|\uff5c]>|\[/?[A-Z_]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """An added token that text never becomes.
+
+    Attributes:
+        text: As templates write it.
+        token_id: Its id.
+        hidden: Flagged as special: left out of text for people.
+        eats_left: Whitespace before it belongs to it.
+        eats_right: Whitespace after it belongs to it.
+    """
+
+    text: str
+    token_id: int
+    hidden: bool
+    eats_left: bool
+    eats_right: bool
+
+
+class Lexicon:
+    """Markers, vocabulary and text encoder of one model."""
+
+    def __init__(self, files: ModelFiles) -> None:
+        """Read the tokenizer of `files`.
+
+        Raises:
+            ModelInvalid: Its JSON is broken, or of a family that cannot be taken apart.
+        """
+        tokenizer = _parse(files)
+        added = _added_tokens(tokenizer)
+        written = "".join(files.templates.values())
+        is_marker = [_is_marker(entry, written) for entry in added]
+        self.markers: dict[str, Marker] = {
+            entry["content"]: _marker(entry)
+            for entry, yes in zip(added, is_marker, strict=True)
+            if yes
+        }
+        kept = [entry for entry, yes in zip(added, is_marker, strict=True) if not yes]
+        self.texts = TextEncoder(tokenizer, kept)
+        self.eos_ids = _eos_ids(files, added)
+        self.vocab = _vocab(files, tokenizer, added, self.markers, self.eos_ids)
+        alternatives = sorted(self.markers, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, alternatives)) or r"(?!)")
+        self.pieces = lru_cache(maxsize=8192)(self._pieces)
+
+    def with_eos(self, more: tuple[int, ...]) -> Vocab:
+        """The vocabulary, with `more` ids that end an output."""
+        vocab = self.vocab
+        eos_ids = tuple(dict.fromkeys((*vocab.eos_ids, *more)))
+        mark = hashlib.sha256(f"{vocab.fingerprint}{eos_ids}".encode()).hexdigest()[:32]
+        return Vocab(
+            vocab.token_bytes,
+            vocab.special_ids,
+            eos_ids,
+            vocab.tokenizer_json,
+            vocab.logits_size,
+            mark,
+        )
+
+    def has_marker(self, text: str) -> bool:
+        """Whether `text` holds something that looks like a marker."""
+        return self._pattern.search(text) is not None
+
+    def first_marker(self, text: str) -> Marker | None:
+        """The first marker written in `text`."""
+        found = self._pattern.search(text)
+        return self.markers[found[0]] if found else None
+
+    def escape(self, text: str, mark: str) -> str:
+        """`text` with `mark` inside everything that looks like a marker, so that none is left."""
+        return self._pattern.sub(lambda found: found[0][0] + mark + found[0][1:], text)
+
+    def _pieces(self, literal: str) -> tuple[str | Marker, ...]:
+        """Text that a template wrote, cut into text and markers."""
+        pieces: list[str | Marker] = []
+        end = 0
+        for found in self._pattern.finditer(literal):
+            if found.start() > end:
+                pieces.append(literal[end : found.start()])
+            pieces.append(self.markers[found[0]])
+            end = found.end()
+        if end < len(literal):
+            pieces.append(literal[end:])
+        return tuple(pieces)
+
+
+def _parse(files: ModelFiles) -> dict[str, Any]:
+    where = files.path / "tokenizer.json"
+    try:
+        tokenizer = json.loads(files.tokenizer_json)
+        Tokenizer.from_str(files.tokenizer_json)
+    except Exception as error:  # tokenizers raises bare Exception
+        raise ModelInvalid(
+            f"{where} is not a tokenizer: {error}", hint="Save the tokenizer again"
+        ) from error
+    if not isinstance(tokenizer, dict):
+        raise ModelInvalid(f"{where} holds no JSON object", hint="Save the tokenizer again")
+    return tokenizer
+
+
+def _added_tokens(tokenizer: dict[str, Any]) -> list[dict[str, Any]]:
+    return [entry for entry in tokenizer.get("added_tokens") or () if entry.get("content")]
+
+
+def _is_marker(entry: dict[str, Any], written: str) -> bool:
+    """Whether only templates and models may write this token.
+
+    Special ones, those that the template writes, and those that look like control tokens. What is
+    left (runs of spaces, HTML tags in some vocabularies) is ordinary text.
+    """
+    text = entry["content"]
+    if text.isspace():
+        return False
+    return bool(entry.get("special")) or text in written or bool(LOOKS_LIKE_MARKER.fullmatch(text))
+
+
+def _marker(entry: dict[str, Any]) -> Marker:
+    return Marker(
+        text=entry["content"],
+        token_id=entry["id"],
+        hidden=bool(entry.get("special")),
+        eats_left=bool(entry.get("lstrip")),
+        eats_right=bool(entry.get("rstrip")),
+    )
+
+
+def _eos_ids(files: ModelFiles, added: list[dict[str, Any]]) -> tuple[int, ...]:
+    by_text = {entry["content"]: entry["id"] for entry in added}
+    named = [by_text[text] for text in files.eos_texts if text in by_text]
+    return tuple(dict.fromkeys((*files.eos_ids, *named)))
+
+
+def _vocab(
+    files: ModelFiles,
+    tokenizer: dict[str, Any],
+    added: list[dict[str, Any]],
+    markers: dict[str, Marker],
+    eos_ids: tuple[int, ...],
+) -> Vocab:
+    table = bytes_by_id(tokenizer)
+    for entry in added:
+        text = entry["content"]
+        table[entry["id"]] = b"" if text in markers else text.encode()
+    size = max(table, default=-1) + 1
+    if files.logits_size and files.logits_size < size:
+        raise ModelInvalid(
+            f"{files.path}: the tokenizer has {size} tokens, the model {files.logits_size}",
+            hint="The tokenizer belongs to another model: copy the one that came with the weights",
+        )
+    logits_size = files.logits_size or size
+    special_ids = {text: marker.token_id for text, marker in markers.items()}
+    facts = json.dumps([special_ids, eos_ids, logits_size], sort_keys=True)
+    mark = hashlib.sha256((files.tokenizer_json + facts).encode()).hexdigest()[:32]
+    token_bytes = tuple(table.get(index, b"") for index in range(size))
+    return Vocab(token_bytes, special_ids, eos_ids, files.tokenizer_json, logits_size, mark)

@@ -1,0 +1,190 @@
+"""What a codec reads of a model directory: JSON files and a template, never weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentrt.errors import ModelInvalid
+
+WINDOW_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "n_ctx",
+    "max_sequence_length",
+    "seq_length",
+)
+SPECIAL_NAMES = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "pad_token",
+    "sep_token",
+    "cls_token",
+    "mask_token",
+)
+LARGEST_WINDOW_TOKENS = 100_000_000
+"""Tokenizers write 1e30 for "no limit"."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """The text of a model directory.
+
+    Attributes:
+        path: The directory.
+        tokenizer_json: Text of `tokenizer.json`.
+        templates: Chat templates by name; "default" and maybe "tool_use"; {} when there is none.
+        special_texts: `bos_token` and its like -> their text, as templates read them.
+        eos_texts: Texts of tokens that end an output, from the tokenizer's side.
+        eos_ids: Ids that end an output, from the model's side.
+        window_tokens: Context length; 0 when no file tells.
+        logits_size: `vocab_size` of the model; 0 when no file tells.
+    """
+
+    path: Path
+    tokenizer_json: str
+    templates: dict[str, str] = field(default_factory=dict)
+    special_texts: dict[str, str] = field(default_factory=dict)
+    eos_texts: tuple[str, ...] = ()
+    eos_ids: tuple[int, ...] = ()
+    window_tokens: int = 0
+    logits_size: int = 0
+
+
+def read_model_files(path: Path) -> ModelFiles:
+    """Read what a codec needs of the model in `path`.
+
+    Raises:
+        ModelInvalid: The directory or its tokenizer is missing, or a file is not what it should be.
+    """
+    if not path.is_dir():
+        raise ModelInvalid(
+            f"{path} is not a directory", hint="Give the directory of a Hugging Face checkpoint"
+        )
+    tokenizer_json = _text(path / "tokenizer.json")
+    if tokenizer_json is None:
+        raise ModelInvalid(
+            f"{path} has no tokenizer.json",
+            hint="Save it there with `AutoTokenizer.from_pretrained(...).save_pretrained(path)`",
+        )
+    settings = _json(path / "tokenizer_config.json")
+    special_texts = _special_texts(settings, _json(path / "special_tokens_map.json"))
+    config = _json(path / "config.json")
+    return ModelFiles(
+        path=path,
+        tokenizer_json=tokenizer_json,
+        templates=_templates(path, settings),
+        special_texts=special_texts,
+        eos_texts=tuple(filter(None, [special_texts.get("eos_token")])),
+        eos_ids=_eos_ids(path, config),
+        window_tokens=_window_tokens(path, config, settings),
+        logits_size=_logits_size(path, config),
+    )
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelInvalid(f"cannot read {path}: {error}", hint="Copy the file again") from error
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """The object in `path`; {} when there is no such file."""
+    text = _text(path)
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ModelInvalid(f"{path} is not JSON: {error}", hint="Copy the file again") from error
+    if not isinstance(value, dict):
+        raise ModelInvalid(f"{path} holds no JSON object", hint="Copy the file again")
+    return value
+
+
+def _templates(path: Path, settings: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    declared = settings.get("chat_template")
+    if isinstance(declared, str):
+        found["default"] = declared
+    elif isinstance(declared, list):
+        for entry in declared:
+            if not isinstance(entry, dict) or not isinstance(entry.get("template"), str):
+                raise ModelInvalid(
+                    f"{path / 'tokenizer_config.json'}: an entry of chat_template has no template",
+                    hint='Give a string, or a list of {"name": ..., "template": ...}',
+                )
+            found[str(entry.get("name", "default"))] = entry["template"]
+    elif declared is not None:
+        raise ModelInvalid(
+            f"{path / 'tokenizer_config.json'}: chat_template is a {type(declared).__name__}",
+            hint='Give a string, or a list of {"name": ..., "template": ...}',
+        )
+    alone = _text(path / "chat_template.jinja")
+    if alone is not None:
+        found["default"] = alone
+    for file in sorted(path.glob("additional_chat_templates/*.jinja")):
+        found[file.stem] = _text(file) or ""
+    if found and "default" not in found:
+        found["default"] = next(iter(found.values()))
+    return found
+
+
+def _special_texts(*sources: dict[str, Any]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for source in sources:
+        for name in SPECIAL_NAMES:
+            value = source.get(name)
+            text = value.get("content") if isinstance(value, dict) else value
+            if isinstance(text, str) and name not in texts:
+                texts[name] = text
+    return texts
+
+
+def _eos_ids(path: Path, config: dict[str, Any]) -> tuple[int, ...]:
+    found: list[int] = []
+    for source in (_json(path / "generation_config.json"), *_configs(config)):
+        value = source.get("eos_token_id")
+        ids = value if isinstance(value, list) else [value]
+        found += [i for i in ids if isinstance(i, int) and i >= 0]
+    return tuple(dict.fromkeys(found))
+
+
+def _configs(config: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """The model's configuration, and that of its language part where it has several."""
+    yield config
+    for key in ("text_config", "llm_config", "language_config"):
+        if isinstance(config.get(key), dict):
+            yield config[key]
+
+
+def _window_tokens(path: Path, config: dict[str, Any], settings: dict[str, Any]) -> int:
+    for source in _configs(config):
+        for key in WINDOW_KEYS:
+            value = source.get(key)
+            if value is None:
+                continue
+            if not isinstance(value, int) or value < 1:
+                raise ModelInvalid(
+                    f"{path / 'config.json'}: {key} is {value!r}", hint="Give a number of tokens"
+                )
+            return value
+    limit = settings.get("model_max_length")
+    if isinstance(limit, int | float) and 0 < limit < LARGEST_WINDOW_TOKENS:
+        return int(limit)
+    return 0
+
+
+def _logits_size(path: Path, config: dict[str, Any]) -> int:
+    for source in _configs(config):
+        value = source.get("vocab_size")
+        if isinstance(value, int) and value > 0:
+            return value
+    return 0

@@ -1,0 +1,43 @@
+"""Prefixes already encoded, bounded in number: the newest half survives."""
+
+from __future__ import annotations
+
+from agentrt.prompt.prefix import Grammar, Prefix
+from agentrt.segments import Segment
+
+MOST_PREFIXES = 20_000
+
+
+class PrefixCache:
+    """Prefix and next segment -> the longer prefix.
+
+    Attributes:
+        misses: Segments that had to be encoded so far.
+    """
+
+    def __init__(self, grammar: Grammar, most: int = MOST_PREFIXES) -> None:
+        self._grammar = grammar
+        self._most = most // 2
+        self._young: dict[tuple[Prefix, Segment], Prefix] = {}
+        self._old: dict[tuple[Prefix, Segment], Prefix] = {}
+        self.root = Prefix()
+        self.misses = 0
+
+    def extended(self, prefix: Prefix, segment: Segment) -> Prefix:
+        """`prefix` and one more segment.
+
+        Raises:
+            Irregular: The layout does not hold for it.
+        """
+        key = (prefix, segment)
+        found = self._young.get(key)
+        if found is not None:
+            return found
+        found = self._old.get(key)
+        if found is None:
+            self.misses += 1
+            found = self._grammar.extended(prefix, segment)
+        if len(self._young) >= self._most:
+            self._old, self._young = self._young, {}
+        self._young[key] = found
+        return found

@@ -1,0 +1,174 @@
+"""Text to ids in parts, equal to the ids of the whole.
+
+A tokenizer first cuts text into pieces (words, numbers, runs of spaces) and merges bytes inside a
+piece only. So a part is sealed up to the last piece boundary before any trailing whitespace, and
+the rest is held until more is known.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+from tokenizers import Tokenizer
+
+SHORT_CHARACTERS = 256
+SAMPLE = (
+    "The 1,234 foxes' dens weren't  full:\n\n\tx = [3.14159, -2]; // done!!! \r\n"
+    "Naïve café — 東京 2024年。 e\u0301 \U0001f600\u200d\U0001f4bb  end  \n  HTTPServer2x "
+)
+
+
+class Place(IntEnum):
+    """Where in the whole text some text stands; prefix spaces depend on it."""
+
+    START = 0
+    AFTER_MARKER = 1
+    INSIDE = 2
+
+
+class TextEncoder:
+    """Encodes text that holds no markers.
+
+    Attributes:
+        seals: Whether parts can be sealed; where not, text is held until a marker ends it.
+    """
+
+    def __init__(self, tokenizer: dict[str, Any], kept: list[dict[str, Any]]) -> None:
+        """Take a parsed `tokenizer.json`, and those of its added tokens that are text."""
+        self._tokenizers = _variants(tokenizer, kept)
+        self._ids = _renumbering(self._tokenizers[0], kept)
+        self._openings = frozenset(
+            text[:n] for text in (entry["content"] for entry in kept) for n in range(1, len(text))
+        )
+        self._longest = max(map(len, self._openings), default=0)
+        self._short = lru_cache(maxsize=16384)(self._encode)
+        self.seals = not _strips(tokenizer.get("normalizer"))
+        self.seals = self.seals and self._sealing_is_exact()
+
+    def encode(self, text: str, place: Place) -> tuple[int, ...]:
+        """The ids of a text that ends here (at a marker, or at the end)."""
+        if not text:
+            return ()
+        return (
+            self._short(text, place) if len(text) < SHORT_CHARACTERS else self._encode(text, place)
+        )
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        return len(self.encode(text, Place.AFTER_MARKER))
+
+    def seal(self, text: str, place: Place) -> tuple[tuple[int, ...], str]:
+        """Split `text`, which may go on, into ids that stay whatever follows, and the rest.
+
+        Returns:
+            The ids, and the text they do not cover. With ids, what is left stands `INSIDE`.
+        """
+        if not self.seals or not text:
+            return (), text
+        settled = self._settled_characters(text)
+        encoding = self._tokenizers[place].encode(text, add_special_tokens=False)
+        pieces = encoding.word_ids
+        index = len(pieces) - 1
+        while index >= 0 and _start(encoding, index) >= settled:
+            index -= 1
+        piece = pieces[index] if index >= 0 else None
+        while index > 0 and pieces[index - 1] == piece:
+            index -= 1
+        if index <= 0:
+            return (), text
+        cut = _start(encoding, index)
+        return self._numbered(encoding.ids[:index]), text[cut:]
+
+    def _settled_characters(self, text: str) -> int:
+        """Characters up to which pieces end for good: no trailing space, no half of a token."""
+        settled = len(text.rstrip())
+        for n in range(min(self._longest, len(text)), 0, -1):
+            if text[-n:] in self._openings:
+                return min(settled, len(text) - n)
+        return settled
+
+    def _encode(self, text: str, place: Place) -> tuple[int, ...]:
+        return self._numbered(self._tokenizers[place].encode(text, add_special_tokens=False).ids)
+
+    def _numbered(self, ids: list[int]) -> tuple[int, ...]:
+        renumber = self._ids
+        return tuple([renumber.get(i, i) for i in ids]) if renumber else tuple(ids)
+
+    def _sealing_is_exact(self) -> bool:
+        """Try the rule on a text with everything awkward in it, cut at each place."""
+        for place in (Place.START, Place.AFTER_MARKER):
+            whole = self._encode(SAMPLE, place)
+            for cut in range(1, len(SAMPLE)):
+                ids, rest = self.seal(SAMPLE[:cut], place)
+                rest_place = Place.INSIDE if ids else place
+                if ids + self._encode(rest + SAMPLE[cut:], rest_place) != whole:
+                    return False
+        return True
+
+
+def _start(encoding: Any, index: int) -> int:
+    """First character of a token; tokens of one character's bytes share it."""
+    span = encoding.token_to_chars(index)
+    return span[0] if span else 0
+
+
+def _variants(tokenizer: dict[str, Any], kept: list[dict[str, Any]]) -> tuple[Tokenizer, ...]:
+    """One tokenizer a place; places that need no other share one."""
+    plain = {
+        **tokenizer,
+        "added_tokens": kept,
+        "post_processor": None,
+        "truncation": None,
+        "padding": None,
+    }
+    by_text: dict[str, Tokenizer] = {}
+    found: list[Tokenizer] = []
+    for place in Place:
+        settings = {
+            **plain,
+            "pre_tokenizer": _placed(plain.get("pre_tokenizer"), place),
+            "normalizer": _placed(plain.get("normalizer"), place),
+        }
+        key = json.dumps([settings["pre_tokenizer"], settings["normalizer"]], sort_keys=True)
+        if key not in by_text:
+            by_text[key] = Tokenizer.from_str(json.dumps(settings))
+        found.append(by_text[key])
+    return tuple(found)
+
+
+def _placed(part: Any, place: Place) -> Any:
+    """A normalizer or pre-tokenizer as it works at `place`: prefix spaces only where they belong."""
+    if not isinstance(part, dict) or place is Place.START:
+        return part
+    kind = part.get("type")
+    if kind == "Sequence":
+        key = "normalizers" if "normalizers" in part else "pretokenizers"
+        steps = [_placed(step, place) for step in part[key]]
+        return {**part, key: [step for step in steps if step is not None]}
+    if kind == "Metaspace":
+        first_only = part.get("prepend_scheme") == "first"
+        if place is Place.INSIDE or first_only:
+            return {**part, "prepend_scheme": "never", "add_prefix_space": False}
+    elif place is Place.INSIDE and kind == "Prepend":
+        return None
+    elif place is Place.INSIDE and kind == "ByteLevel":
+        return {**part, "add_prefix_space": False}
+    return part
+
+
+def _strips(normalizer: Any) -> bool:
+    """Whether a normalizer drops whitespace at the ends, which parts do not know."""
+    if not isinstance(normalizer, dict):
+        return False
+    if normalizer.get("type") == "Sequence":
+        return any(map(_strips, normalizer.get("normalizers", ())))
+    return normalizer.get("type") == "Strip"
+
+
+def _renumbering(tokenizer: Tokenizer, kept: list[dict[str, Any]]) -> dict[int, int]:
+    """Ids that loading without the markers gave to the kept tokens -> their real ids."""
+    pairs = ((tokenizer.token_to_id(entry["content"]), entry["id"]) for entry in kept)
+    return {given: real for given, real in pairs if given is not None and given != real}

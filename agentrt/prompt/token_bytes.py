@@ -1,0 +1,105 @@
+"""The bytes that each token stands for, read out of `tokenizer.json`.
+
+Three families write them differently: byte-level BPE maps each byte to a printable character,
+SentencePiece writes a space as `▁` and odd bytes as `<0x0A>`, and the rest is plain UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from agentrt.errors import ModelInvalid
+
+Family = Literal["byte_level", "sentencepiece", "plain"]
+BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+SPACE = "\u2581"
+
+
+def byte_of_character() -> dict[str, int]:
+    """The byte that each character of byte-level BPE stands for, all 256 of them."""
+    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in set(shown)]
+    table = {chr(byte): byte for byte in shown}
+    table.update({chr(256 + index): byte for index, byte in enumerate(hidden)})
+    return table
+
+
+def family_of(tokenizer: dict[str, Any]) -> Family:
+    """How this tokenizer writes bytes.
+
+    Raises:
+        ModelInvalid: Its decoder drops bytes, so that text cannot be told from tokens.
+    """
+    steps = list(_steps(tokenizer.get("decoder"), "decoders"))
+    names = {step.get("type") for step in steps}
+    if names & {"WordPiece", "CTC"}:
+        raise ModelInvalid(
+            f"tokenizer.json has a {'/'.join(sorted(map(str, names)))} decoder",
+            hint="Take a model that generates text (byte-level BPE or SentencePiece)",
+        )
+    before = {step.get("type") for step in _steps(tokenizer.get("pre_tokenizer"), "pretokenizers")}
+    if "ByteLevel" in names or "ByteLevel" in before:
+        return "byte_level"
+    if names & {"ByteFallback", "Metaspace"} or "Metaspace" in before or _replaces_space(steps):
+        return "sentencepiece"
+    return "plain"
+
+
+def vocab_of(tokenizer: dict[str, Any]) -> dict[str, int]:
+    """Token text -> id of the model itself, added tokens aside.
+
+    Raises:
+        ModelInvalid: The vocabulary has a form that this package does not know.
+    """
+    vocab = tokenizer.get("model", {}).get("vocab")
+    if isinstance(vocab, dict):
+        return vocab
+    if isinstance(vocab, list):  # Unigram: [[text, score], ...]
+        return {entry[0]: index for index, entry in enumerate(vocab)}
+    raise ModelInvalid("tokenizer.json holds no vocabulary", hint="Save the tokenizer again")
+
+
+def bytes_by_id(tokenizer: dict[str, Any]) -> dict[int, bytes]:
+    """Id -> bytes of every token of the model, added tokens aside."""
+    family = family_of(tokenizer)
+    vocab = vocab_of(tokenizer)
+    if family == "byte_level":
+        table = byte_of_character()
+        return {index: _byte_level(text, table) for text, index in vocab.items()}
+    if family == "sentencepiece":
+        return {index: _sentencepiece(text) for text, index in vocab.items()}
+    return {index: text.encode() for text, index in vocab.items()}
+
+
+def _byte_level(text: str, table: dict[str, int]) -> bytes:
+    try:
+        return bytes([table[character] for character in text])
+    except KeyError:  # an added token that the model's vocabulary lists too
+        return text.encode()
+
+
+def _sentencepiece(text: str) -> bytes:
+    byte = BYTE_TOKEN.fullmatch(text)
+    if byte:
+        return bytes([int(byte[1], 16)])
+    return text.replace(SPACE, " ").encode()
+
+
+def _replaces_space(steps: list[dict[str, Any]]) -> bool:
+    return any(
+        step.get("type") == "Replace" and step.get("pattern", {}).get("String") == SPACE
+        for step in steps
+    )
+
+
+def _steps(part: Any, key: str) -> Iterator[dict[str, Any]]:
+    """The steps of a decoder or pre-tokenizer, sequences laid flat."""
+    if not isinstance(part, dict):
+        return
+    if part.get("type") == "Sequence":
+        for step in part.get(key, ()):
+            yield from _steps(step, key)
+    else:
+        yield part

@@ -1,0 +1,76 @@
+"""Segments put together to messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agentrt.errors import UsageError
+from agentrt.prompt.dialect import Turn
+from agentrt.segments import (
+    CallMade,
+    Close,
+    Generated,
+    Hole,
+    Open,
+    ResultOf,
+    Segment,
+    Text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A message, and where its text comes from.
+
+    Attributes:
+        turn: The message.
+        generated: What models wrote in it.
+        start: Index of its `Open` among the segments.
+        closed: It has ended.
+    """
+
+    turn: Turn
+    generated: tuple[Generated, ...]
+    start: int
+    closed: bool = False
+
+
+def turns_of(segments: Sequence[Segment]) -> list[Written]:
+    """The messages of a chat; holes show as `[node]`.
+
+    Raises:
+        UsageError: Segments that are not messages.
+    """
+    found: list[Written] = []
+    for index, segment in enumerate(segments):
+        if isinstance(segment, Open):
+            if found and not found[-1].closed:
+                raise UsageError("a message opens inside another", hint="Close it first")
+            found.append(Written(Turn(segment.role, ""), (), index))
+            continue
+        if not found or found[-1].closed:
+            name = type(segment).__name__
+            raise UsageError(f"{name} outside a message", hint="Open a message first")
+        found[-1] = _extended(found[-1], segment)
+    return found
+
+
+def _extended(written: Written, segment: Segment) -> Written:
+    turn = written.turn
+    match segment:
+        case Text(text):
+            turn = replace(turn, text=turn.text + text)
+        case Hole(node):
+            turn = replace(turn, text=f"{turn.text}[{node}]")
+        case Generated():
+            said = segment.content if segment.calls else segment.text
+            turn = replace(turn, text=turn.text + said, calls=turn.calls + segment.calls)
+            return replace(written, turn=turn, generated=(*written.generated, segment))
+        case CallMade():
+            turn = replace(turn, calls=(*turn.calls, segment))
+        case ResultOf(call_id, name):
+            turn = replace(turn, call_id=call_id, name=name)
+        case Close():
+            return replace(written, closed=True)
+    return replace(written, turn=turn)

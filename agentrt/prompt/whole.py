@@ -1,0 +1,107 @@
+"""Encoding a chat from one rendering of the whole, where a template's layout does not hold.
+
+Contents stand in the rendering as placeholders, so that data never becomes a marker and generated
+ids are kept. A content that the template rewrites is rendered as it is, its markers escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agentrt.prompt.dialect import Turn
+from agentrt.prompt.layout import Layout
+from agentrt.prompt.lexicon import Lexicon
+from agentrt.prompt.pen import ESCAPE, Pen
+from agentrt.prompt.probe import Probe, said
+from agentrt.prompt.template import TemplateRefused
+from agentrt.prompt.turns import Written
+from agentrt.segments import CallMade, Generated, ToolSchema
+
+PLACE = re.compile("\ue100([0-9]+)\ue101")
+
+
+def encode_whole(
+    probe: Probe,
+    layout: Layout,
+    messages: Sequence[Written],
+    tools: tuple[ToolSchema, ...],
+    codec: str,
+) -> list[int]:
+    """The ids of a complete chat, up to where the model goes on.
+
+    Raises:
+        TemplateRefused: The template does not take these messages.
+    """
+    turns = [_escaped(probe.lexicon, written, layout, codec) for written in messages]
+    tools = tuple(_escaped_tool(probe.lexicon, tool) for tool in tools)
+    real = _text(probe, turns, tools)
+    hidden = [replace(t, text=said(i)) if t.text else t for i, t in enumerate(turns)]
+    text = _text(probe, hidden, tools)
+    if PLACE.sub(lambda found: turns[int(found[1])].text, text) != real:
+        text = real
+    return _ids(probe.lexicon, text, turns, messages, codec)
+
+
+def _ids(
+    lexicon: Lexicon, text: str, turns: list[Turn], messages: Sequence[Written], codec: str
+) -> list[int]:
+    pen = Pen(lexicon)
+    waiting = [made for written in messages for made in written.generated if _own(made, codec)]
+    end = 0
+    for found in PLACE.finditer(text):
+        _literal(pen, text[end : found.start()], waiting)
+        index = int(found[1])
+        made = messages[index].generated
+        if len(made) == 1 and _own(made[0], codec) and turns[index].text == made[0].text:
+            waiting.remove(made[0])
+            pen.generated(made[0].token_ids)
+        else:
+            pen.text(turns[index].text.replace(ESCAPE, ""))
+        end = found.end()
+    _literal(pen, text[end:], waiting)
+    pen.end()
+    return pen.ids
+
+
+def _literal(pen: Pen, text: str, waiting: list[Generated]) -> None:
+    """Write template text; where it holds, in order, what a model generated, keep those ids."""
+    while waiting and (at := text.find(waiting[0].text)) >= 0:
+        made = waiting.pop(0)
+        pen.literal(text[:at])
+        pen.generated(made.token_ids)
+        text = text[at + len(made.text) :]
+    pen.literal(text)
+
+
+def _own(made: Generated, codec: str) -> bool:
+    return made.codec == codec and bool(made.token_ids) and bool(made.text)
+
+
+def _text(probe: Probe, turns: list[Turn], tools: tuple[ToolSchema, ...]) -> str:
+    messages = probe.dialect.messages(turns, tools)
+    return probe.render(messages, probe.dialect.tools(tools), True)
+
+
+def _escaped(lexicon: Lexicon, written: Written, layout: Layout, codec: str) -> Turn:
+    """The message, its data free of markers; a model's own answers keep theirs."""
+    turn = written.turn
+    text = turn.text
+    if layout.edges.get(turn.role) == "stripped":
+        text = text.strip()
+    if written.generated and all(_own(made, codec) for made in written.generated):
+        return replace(turn, text=text)
+    calls = tuple(_escaped_call(lexicon, call) for call in turn.calls)
+    return replace(turn, text=lexicon.escape(text, ESCAPE), calls=calls)
+
+
+def _escaped_call(lexicon: Lexicon, call: CallMade) -> CallMade:
+    return replace(call, arguments_json=lexicon.escape(call.arguments_json, ESCAPE))
+
+
+def _escaped_tool(lexicon: Lexicon, tool: ToolSchema) -> ToolSchema:
+    return replace(tool, description=lexicon.escape(tool.description, ESCAPE))
+
+
+__all__ = ["TemplateRefused", "encode_whole"]
