@@ -66,6 +66,11 @@ class NodeDeclared:
             began. The critical path goes through it when no value in `deps` arrived later.
         after_item: Index of the streamed item of `after` that the code waited for; None when it
             waited for the whole value.
+        model: Role of the engine that a generation asks for.
+        effects: Effect class of a tool.
+        threaded: Whether it needs a worker thread.
+        expires_at_s: When the node itself must be done, or None.
+        deadline_at_s: When its engine must be done, its program's deadline included, or None.
     """
 
     run_id: RunId
@@ -82,6 +87,11 @@ class NodeDeclared:
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
     after: NodeId | None = None
     after_item: int | None = None
+    model: str = ""
+    effects: str = ""
+    threaded: bool = False
+    expires_at_s: float | None = None
+    deadline_at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

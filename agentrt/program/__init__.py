@@ -1,0 +1,60 @@
+"""The language: chats, nodes, tools and programs. It hands work to whatever runtime is active."""
+
+from agentrt.program.ask import ask
+from agentrt.program.chat import Chat, chat
+from agentrt.program.door import set_default_runner
+from agentrt.program.each import Calls, Each, Final, ToolCall
+from agentrt.program.emit import emit
+from agentrt.program.fan import fan
+from agentrt.program.gather import gather
+from agentrt.program.gen import Gen, GenMeta, Partial
+from agentrt.program.limits import limits
+from agentrt.program.node import Node
+from agentrt.program.options import GenOptions
+from agentrt.program.port import Submit
+from agentrt.program.program import Program, program
+from agentrt.program.race import race
+from agentrt.program.scope import Scope, active, in_scope
+from agentrt.program.shapes import Constraint, cfg, choice, json_schema, regex
+from agentrt.program.tool import Tool, tool
+from agentrt.program.work import AskWork, GenerateWork, Output, ProgramWork, ToolWork, Work
+
+__all__ = [
+    "AskWork",
+    "Calls",
+    "Chat",
+    "Constraint",
+    "Each",
+    "Final",
+    "Gen",
+    "GenMeta",
+    "GenOptions",
+    "GenerateWork",
+    "Node",
+    "Output",
+    "Partial",
+    "Program",
+    "ProgramWork",
+    "Scope",
+    "Submit",
+    "Tool",
+    "ToolCall",
+    "ToolWork",
+    "Work",
+    "active",
+    "ask",
+    "cfg",
+    "chat",
+    "choice",
+    "emit",
+    "fan",
+    "gather",
+    "in_scope",
+    "json_schema",
+    "limits",
+    "program",
+    "race",
+    "regex",
+    "set_default_runner",
+    "tool",
+]

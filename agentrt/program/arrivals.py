@@ -1,0 +1,49 @@
+"""Nodes in the order in which they end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import anyio
+
+from agentrt.program.node import Node, note_wait
+
+T = TypeVar("T")
+
+
+class Arrivals(Generic[T]):
+    """Hands out nodes as they end, and demands those that have not."""
+
+    def __init__(self, nodes: Sequence[Node[T]]) -> None:
+        self._nodes = tuple(nodes)
+        self._ended: deque[Node[T]] = deque()
+        self._wake: anyio.Event | None = None
+        self._wanted = True
+        for node in self._nodes:
+            node.want()
+            node.when_done(self._arrived)
+
+    async def next(self) -> Node[T]:
+        """The next node that ends; its error, if any, is the caller's to deal with."""
+        waited = not self._ended
+        while not self._ended:
+            self._wake = anyio.Event()
+            await self._wake.wait()
+        node = self._ended.popleft()
+        if waited:
+            note_wait(node)
+        return node
+
+    def close(self) -> None:
+        """Demand them no longer."""
+        if self._wanted:
+            self._wanted = False
+            for node in self._nodes:
+                node.unwant()
+
+    def _arrived(self, node: Node[Any]) -> None:
+        self._ended.append(node)
+        if self._wake is not None:
+            self._wake.set()

@@ -1,0 +1,289 @@
+"""A chat: an immutable prompt prefix, which is a position in the engine's tree of prefixes.
+
+Each method gives a longer chat and leaves this one as it is; forking is using the value twice.
+Parts may be pending nodes: the prompt then has holes that are filled in the declared order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from typing_extensions import TypeForm, Unpack
+
+from agentrt.canonical_json import content
+from agentrt.errors import UsageError
+from agentrt.program.each import Calls, Each, Final, ToolCall
+from agentrt.program.gen import Gen
+from agentrt.program.node import Node
+from agentrt.program.options import GenOptions
+from agentrt.program.output import calls_of, items_of, step_of, value_of
+from agentrt.program.shapes import Constraint
+from agentrt.program.work import ToolWork
+from agentrt.segments import (
+    Close,
+    Hole,
+    Open,
+    ResultOf,
+    Role,
+    Segment,
+    Text,
+    ToolSchema,
+)
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+    from agentrt.program.tool import Tool
+
+T = TypeVar("T")
+_serials = count()
+Part = str | Node[Any]
+Piece = Segment | Node[Any]
+
+
+class Chat:
+    """An immutable prompt prefix.
+
+    Example:
+        ```python
+        ask = chat(system="Be brief.").user("Data: ", node, "\\nWhat follows from it?")
+        answer = ask.generate(max_tokens=80)
+        more = answer.ctx.user("Why?").generate()      # declared before the answer exists
+        ```
+    """
+
+    __slots__ = ("__weakref__", "_answer", "_label", "_parent", "_pieces", "_tools", "serial")
+
+    def __init__(
+        self,
+        parent: Chat | None = None,
+        pieces: tuple[Piece, ...] = (),
+        *,
+        answer: Gen[Any] | None = None,
+        tools: tuple[ToolSchema, ...] | None = None,
+        label: str = "",
+    ) -> None:
+        self._parent = parent
+        self._pieces = pieces
+        self._answer = answer
+        self._tools = tools if tools is not None else parent._tools if parent else ()
+        self._label = label
+        self.serial = next(_serials)
+
+    def system(self, *parts: Part) -> Chat:
+        """With a system message."""
+        return self._message("system", parts)
+
+    def user(self, *parts: Part) -> Chat:
+        """With a user message; its parts stand one after the other, pending nodes among them."""
+        return self._message("user", parts)
+
+    def assistant(self, *parts: Part) -> Chat:
+        """With an assistant message that was not generated here (an example, say)."""
+        return self._message("assistant", parts)
+
+    def results(self, nodes: Iterable[Node[Any]]) -> Chat:
+        """With the results of tools, in this order.
+
+        The failure of a tool that a model asked for becomes the text `error: <message>`.
+        """
+        chat = self
+        for node in nodes:
+            work = node.work
+            if isinstance(work, ToolWork) and work.call is not None:
+                node.tell()
+                about = ResultOf(work.call.call_id, work.call.name)
+            else:
+                about = ResultOf("", node.name)
+            chat = Chat(chat, (Open("tool"), about, node, Close()))
+        return chat
+
+    def fork(self, n: int | None = None, *, names: Sequence[str] = ()) -> list[Chat]:
+        """This chat `n` times, said aloud; `names` name the nodes that continue each branch."""
+        if n is None:
+            n = len(names)
+        if n < 1 or (names and len(names) != n):
+            raise UsageError(
+                f"fork({n}, names={list(names)!r}) does not fit",
+                hint="Give a count of 1 or more, or one name a branch",
+            )
+        return [Chat(self, label=names[i] if names else "") for i in range(n)]
+
+    @overload
+    def generate(self, /, **options: Unpack[GenOptions]) -> Gen[str]: ...
+    @overload
+    def generate(self, out: Constraint[T], /, **options: Unpack[GenOptions]) -> Gen[T]: ...
+    @overload
+    def generate(self, out: TypeForm[T], /, **options: Unpack[GenOptions]) -> Gen[T]: ...
+    def generate(self, out: Any = str, /, **options: Unpack[GenOptions]) -> Gen[Any]:
+        """An answer of the given type, submitted at once.
+
+        Args:
+            out: Any type, or `regex(...)`, `choice(...)`, `cfg(...)`, `json_schema(...)`.
+            options: See `GenOptions`.
+
+        Raises:
+            ConstraintError: The type cannot be enforced; told here, with a JSON pointer.
+            NoRun: Outside a run.
+            UsageError: An option does not exist or is out of range.
+        """
+        return Gen.submit(self, value_of(out), options)
+
+    @overload
+    def each(self, item: Constraint[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
+    @overload
+    def each(self, item: TypeForm[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
+    def each(self, item: Any, /, **options: Unpack[GenOptions]) -> Each[Any]:
+        """A list whose items are handed out as each one closes."""
+        return Each.submit(self, items_of(item), options)
+
+    def calls(self, *tools: Tool[..., Any], **options: Unpack[GenOptions]) -> Each[ToolCall]:
+        """A plan: typed tool calls, handed out as each one closes."""
+        return Each.submit(self._offering(tools), calls_of(tools), options)
+
+    def step(
+        self, *, tools: Sequence[Tool[..., Any]], final: TypeForm[T], **options: Unpack[GenOptions]
+    ) -> Gen[Calls | Final[T]]:
+        """Tool calls, or the final answer: what the model prefers."""
+        return Gen.submit(self._offering(tools), step_of(tuple(tools), final), options)
+
+    @property
+    def tools(self) -> tuple[ToolSchema, ...]:
+        """Tools that the prompt tells the model of."""
+        return self._tools
+
+    @property
+    def label(self) -> str:
+        """Name of the branch, given by `fork`."""
+        return self._label or (self._parent.label if self._parent and not self._pieces else "")
+
+    def segments(self) -> list[Segment]:
+        """The prompt as plain values, with holes for what is still pending."""
+        found: list[Segment] = []
+        for chat in self._line():
+            for piece in chat._pieces:
+                if isinstance(piece, Node):
+                    found.append(_known(piece, answer=chat._answer is piece))
+                else:
+                    found.append(piece)
+        return found
+
+    def inputs(self) -> tuple[Node[Any], ...]:
+        """Nodes whose values the prompt needs, down to its last answer.
+
+        What stands before that answer is needed by the answer itself.
+        """
+        found: dict[Node[Any], None] = {}
+        chat: Chat | None = self
+        while chat is not None:
+            for piece in reversed(chat._pieces):
+                if isinstance(piece, Node):
+                    found[piece] = None
+            if chat._answer is not None:
+                break
+            chat = chat._parent
+        return tuple(reversed(found))
+
+    def recent(self) -> list[Chat]:
+        """This chat and the shorter ones it continues, up to its last answer or its root."""
+        found = [self]
+        while found[-1]._answer is None and (parent := found[-1]._parent) is not None:
+            found.append(parent)
+        return found
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The chat as a list of messages, for storing it.
+
+        Raises:
+            NotYetKnown: A part is still pending.
+        """
+        from agentrt.program.messages import messages_of
+
+        return messages_of(self)
+
+    @classmethod
+    def of(cls, messages: Iterable[dict[str, Any]]) -> Chat:
+        """A chat of messages as `messages` gives them.
+
+        Raises:
+            UsageError: Something in them is no message.
+        """
+        from agentrt.program.messages import chat_of
+
+        return chat_of(messages)
+
+    def after(self, answer: Gen[Any]) -> Chat:
+        """This chat with the answer that a generation gives."""
+        return Chat(self, (Open("assistant"), answer, Close()), answer=answer)
+
+    def extended(self, pieces: tuple[Piece, ...]) -> Chat:
+        """This chat with more segments."""
+        return Chat(self, pieces)
+
+    def _message(self, role: Role, parts: tuple[Part, ...]) -> Chat:
+        pieces: list[Piece] = [Open(role)]
+        for part in parts:
+            if isinstance(part, str):
+                if part:
+                    pieces.append(Text(part))
+            elif isinstance(part, Node):
+                pieces.append(part)
+            else:
+                raise UsageError(
+                    f"a part of a {role} message is {type(part).__name__}",
+                    hint="Give text or a node: str(x) makes text of a value",
+                )
+        pieces.append(Close())
+        return Chat(self, tuple(pieces))
+
+    def _offering(self, tools: Sequence[Tool[..., Any]]) -> Chat:
+        """This chat, telling the model of these tools too; nothing changes when it knows them."""
+        known = {schema.name: schema for schema in self._tools}
+        new = [t.spec.schema for t in tools if known.get(t.name) != t.spec.schema]
+        if not new:
+            return self
+        replaced = {schema.name for schema in new}
+        kept = tuple(schema for schema in self._tools if schema.name not in replaced)
+        return Chat(self, tools=kept + tuple(new))
+
+    def _line(self) -> list[Chat]:
+        line: list[Chat] = []
+        chat: Chat | None = self
+        while chat is not None:
+            line.append(chat)
+            chat = chat._parent
+        line.reverse()
+        return line
+
+    def __repr__(self) -> str:
+        roles = [p.role for chat in self._line() for p in chat._pieces if isinstance(p, Open)]
+        return f"<Chat {' '.join(roles) or 'empty'}>"
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from agentrt.program.messages import chat_schema
+
+        return chat_schema()
+
+
+def chat(system: str | None = None) -> Chat:
+    """An empty chat, or one with a system message. May be a module's value: runs share it."""
+    return Chat() if system is None else Chat().system(system)
+
+
+def _known(node: Node[Any], *, answer: bool) -> Segment:
+    """What stands for a node in a prompt, as far as it is known."""
+    if not node.done:
+        return Hole(node.id, generated=answer)
+    if node.error is not None:
+        if node.told:
+            return Text(f"error: {getattr(node.error, 'message', node.error)}")
+        raise node.error
+    if answer and isinstance(node, Gen):
+        return node.generated
+    return Text(content(node.value))

@@ -1,0 +1,234 @@
+"""A generation: the node of one answer of a model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+from typing_extensions import Self
+
+from agentrt.backend import Ledger, TokenLogprob
+from agentrt.constraints import NOTHING, PartialJson
+from agentrt.program.node import Node, note_wait
+from agentrt.program.options import GenOptions, check_options, sampling_of
+from agentrt.program.scope import Scope, here, sooner
+from agentrt.program.site import call_site
+from agentrt.program.work import GenerateWork, Output
+from agentrt.segments import Generated
+
+if TYPE_CHECKING:
+    from agentrt.program.chat import Chat
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class GenMeta:
+    """How a generation went; complete once it is done.
+
+    Attributes:
+        model: That served it.
+        finish_reason: `stop`, `length`, `cancelled` or `failed`; "" while it runs.
+        closed_early: It was driven to its shortest valid end.
+        ledger: The engine's account of its time and tokens.
+        logprobs: One a token, when asked for.
+    """
+
+    model: str = ""
+    finish_reason: str = ""
+    closed_early: bool = False
+    ledger: Ledger = field(default_factory=Ledger)
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+_NO_META = GenMeta()
+
+
+@dataclass(frozen=True, slots=True)
+class Partial(Generic[T_co]):
+    """What is known of an answer that is still being written.
+
+    Attributes:
+        text: Everything written so far.
+        data: The value so far as plain Python: open strings and lists as far as they go; None
+            while nothing is known.
+        complete: Whether this is the whole answer.
+    """
+
+    text: str
+    data: Any
+    complete: bool
+
+
+class Gen(Node[T_co]):
+    """One answer of a model, already submitted.
+
+    Example:
+        ```python
+        draft = chat(system="Be brief.").user("Why is the sky blue?").generate(max_tokens=60)
+        again = draft.ctx.user("Shorter.").generate()      # before the draft exists
+        async for text in draft.stream():
+            print(text, end="")
+        ```
+    """
+
+    __slots__ = ("_changed", "_ctx", "chunks", "generated", "meta", "prompt")
+
+    def __init__(
+        self, scope: Scope, chat: Chat, output: Output, name: str, site: str, options: GenOptions
+    ) -> None:
+        run = scope.run
+        own_s = options.get("deadline")
+        deadline_at_s = scope.block_deadline_at_s
+        if own_s is not None:
+            deadline_at_s = sooner(deadline_at_s, run.now_s() + own_s)
+        node_id = scope.next_id(name)
+        sampling = sampling_of(options, run.seed_of(node_id))
+        work = GenerateWork(
+            chat,
+            output,
+            sampling,
+            options.get("on_limit", "close" if scope.close else "raise"),
+            options.get("model", "default"),
+            deadline_at_s,
+        )
+        super().__init__(scope, node_id, "generate", name, site, work)
+        self.prompt = chat
+        self._ctx: Chat | None = None
+        self.chunks: list[str] = []
+        self._changed: anyio.Event | None = None
+        self.meta = _NO_META
+        self.generated = Generated("")
+
+    @classmethod
+    def submit(cls, chat: Chat, output: Output, options: GenOptions) -> Self:
+        """Make the node and hand it to the run."""
+        scope = here("generate")
+        check_options(options)
+        scope.run.check_model(options.get("model", "default"))
+        for budget in scope.budgets:
+            options = budget.admit(options)
+        name = options.get("name") or chat.label or output.name
+        gen = cls(scope, chat, output, name, call_site(), options)
+        for budget in scope.budgets:
+            budget.watch(gen)
+        scope.adopt(gen)
+        return gen
+
+    @property
+    def ctx(self) -> Chat:
+        """The chat after this answer; usable at once, the answer is a pending part until then."""
+        if self._ctx is None:
+            self._ctx = self.prompt.after(self)
+        return self._ctx
+
+    @property
+    def text(self) -> str:
+        """What the model has written so far; kept when the generation is cancelled or fails."""
+        return "".join(self.chunks)
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens it may produce."""
+        assert isinstance(self.work, GenerateWork)
+        return self.work.sampling.max_tokens
+
+    def stream(self) -> AsyncIterator[str]:
+        """The text as it comes, from its beginning; may be read more than once.
+
+        Raises the node's error where it fails.
+        """
+        return _Chunks(self)
+
+    def partials(self) -> AsyncIterator[Partial[T_co]]:
+        """What is known of the value, each time more of it is; the last one is complete."""
+        return _Partials(self)
+
+    # What follows is for the runtime and for readers.
+
+    def add_text(self, text: str) -> None:
+        """More text has come."""
+        self.chunks.append(text)
+        self.changed()
+
+    def changed(self) -> None:
+        """Wake whoever reads along."""
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    async def change(self) -> None:
+        """Wait for more text, another item, or the end."""
+        if self._changed is None:
+            self._changed = anyio.Event()
+        await self._changed.wait()
+
+    def _settle(self) -> None:
+        super()._settle()
+        self.changed()
+
+
+class _Chunks:
+    """Reads the text of a generation along; a class, for it may be left at any point."""
+
+    def __init__(self, gen: Gen[Any]) -> None:
+        self._gen = gen
+        self._next = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        gen = self._gen
+        if self._next == len(gen.chunks) and not gen.done:
+            gen.want()
+            try:
+                while self._next == len(gen.chunks) and not gen.done:
+                    await gen.change()
+            finally:
+                gen.unwant()
+        if self._next < len(gen.chunks):
+            text = "".join(gen.chunks[self._next :])
+            self._next = len(gen.chunks)
+            return text
+        note_wait(gen)
+        await gen
+        raise StopAsyncIteration
+
+
+class _Partials(Generic[T_co]):
+    """Reads the value of a generation along."""
+
+    def __init__(self, gen: Gen[T_co]) -> None:
+        self._gen = gen
+        self._chunks = _Chunks(gen)
+        self._text = ""
+        assert isinstance(gen.work, GenerateWork)
+        constraint = gen.work.output.constraint
+        is_json = constraint is not None and constraint.kind == "json"
+        self._json = PartialJson() if is_json else None
+        self._ended = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Partial[T_co]:
+        if self._ended:
+            raise StopAsyncIteration
+        try:
+            more = await self._chunks.__anext__()
+        except StopAsyncIteration:
+            self._ended = True
+            return Partial(self._text, self._data(), complete=True)
+        self._text += more
+        if self._json is not None:
+            self._json.push(more)
+        return Partial(self._text, self._data(), complete=False)
+
+    def _data(self) -> Any:
+        if self._json is None:
+            return self._text
+        value = self._json.value()
+        return None if value is NOTHING else value

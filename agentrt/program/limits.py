@@ -1,0 +1,212 @@
+"""A block with limits of its own: seconds, tokens, tool calls."""
+
+from __future__ import annotations
+
+from contextvars import Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+from typing_extensions import Self
+
+from agentrt.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, UsageError
+from agentrt.program.options import GenOptions
+from agentrt.program.scope import Scope, active, here, sooner
+from agentrt.program.site import call_site
+from agentrt.sampling import Sampling
+
+if TYPE_CHECKING:
+    from agentrt.program.gen import Gen
+
+DEFAULT_MAX_TOKENS = Sampling().max_tokens
+
+
+class limits:  # noqa: N801  (a verb of the language, like `gather`)
+    """Limits on everything made inside the block.
+
+    `async with` is a scope: its end waits for the nodes made inside. A plain `with` leaves that to
+    the scope around it; the limits hold for its nodes all the same.
+
+    Example:
+        ```python
+        async with limits(seconds=2.0, tokens=500):
+            answer = await question.generate()
+        ```
+
+    Args:
+        seconds: For the block; then it ends with `DeadlineExceeded`.
+        tokens: Output tokens of all generations; more ends it with `BudgetExceeded`.
+        calls: Tool calls; one more ends it with `BudgetExceeded`.
+        on_limit: With "close", structured outputs are ended validly before a limit is reached: each
+            generation gets the tokens that are left, and closes before the deadline.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: float | None = None,
+        tokens: int | None = None,
+        calls: int | None = None,
+        on_limit: Literal["raise", "close"] = "raise",
+    ) -> None:
+        for name, value in (("seconds", seconds), ("tokens", tokens), ("calls", calls)):
+            if value is not None and not value > 0:
+                raise UsageError(f"{name}={value!r} is out of range", hint="Give more than 0")
+        if on_limit not in ("raise", "close"):
+            raise UsageError(f"on_limit={on_limit!r} is unknown", hint="Give 'raise' or 'close'")
+        self._seconds = seconds
+        self._budget = Budget(tokens, calls, on_limit == "close", self._stop)
+        self._close = on_limit == "close"
+        self._site = call_site()
+        self._reached: LimitExceeded | None = None
+        self._token: Token[Scope | None] | None = None
+
+    def __enter__(self) -> Self:
+        self._outer = here("limits")
+        run = self._outer.run
+        self._scope = scope = self._outer.block("limits")
+        scope.close = scope.close or self._close
+        scope.budgets = (self._budget, *scope.budgets)
+        self._cancel = anyio.CancelScope()
+        if self._seconds is not None:
+            at_s = run.now_s() + self._seconds
+            scope.deadline_at_s = sooner(scope.deadline_at_s, at_s)
+            scope.block_deadline_at_s = sooner(scope.block_deadline_at_s, at_s)
+            self._cancel.deadline = anyio.current_time() + self._seconds
+        self._cancel.__enter__()
+        self._token = active.set(scope)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self._leave()
+        if error is not None:
+            self._scope.cancel_all("its scope failed")
+        self._scope.hand_over(self._outer)
+        return self._verdict(kind, error, trace)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if error is None:
+            try:
+                await self._scope.end()
+            except BaseException as late:
+                kind, error, trace = type(late), late, late.__traceback__
+                self._leave()
+                if self._verdict(kind, error, trace):
+                    return True
+                raise
+        else:
+            await self._scope.abandon("its scope failed")
+        self._leave()
+        return self._verdict(kind, error, trace)
+
+    def _leave(self) -> None:
+        assert self._token is not None
+        active.reset(self._token)
+
+    def _verdict(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Leave the cancel scope and raise the limit that ended the block, if one did."""
+        swallowed = bool(self._cancel.__exit__(kind, error, trace))
+        if self._reached is not None and (swallowed or error is None):
+            raise self._reached
+        if swallowed or (self._cancel.cancelled_caught and error is None):
+            so_far = self._scope.run.so_far()
+            raise DeadlineExceeded(
+                f"limits passed {self._seconds:g} s{so_far and f' ({so_far})'}", where=self._site
+            ) from None
+        return False
+
+    def _stop(self, error: LimitExceeded) -> None:
+        if self._reached is None:
+            self._reached = error
+            error.where = error.where or self._site
+            self._scope.cancel_all("the budget is used up")
+            self._cancel.cancel()
+
+
+class Budget:
+    """Tokens and tool calls that a block may still use."""
+
+    def __init__(self, tokens: int | None, calls: int | None, close: bool, stop: Any) -> None:
+        self._tokens = tokens
+        self._calls = calls
+        self._close = close
+        self._stop = stop
+        self._used_tokens = 0
+        self._reserved_tokens = 0
+        self._used_calls = 0
+
+    def admit(self, options: GenOptions) -> GenOptions:
+        """The options of a generation, within what is left.
+
+        Raises:
+            BudgetExceeded: Nothing is left.
+        """
+        if self._tokens is None:
+            return options
+        left = self._tokens - self._used_tokens - self._reserved_tokens
+        if left < 1:
+            raise BudgetExceeded(
+                f"the budget of {self._tokens} tokens is used up",
+                hint="Raise limits(tokens=...)",
+                where=call_site(),
+            )
+        if not self._close:
+            return options
+        granted = options.copy()
+        granted["max_tokens"] = min(left, options.get("max_tokens", DEFAULT_MAX_TOKENS))
+        return granted
+
+    def watch(self, gen: Gen[Any]) -> None:
+        """Reserve for a generation what it may use, until it ends."""
+        if self._tokens is None or not self._close:
+            return
+        reserved = gen.max_tokens
+        self._reserved_tokens += reserved
+
+        def give_back(_ended: Any) -> None:
+            self._reserved_tokens -= reserved
+
+        gen.when_done(give_back)
+
+    def spend(self, tokens: int) -> None:
+        """A generation of the block produced tokens."""
+        self._used_tokens += tokens
+        if self._tokens is not None and self._used_tokens > self._tokens:
+            self._stop(
+                BudgetExceeded(
+                    f"the block used {self._used_tokens} of {self._tokens} tokens",
+                    hint="Raise limits(tokens=...), or use on_limit='close'",
+                )
+            )
+
+    def count_call(self) -> None:
+        """A tool is about to be called.
+
+        Raises:
+            BudgetExceeded: That would be one too many.
+        """
+        if self._calls is not None and self._used_calls >= self._calls:
+            raise BudgetExceeded(
+                f"the budget of {self._calls} tool calls is used up",
+                hint="Raise limits(calls=...)",
+                where=call_site(),
+            )
+        self._used_calls += 1

@@ -1,0 +1,126 @@
+"""Chats as lists of messages, for files and for callers, in the form most APIs share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import core_schema
+
+from agentrt.canonical_json import dumps
+from agentrt.errors import NotYetKnown, UsageError
+from agentrt.segments import (
+    CallMade,
+    Close,
+    Generated,
+    Hole,
+    Open,
+    ResultOf,
+    Segment,
+    Text,
+)
+
+if TYPE_CHECKING:
+    from agentrt.program.chat import Chat
+
+ROLES = ("system", "user", "assistant", "tool")
+
+
+def messages_of(chat: Chat) -> list[dict[str, Any]]:
+    """The messages of a chat.
+
+    Raises:
+        NotYetKnown: A part is still pending.
+    """
+    found: list[dict[str, Any]] = []
+    for segment in chat.segments():
+        if isinstance(segment, Open):
+            found.append({"role": segment.role, "content": ""})
+        elif isinstance(segment, Hole):
+            raise NotYetKnown(f"the chat waits for node {segment.node}")
+        elif not isinstance(segment, Close):
+            _add(found[-1], segment)
+    return found
+
+
+def _add(message: dict[str, Any], segment: Segment) -> None:
+    match segment:
+        case Text(text):
+            message["content"] += text
+        case Generated(text, _, _, calls, content):
+            message["content"] += content if calls else text
+            for call in calls:
+                _add(message, call)
+        case CallMade(call_id, name, arguments):
+            function = {"name": name, "arguments": arguments}
+            call_message = {"id": call_id, "type": "function", "function": function}
+            message.setdefault("tool_calls", []).append(call_message)
+        case ResultOf(call_id, name):
+            message["tool_call_id"], message["name"] = call_id, name
+        case _:
+            raise AssertionError(f"{segment} stands inside no message")
+
+
+def chat_of(messages: Iterable[Any]) -> Chat:
+    """A chat of messages.
+
+    Raises:
+        UsageError: Something in them is no message.
+    """
+    from agentrt.program.chat import Chat
+
+    chat = Chat()
+    for index, message in enumerate(messages):
+        try:
+            chat = chat.extended(_segments_of(message))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise UsageError(
+                f"message {index} cannot be read: {error}",
+                hint='Give {"role": "user", "content": "..."}',
+            ) from None
+    return chat
+
+
+def _segments_of(message: Any) -> tuple[Segment, ...]:
+    role, content = message["role"], message.get("content") or ""
+    if role not in ROLES:
+        raise ValueError(f"role {role!r} is none of {', '.join(ROLES)}")
+    if not isinstance(content, str):
+        raise ValueError("its content is no text")
+    unknown = message.keys() - {"role", "content", "tool_calls", "tool_call_id", "name"}
+    if unknown:
+        raise ValueError(f"unknown keys {sorted(unknown)}")
+    segments: list[Segment] = [Open(role)]
+    if role == "tool":
+        segments.append(ResultOf(message.get("tool_call_id", ""), message.get("name", "")))
+    if content:
+        segments.append(Text(content))
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        arguments = function["arguments"]
+        text = arguments if isinstance(arguments, str) else dumps(arguments)
+        json.loads(text)
+        segments.append(CallMade(call.get("id", ""), function["name"], text))
+    return (*segments, Close())
+
+
+def chat_schema() -> core_schema.CoreSchema:
+    """How pydantic reads and writes a chat: as its messages."""
+    from agentrt.program.chat import Chat
+
+    def read(value: Any) -> Chat:
+        if isinstance(value, Chat):
+            return value
+        if not isinstance(value, list):
+            raise ValueError("a chat is a list of messages")
+        try:
+            return chat_of(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    return core_schema.no_info_plain_validator_function(
+        read,
+        serialization=core_schema.plain_serializer_function_ser_schema(messages_of),
+        json_schema_input_schema=core_schema.list_schema(core_schema.dict_schema()),
+    )

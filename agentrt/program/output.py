@@ -1,0 +1,63 @@
+"""From what the author asks for to what the engine enforces and how it is read back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentrt.canonical_json import dumps
+from agentrt.constraints import calls_spec
+from agentrt.errors import UsageError
+from agentrt.program.shapes import array_for, final_for, shape_for
+from agentrt.program.work import Output
+
+if TYPE_CHECKING:
+    from agentrt.program.tool import Tool
+
+MAX_CALLS = 32
+
+
+def value_of(form: Any) -> Output:
+    """One value of a type."""
+    shape = shape_for(form)
+    return Output("value", shape.spec, shape.parse, _name(shape.name))
+
+
+def items_of(item: Any) -> Output:
+    """A streamed array."""
+    shape = array_for(item)
+    assert shape.item is not None, "an array has a shape for its items"
+    return Output("items", shape.spec, shape.item.parse, _name(shape.item.name))
+
+
+def calls_of(tools: tuple[Tool[..., Any], ...]) -> Output:
+    """A plan of calls."""
+    by_name = _by_name(tools)
+    schemas = tuple(tool.spec.schema for tool in tools)
+    return Output("calls", calls_spec(schemas, None, 1, MAX_CALLS), _no_value, "calls", by_name)
+
+
+def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> Output:
+    """Calls or a final answer."""
+    by_name = _by_name(tools)
+    shape = final_for(final)
+    schemas = tuple(tool.spec.schema for tool in tools)
+    spec = calls_spec(schemas, shape.schema, 1, MAX_CALLS)
+    return Output("step", spec, shape.parse, "step", by_name)
+
+
+def _by_name(tools: tuple[Tool[..., Any], ...]) -> dict[str, Tool[..., Any]]:
+    by_name = {tool.name: tool for tool in tools}
+    if not tools or len(by_name) != len(tools):
+        names = dumps([tool.name for tool in tools])
+        raise UsageError(
+            f"the tools {names} cannot be offered", hint="Give one or more, with different names"
+        )
+    return by_name
+
+
+def _name(name: str) -> str:
+    return name.replace("/", "|").replace("#", "")
+
+
+def _no_value(text: str) -> Any:
+    raise ValueError(f"a plan holds calls only, not {text!r}")

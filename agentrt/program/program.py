@@ -1,0 +1,135 @@
+"""Programs: async functions that make nodes, and the decorator that makes them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from agentrt.errors import UsageError
+from agentrt.program import door
+from agentrt.program.chat import Chat
+from agentrt.program.node import Node
+from agentrt.program.scope import here
+from agentrt.program.site import call_site, shorten
+from agentrt.program.work import ProgramWork
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Program(Generic[P, R]):
+    """An async function that makes nodes.
+
+    Inside a run, calling it gives a node like any other. `run` is the way in from synchronous code,
+    `await runtime.run(program, ...)` the one from async code.
+
+    Attributes:
+        fn: The function.
+        deadline_s: Allowed for one call, or None.
+        name: Of the function.
+    """
+
+    def __init__(self, fn: Callable[P, Coroutine[Any, Any, R]], deadline_s: float | None) -> None:
+        if not inspect.iscoroutinefunction(fn):
+            raise UsageError(
+                f"program {getattr(fn, '__name__', fn)!r} is no async function",
+                hint="Write `async def`",
+                where=call_site(),
+            )
+        if deadline_s is not None and not deadline_s > 0:
+            raise UsageError(
+                f"deadline={deadline_s!r} is out of range",
+                hint="Give seconds above 0",
+                where=call_site(),
+            )
+        self.fn = fn
+        self.deadline_s = deadline_s
+        self.name = fn.__name__
+        self.__doc__ = fn.__doc__
+        self.__name__ = fn.__name__
+        self.__module__ = fn.__module__
+        self.__wrapped__ = fn
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
+        """Start it as a part of the run in force.
+
+        Raises:
+            NoRun: Outside a run.
+        """
+        scope = here(f"program {self.name}")
+        node: Node[R] = Node(
+            scope,
+            scope.next_id(self.name),
+            "program",
+            self.name,
+            call_site(),
+            self.work(*args, **kwargs),
+        )
+        scope.adopt(node)
+        return node
+
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it from synchronous code, on the engine that ships with the package.
+
+        Raises:
+            UsageError: An event loop is running already: use `await runtime.run(...)` there.
+        """
+        return cast(R, door.default_runner()(self, args, kwargs))
+
+    def work(self, *args: P.args, **kwargs: P.kwargs) -> ProgramWork:
+        """One call of it, as work.
+
+        Raises:
+            UsageError: The arguments do not fit its signature.
+        """
+        try:
+            inspect.signature(self.fn).bind(*args, **kwargs)
+        except TypeError as error:
+            raise UsageError(
+                f"program {self.name}: {error}",
+                hint=f"Call it as {self.name}{inspect.signature(self.fn)}",
+                where=call_site(),
+            ) from None
+        inputs: list[Node[Any]] = []
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Node):
+                inputs.append(value)
+            elif isinstance(value, Chat):
+                inputs.extend(value.inputs())
+        return ProgramWork(
+            lambda: self.fn(*args, **kwargs), tuple(inputs), self.deadline_s, self.source
+        )
+
+    @property
+    def source(self) -> str:
+        """`file:function`, relative to the working directory."""
+        return f"{shorten(str(Path(inspect.getfile(self.fn))))}:{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<Program {self.name}>"
+
+
+class ProgramOptions:
+    """What `program(...)` was given; calling it with a function makes the program."""
+
+    def __init__(self, deadline_s: float | None) -> None:
+        self.deadline_s = deadline_s
+
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Program[P, R]:
+        return Program(fn, self.deadline_s)
+
+
+@overload
+def program(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Program[P, R]: ...
+@overload
+def program(*, deadline: float | None = None) -> ProgramOptions: ...
+def program(fn: Any = None, /, *, deadline: float | None = None) -> Any:
+    """Makes a program of an async function: `@program` or `@program(deadline=8.0)`.
+
+    Args:
+        fn: The function.
+        deadline: Seconds for one call; then it ends with `DeadlineExceeded`.
+    """
+    return ProgramOptions(deadline) if fn is None else Program(fn, deadline)

@@ -1,0 +1,89 @@
+"""Values in the order in which they arrive; leaving the block ends the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextvars import Token
+from types import TracebackType
+from typing import Generic, Literal, TypeVar
+
+from typing_extensions import Self
+
+from agentrt.program.arrivals import Arrivals
+from agentrt.program.node import Node
+from agentrt.program.scope import Scope, active, here
+
+T = TypeVar("T")
+
+
+class race(Generic[T]):  # noqa: N801  (a verb of the language, like `gather`)
+    """Values in completion order; leaving the block cancels whoever is still running.
+
+    Example:
+        ```python
+        async with race(samples, errors="skip") as finished:
+            async for answer in finished:
+                if good(answer):
+                    break
+        ```
+
+    Attributes:
+        pending: Nodes that have not been handed out yet.
+        last: The node of the value handed out last.
+        cancelled: Nodes that leaving the block cancelled.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node[T]], *, errors: Literal["raise", "skip"] = "raise"
+    ) -> None:
+        self._nodes = list(nodes)
+        self._errors = errors
+        self._arrivals: Arrivals[T] | None = None
+        self._scope: Scope | None = None
+        self._token: Token[Scope | None] | None = None
+        self.pending = len(self._nodes)
+        self.last: Node[T] | None = None
+        self.cancelled: list[Node[T]] = []
+
+    async def __aenter__(self) -> Self:
+        self._scope = here("race").block("race")
+        self._token = active.set(self._scope)
+        self._arrivals = Arrivals(self._nodes)
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        assert self._arrivals is not None, "use `async with race(...)`"
+        while self.pending:
+            node = await self._arrivals.next()
+            self.pending -= 1
+            self.last = node
+            if node.error is None or self._errors == "raise":
+                return await node
+            node.handled()
+        raise StopAsyncIteration
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._arrivals is not None
+        assert self._scope is not None
+        assert self._token is not None
+        self._arrivals.close()
+        for node in self._nodes:
+            node.handled()
+            if not node.done:
+                self.cancelled.append(node)
+                node.cancel("lost the race")
+        try:
+            if error is None:
+                await self._scope.end()
+            else:
+                await self._scope.abandon("its scope failed")
+        finally:
+            active.reset(self._token)

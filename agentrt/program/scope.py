@@ -1,0 +1,238 @@
+"""Scopes own nodes: a program call, a `limits` block, a `race`.
+
+A scope's end waits for the nodes nobody awaited, and no node outlives its scope. Nodes that are
+generations have no task of their own, so ownership is kept here rather than in one task group a
+scope; the tasks of tools and sub-programs live in the task group of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from agentrt.errors import NodeCancelled, NoRun, UsageError
+from agentrt.ids import NodeId
+from agentrt.program.port import Submit
+from agentrt.program.site import call_site
+
+if TYPE_CHECKING:
+    from agentrt.program.limits import Budget
+    from agentrt.program.node import Node
+
+R = TypeVar("R")
+active: ContextVar[Scope | None] = ContextVar("agentrt_scope", default=None)
+
+
+class Waited:
+    """The last node that the code of a program really waited for.
+
+    Attributes:
+        node_id: The node; None when there was none yet.
+        item: Index of its streamed item, or None for the whole value.
+    """
+
+    __slots__ = ("item", "node_id")
+
+    def __init__(self) -> None:
+        self.node_id: NodeId | None = None
+        self.item: int | None = None
+
+
+class Scope:
+    """The nodes made in one block, and the limits they are under.
+
+    Attributes:
+        run: Where nodes go.
+        path: Prefix of the ids of its nodes.
+        owner: The program node whose body it is in; None for the run itself.
+        deadline_at_s: Of the enclosing programs and blocks, or None.
+        block_deadline_at_s: Of the enclosing `limits` blocks of the same program, or None.
+        budgets: Token and call budgets in force, innermost first.
+        close: Whether generations end validly at a limit unless they say otherwise.
+        waited: What the program's code has waited for, shared by its blocks.
+        held: Collects new nodes that may not start yet, while `fan` makes them; else None.
+    """
+
+    __slots__ = (
+        "_counts",
+        "_ended",
+        "_nodes",
+        "block_deadline_at_s",
+        "budgets",
+        "close",
+        "deadline_at_s",
+        "held",
+        "owner",
+        "path",
+        "run",
+        "waited",
+    )
+
+    def __init__(
+        self,
+        run: Submit,
+        path: str,
+        owner: NodeId | None,
+        *,
+        deadline_at_s: float | None = None,
+        block_deadline_at_s: float | None = None,
+        budgets: tuple[Budget, ...] = (),
+        close: bool = False,
+        waited: Waited | None = None,
+    ) -> None:
+        self.run = run
+        self.path = path
+        self.owner = owner
+        self.deadline_at_s = deadline_at_s
+        self.block_deadline_at_s = block_deadline_at_s
+        self.budgets = budgets
+        self.close = close
+        self.waited = waited or Waited()
+        self.held: list[Node[Any]] | None = None
+        self._counts: dict[str, int] = {}
+        self._nodes: dict[Node[Any], None] = {}
+        self._ended = False
+
+    def next_id(self, name: str) -> NodeId:
+        """The id of the next node with this name: path, name and index in the scope."""
+        if "/" in name or "#" in name or not name:
+            raise UsageError(f"{name!r} is no name of a node", hint="Leave out '/' and '#'")
+        index = self._counts.get(name, 0)
+        self._counts[name] = index + 1
+        here = f"{name}#{index}"
+        return NodeId(f"{self.path}/{here}" if self.path else here)
+
+    def block(self, name: str) -> Scope:
+        """A scope inside this one, of the same program, with the same limits."""
+        return Scope(
+            self.run,
+            self.next_id(name),
+            self.owner,
+            deadline_at_s=self.deadline_at_s,
+            block_deadline_at_s=self.block_deadline_at_s,
+            budgets=self.budgets,
+            close=self.close,
+            waited=self.waited,
+        )
+
+    def body_of(self, node: Node[Any], deadline_at_s: float | None) -> Scope:
+        """The scope of a program that was called in this one."""
+        return Scope(
+            self.run,
+            node.id,
+            node.id,
+            deadline_at_s=sooner(self.deadline_at_s, deadline_at_s),
+            budgets=self.budgets,
+            close=self.close,
+        )
+
+    def adopt(self, node: Node[Any]) -> None:
+        """Own a new node and hand it to the run."""
+        if self._ended:
+            raise NoRun(
+                f"{node.label} was made after its scope had ended",
+                hint="Make nodes inside the program, or in tasks that end before it does",
+                where=node.site,
+            )
+        self._nodes[node] = None
+        self.run.declare(node, held=self.held is not None)
+        if self.held is not None:
+            self.held.append(node)
+
+    def forget(self, node: Node[Any]) -> None:
+        """A node ended well: nothing is left to wait for or to report."""
+        self._nodes.pop(node, None)
+
+    def hand_over(self, outer: Scope) -> None:
+        """Leave the nodes to an enclosing scope, whose end then waits for them."""
+        outer._nodes.update(self._nodes)
+        self._nodes = outer._nodes
+        self._ended = True
+
+    def cancel_all(self, reason: str) -> None:
+        """End every node that is still under way."""
+        for node in list(self._nodes):
+            node.cancel(reason)
+
+    async def settle(self) -> None:
+        """Wait until every node has ended, also those added meanwhile."""
+        while pending := [node for node in self._nodes if not node.done]:
+            for node in pending:
+                if not node.done:
+                    await node.settled()
+                    self.waited.node_id, self.waited.item = node.id, None
+
+    async def end(self) -> None:
+        """Wait for the nodes nobody awaited; raise what none of their users has seen.
+
+        Raises:
+            Exception: The one failure that nobody awaited, as itself.
+            ExceptionGroup: Several of them.
+        """
+        for node in self._nodes:
+            if not node.done:
+                self.run.demand(node)
+        try:
+            await self.settle()
+        except BaseException:
+            await self.abandon("its scope was cancelled")
+            raise
+        self._ended = True
+        lost = self._lost()
+        if len(lost) == 1:
+            raise lost[0]
+        if lost:
+            raise ExceptionGroup("nodes that failed and were never awaited", lost)
+
+    async def abandon(self, reason: str) -> None:
+        """Cancel what is under way and wait for it, whatever else is being cancelled."""
+        with anyio.CancelScope(shield=True):
+            self.cancel_all(reason)
+            await self.settle()
+        self._ended = True
+
+    def _lost(self) -> list[Exception]:
+        seen = {id(node.error) for node in self._nodes if node.is_handled}
+        failed = {
+            id(node.error): node.error
+            for node in self._nodes
+            if node.error is not None and not isinstance(node.error, NodeCancelled)
+        }
+        return [error for key, error in failed.items() if key not in seen]
+
+
+async def in_scope(scope: Scope, body: Callable[[], Awaitable[R]]) -> R:
+    """Run `body` with `scope` in force. Its own error wins and cancels the nodes it made."""
+    token = active.set(scope)
+    try:
+        result = await body()
+    except BaseException:
+        await scope.abandon("its scope failed")
+        raise
+    else:
+        await scope.end()
+    finally:
+        active.reset(token)
+    return result
+
+
+def here(what: str) -> Scope:
+    """The scope in force.
+
+    Raises:
+        NoRun: There is none.
+    """
+    scope = active.get()
+    if scope is None:
+        raise NoRun(f"{what} was used outside a run", where=call_site())
+    return scope
+
+
+def sooner(one: float | None, other: float | None) -> float | None:
+    """The earlier of two instants of which either may be missing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

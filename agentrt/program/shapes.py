@@ -1,0 +1,137 @@
+"""Constraints as values of the language, and the shapes of types, each worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from agentrt.constraints import (
+    Shape,
+    array_shape,
+    cfg_shape,
+    choice_shape,
+    json_schema_shape,
+    json_shape_of,
+    regex_shape,
+    shape_of,
+)
+from agentrt.canonical_json import content
+from agentrt.errors import ConstraintError
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Constraint(Generic[T_co]):
+    """What an output must look like, where no Python type says it.
+
+    Attributes:
+        shape: The constraint and how its text is read.
+    """
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    def __repr__(self) -> str:
+        return f"<Constraint {self.shape.name}>"
+
+
+def regex(pattern: str) -> Constraint[str]:
+    """Text that the whole pattern matches.
+
+    Raises:
+        ConstraintError: The pattern is not understood.
+    """
+    return Constraint(regex_shape(pattern))
+
+
+def cfg(lark: str) -> Constraint[str]:
+    """Text of a context-free grammar, in Lark's syntax with a rule `start`.
+
+    Raises:
+        ConstraintError: The grammar is not understood.
+    """
+    return Constraint(cfg_shape(lark))
+
+
+def json_schema(schema: dict[str, Any]) -> Constraint[Any]:
+    """JSON that fits a JSON Schema, as plain Python values.
+
+    Raises:
+        ConstraintError: With the pointer and keyword that cannot be enforced.
+    """
+    return Constraint(json_schema_shape(schema))
+
+
+def choice(*options: T) -> Constraint[T]:
+    """Exactly one of the values; the model sees each as text, the program gets the value.
+
+    Raises:
+        ConstraintError: There is none, or two of them read the same.
+    """
+    by_text = {content(option): option for option in options}
+    if len(by_text) != len(options):
+        raise ConstraintError("two options of choice(...) have the same text", hint="Drop one")
+    plain = choice_shape(*by_text)
+    return Constraint(Shape(plain.spec, by_text.__getitem__, "choice"))
+
+
+_shapes: dict[tuple[Callable[[Any], Shape], type, Any], Shape] = {}
+_kept: dict[tuple[Callable[[Any], Shape], int], tuple[Any, Shape]] = {}
+
+
+def shape_for(form: Any) -> Shape:
+    """The shape of an output that stands alone: of a type form or a `Constraint`."""
+    return form.shape if isinstance(form, Constraint) else _once(shape_of, form)
+
+
+def array_for(item: Any) -> Shape:
+    """The shape of a JSON array of such items."""
+    if isinstance(item, Constraint):
+        schema = _schema_of(item)
+        return json_schema_array(schema)
+    return _once(array_shape, item)
+
+
+def final_for(form: Any) -> Shape:
+    """The shape of a final answer, as JSON also where it is plain text."""
+    if isinstance(form, Constraint):
+        return json_schema_shape(_schema_of(form))
+    return _once(json_shape_of, form)
+
+
+def json_schema_array(schema: dict[str, Any]) -> Shape:
+    """An array whose items fit a JSON Schema."""
+    one = json_schema_shape(schema)
+    whole = json_schema_shape({"type": "array", "items": schema})
+    return Shape(whole.spec, whole.parse, f"list[{one.name}]", whole.schema, one)
+
+
+def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:
+    spec = constraint.shape.spec
+    if constraint.shape.schema is not None:
+        return constraint.shape.schema
+    if spec is not None and spec.kind == "regex":
+        return {"type": "string", "pattern": f"^(?:{spec.source})$"}
+    if spec is not None and spec.kind == "choice":
+        return {"type": "string", "enum": list(spec.options)}
+    raise ConstraintError(
+        f"{constraint.shape.name} has no JSON form, so it cannot be part of JSON",
+        hint="Use a type, a regex or a choice here",
+    )
+
+
+def _once(make: Callable[[Any], Shape], form: Any) -> Shape:
+    """`make(form)`, remembered: looking at a type costs far more than a node may."""
+    try:
+        known = _shapes.get((make, type(form), form))
+    except TypeError:  # not hashable: remember the object itself
+        held = _kept.get((make, id(form)))
+        if held is None:
+            held = _kept[make, id(form)] = (form, make(form))
+        return held[1]
+    if known is None:
+        known = _shapes[make, type(form), form] = make(form)
+    return known

@@ -1,0 +1,136 @@
+"""Tools: functions that a program or a model calls, and the decorator that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from agentrt.errors import UsageError
+from agentrt.program.gen import Gen
+from agentrt.program.node import Node
+from agentrt.program.scope import Scope, here
+from agentrt.program.site import call_site
+from agentrt.program.work import ToolWork
+from agentrt.segments import CallMade
+from agentrt.tools import Effects, ToolSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Tool(Generic[P, R]):
+    """A function with a schema, an effect class and limits. Calling it in a run gives a node.
+
+    Attributes:
+        spec: What it is.
+    """
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self.spec = spec
+
+    @property
+    def name(self) -> str:
+        """As a model calls it."""
+        return self.spec.name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
+        """Start it now, beside whatever else runs.
+
+        Raises:
+            NoRun: Outside a run.
+            UsageError: The arguments do not fit its signature.
+        """
+        scope = here(f"tool {self.name}")
+        arguments = self.spec.arguments(args, kwargs)
+        deadline_at_s = scope.block_deadline_at_s
+        return self._submit(scope, ToolWork(self.spec, arguments, deadline_at_s=deadline_at_s))
+
+    def bind(self, **fixed: Any) -> Tool[..., R]:
+        """This tool with some arguments fixed; a model does not see them.
+
+        Raises:
+            UsageError: It has no such parameter.
+        """
+        return Tool(self.spec.bind(**fixed))
+
+    def start_call(
+        self, arguments: Mapping[str, Any], call: CallMade, plan: Gen[Any], plan_item: int
+    ) -> Node[R]:
+        """Start a call that a model made; `ToolCall.start` is the way to do so."""
+        scope = here(f"tool {self.name}")
+        deadline_at_s = scope.block_deadline_at_s
+        return self._submit(
+            scope, ToolWork(self.spec, arguments, call, plan, plan_item, deadline_at_s)
+        )
+
+    def _submit(self, scope: Scope, work: ToolWork) -> Node[R]:
+        for value in work.arguments.values():
+            if isinstance(value, Node) and not value.done:
+                raise UsageError(
+                    f"tool {self.name} was given the pending node {value.name!r}",
+                    hint="await it first",
+                    where=call_site(),
+                )
+        for budget in scope.budgets:
+            budget.count_call()
+        name = self.name
+        node: Node[R] = Node(scope, scope.next_id(name), "tool", name, call_site(), work)
+        scope.adopt(node)
+        return node
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOptions:
+    """What `tool(...)` was given; calling it with a function makes the tool."""
+
+    effects: Effects
+    timeout_s: float | None
+    retries: int
+    stable_for_s: float | None
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Tool[P, R]: ...
+    def __call__(self, fn: Callable[P, Any], /) -> Tool[P, Any]:
+        spec = ToolSpec.of(
+            fn,
+            effects=self.effects,
+            timeout_s=self.timeout_s,
+            retries=self.retries,
+            stable_for_s=self.stable_for_s,
+        )
+        return Tool(spec)
+
+
+def tool(
+    *,
+    effects: Effects = "write",
+    timeout: float | None = None,
+    retries: int = 0,
+    stable_for: float | None = None,
+) -> ToolOptions:
+    """Makes a tool of a function; its schema comes from the signature and the docstring.
+
+    Example:
+        ```python
+        @tool(effects="read", timeout=5)
+        async def prices(ticker: str, days: int = 90) -> list[float]:
+            "Daily closes, newest last."
+            ...
+        ```
+
+    Args:
+        effects: `pure` and `read` may be cancelled and tried again, `idempotent` tried again;
+            `write` starts once, only when the model has finished asking, and is never interrupted.
+        timeout: Seconds for one attempt.
+        retries: How often to try again.
+        stable_for: Seconds for which a result stays true.
+    """
+    return ToolOptions(effects, timeout, retries, stable_for)

@@ -1,0 +1,118 @@
+"""What a node asks the runtime to do, one value a kind of node."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentrt.backend import OnLimit
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.sampling import Sampling
+from agentrt.segments import CallMade
+from agentrt.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from agentrt.program.chat import Chat
+    from agentrt.program.node import Node
+    from agentrt.program.tool import Tool
+
+Parse = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a generation writes and how its text becomes a value.
+
+    Attributes:
+        kind: One value, a streamed array of items, a plan of calls, or calls or a final value.
+        constraint: What the engine enforces; None leaves the text free.
+        parse: The whole text (`value`), one item (`items`) or the final answer (`step`).
+        name: For nodes without a name of their own.
+        tools: By name, for `calls` and `step`.
+    """
+
+    kind: Literal["value", "items", "calls", "step"]
+    constraint: ConstraintSpec | None
+    parse: Parse
+    name: str
+    tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateWork:
+    """One generation.
+
+    Attributes:
+        chat: The prompt, perhaps with pending parts.
+        output: What is written.
+        sampling: How tokens are picked.
+        on_limit: What happens at a limit.
+        model: Role of the engine.
+        deadline_at_s: Of the node itself or of a `limits` block around it, or None.
+    """
+
+    chat: Chat
+    output: Output
+    sampling: Sampling
+    on_limit: OnLimit
+    model: str
+    deadline_at_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolWork:
+    """One tool call.
+
+    Attributes:
+        spec: The tool.
+        arguments: By name; bound ones are in the spec.
+        call: The call a model made, or None when the program calls.
+        plan: The generation whose output holds that call.
+        plan_item: Which of its calls.
+        deadline_at_s: Of a `limits` block around it, or None.
+    """
+
+    spec: ToolSpec
+    arguments: Mapping[str, Any]
+    call: CallMade | None = None
+    plan: Node[Any] | None = None
+    plan_item: int = 0
+    deadline_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramWork:
+    """One call of a program.
+
+    Attributes:
+        body: Makes its coroutine.
+        inputs: Nodes among its arguments.
+        deadline_s: Allowed for it, or None.
+        source: `file:function`.
+    """
+
+    body: Callable[[], Awaitable[Any]]
+    inputs: tuple[Node[Any], ...]
+    deadline_s: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskWork:
+    """One question to a person.
+
+    Attributes:
+        question: As shown.
+        form: The type of the answer.
+        parse: An answer that came as text, or as a value, into that type.
+        deadline_at_s: Of a `limits` block around it, or None.
+    """
+
+    question: str
+    form: Any
+    parse: Callable[[Any], Any]
+    deadline_at_s: float | None = None
+
+
+Work = GenerateWork | ToolWork | ProgramWork | AskWork

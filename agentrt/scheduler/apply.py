@@ -1,0 +1,164 @@
+"""From facts to state: deterministic, without I/O or a clock, in place on state that it owns."""
+
+from __future__ import annotations
+
+import heapq
+
+from typing_extensions import assert_never
+
+from agentrt.backend import BackendDown, StepDone
+from agentrt.events import (
+    FirstToken,
+    HoleFilled,
+    ItemClosed,
+    NodeDeclared,
+    NodeDemanded,
+    NodeFinished,
+    PrefixLost,
+    RequestSent,
+    RunFinished,
+    RunStarted,
+    ToolEnded,
+    ToolStarted,
+)
+from agentrt.scheduler.decisions import Expire, Fill, Send, Start, Stop, Tell
+from agentrt.scheduler.demand import demand_ended, demanded, input_ended, refresh
+from agentrt.scheduler.facts import CancelWanted, DemandEnded, Fact, Held, Performed, Released
+from agentrt.scheduler.state import NodeState, RunState, State
+
+
+def apply(state: State, fact: Fact) -> None:
+    """Take one fact into `state`."""
+    match fact:
+        case NodeDeclared():
+            _declared(state, fact)
+        case NodeDemanded(run_id, node_id):
+            if node := state.node(run_id, node_id):
+                demanded(state, node)
+        case NodeFinished():
+            _finished(state, fact)
+        case RequestSent():
+            if node := state.node(fact.run_id, fact.node_id):
+                node.request_id = fact.request_id
+        case StepDone():
+            state.free_pages = fact.free_pages
+            state.evictable_pages = fact.evictable_pages
+        case Performed(decision):
+            _performed(state, decision)
+        case Held(run_id, node_id):
+            if node := state.node(run_id, node_id):
+                node.holds += 1
+                state.ready.pop(node, None)
+        case Released(run_id, node_id):
+            if node := state.node(run_id, node_id):
+                node.holds -= 1
+                _consider(state, node)
+        case DemandEnded(run_id, node_id):
+            if node := state.node(run_id, node_id):
+                demand_ended(state, node)
+        case CancelWanted(run_id, node_id, reason):
+            node = state.node(run_id, node_id)
+            if node is not None and not node.stopping:
+                state.to_stop.setdefault(node, reason)
+        case RunStarted():
+            state.runs[fact.run_id] = RunState(fact.run_id, fact.at_s)
+        case RunFinished():
+            del state.runs[fact.run_id]
+        case (
+            FirstToken()
+            | HoleFilled()
+            | ItemClosed()
+            | PrefixLost()
+            | ToolEnded()
+            | ToolStarted()
+            | BackendDown()
+        ):
+            pass  # told for observers; what follows from them arrives as other facts
+        case _:
+            assert_never(fact)
+
+
+def _declared(state: State, event: NodeDeclared) -> None:
+    run = state.runs[event.run_id]
+    node = NodeState(run, event, state.declared)
+    state.declared += 1
+    run.nodes[event.node_id] = node
+    if node.parent is not None:
+        node.parent.children[node] = None
+    for dep in event.deps:
+        source = run.nodes.get(dep)
+        if source is not None and source.status != "ended":
+            node.inputs.append(source)
+            source.dependents.append(node)
+            node.missing += 1
+    if event.effects == "write" and event.plan is not None:
+        plan = run.nodes.get(event.plan)
+        if plan is not None and plan.status != "ended":  # the model may still change its mind
+            plan.dependents.append(node)
+            node.inputs.append(plan)
+            node.missing += 1
+    node.starts_incomplete = node.kind == "program" or node.model in state.incomplete_roles
+    if node.expires_at_s is not None:
+        heapq.heappush(state.timers, (node.expires_at_s, node.order, node))
+    _consider(state, node)
+
+
+def _consider(state: State, node: NodeState) -> None:
+    """Make it ready when nothing keeps it."""
+    if node.status != "waiting" or node.holds or node.stopping:
+        return
+    if not node.missing or node.starts_incomplete:
+        state.ready[node] = None
+
+
+def _finished(state: State, event: NodeFinished) -> None:
+    node = state.node(event.run_id, event.node_id)
+    if node is None:
+        return
+    if node.threaded and node.status == "running":
+        state.threaded -= 1
+    node.status = "ended"
+    node.finished_at_s = event.at_s
+    for table in (state.ready, state.to_fill, state.to_stop, state.to_tell):
+        table.pop(node, None)  # type: ignore[attr-defined]
+    if node.parent is not None:
+        node.parent.children.pop(node, None)
+    for dependent in node.dependents:
+        if dependent.status == "ended" or dependent.kind == "program":
+            continue
+        dependent.missing -= 1
+        if dependent.status == "running" or event.outcome != "ok":
+            state.to_fill[dependent] = None
+        _consider(state, dependent)
+    node.dependents.clear()
+    for source in node.inputs:
+        input_ended(state, source)
+    node.inputs.clear()
+    while state.timers and state.timers[0][2].status == "ended":
+        heapq.heappop(state.timers)
+
+
+def _performed(state: State, decision: Send | Fill | Start | Stop | Expire | Tell) -> None:
+    if isinstance(decision, Tell):
+        for node in [n for n in state.to_tell if n.model == decision.model]:
+            del state.to_tell[node]
+        return
+    run = state.runs.get(decision.run_id)
+    known = run.nodes.get(decision.node_id) if run is not None else None
+    if known is None:
+        return
+    match decision:
+        case Send() | Start():
+            state.ready.pop(known, None)
+            if known.status == "waiting":
+                known.status = "running"
+                state.threaded += known.threaded
+                refresh(state, known)
+        case Fill():
+            state.to_fill.pop(known, None)
+        case Stop() | Expire():
+            known.stopping = True
+            for table in (state.ready, state.to_fill, state.to_stop):
+                table.pop(known, None)  # type: ignore[attr-defined]
+        case _:
+            assert_never(decision)
