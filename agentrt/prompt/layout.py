@@ -7,6 +7,7 @@ conversation tried; anything else is rendered whole.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from agentrt.prompt.dialect import Turn, written
@@ -23,37 +24,12 @@ PREVIOUS_NAME, NEXT_NAME = "\ue110", "\ue111"
 PREVIOUS_ID, NEXT_ID = "\ue112", "\ue113"
 
 # One letter a message: system, user, assistant, c one call, C two calls, tool.
-CONVERSATIONS = [
-    "u",
-    "su",
-    "uau",
-    "suau",
-    "uauau",
-    "suauau",
-    "uu",
-    "suu",
-    "uauu",
-    "ust",
-    "uct",
-    "suct",
-    "uctu",
-    "suctu",
-    "uctau",
-    "suctau",
-    "uCtt",
-    "uCttu",
-    "suCttu",
-    "uCttau",
-    "uctct",
-    "uCttctu",
-    "uactu",
-    "uauct",
-    "suauctu",
-    "uctuctu",
-    "uctauau",
-    "uctuau",
-]
-ANSWERED = ["ua", "sua", "uaua", "ucta", "uCtta"]
+CONVERSATIONS = (
+    *("u", "su", "uau", "suau", "uauau", "suauau", "uu", "suu", "uauu"),
+    *("uct", "suct", "uctu", "suctu", "uctau", "suctau", "uCtt", "uCttu", "suCttu", "uCttau"),
+    *("uctct", "uCttctu", "uactu", "uauct", "suauctu", "uctuctu", "uctauau", "uctuau"),
+)
+ANSWERED = ("ua", "sua", "uaua", "ucta", "uCtta")
 """Conversations whose last message is an answer: some templates write that one otherwise."""
 
 
@@ -136,7 +112,7 @@ def _texts_between(
     if text is None:
         return None
     kinds: list[Kind] = ["start", *(kind_of(turn) for turn in turns), "answer"]
-    pairs = list(zip(kinds, kinds[1:], strict=False))
+    pairs = list(pairwise(kinds))
     spans = _spans(text, [_content(probe, turn) for turn in turns])
     if spans is None:
         return [(pair, None) for pair in pairs]

@@ -53,7 +53,7 @@ class Pen:
                 self.text(piece.replace(ESCAPE, ""))
 
     def generated(self, ids: Iterable[int]) -> None:
-        """Write ids as a model wrote them: what stands before and after does not merge with them."""
+        """Write ids as a model wrote them; no text around merges with them."""
         self.end()
         self.ids += ids
         self.place = Place.INSIDE

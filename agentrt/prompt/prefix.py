@@ -1,4 +1,4 @@
-"""A chat as a chain of prefixes: each knows its ids, so that a longer chat costs only its new part."""
+"""A chat as a chain of prefixes: each knows its ids, so a longer chat costs only its new part."""
 
 from __future__ import annotations
 

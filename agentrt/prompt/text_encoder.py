@@ -140,7 +140,7 @@ def _variants(tokenizer: dict[str, Any], kept: list[dict[str, Any]]) -> tuple[To
 
 
 def _placed(part: Any, place: Place) -> Any:
-    """A normalizer or pre-tokenizer as it works at `place`: prefix spaces only where they belong."""
+    """A normalizer or pre-tokenizer as it works at `place`."""
     if not isinstance(part, dict) or place is Place.START:
         return part
     kind = part.get("type")

@@ -15,7 +15,6 @@ from agentrt.prompt.layout import Layout
 from agentrt.prompt.lexicon import Lexicon
 from agentrt.prompt.pen import ESCAPE, Pen
 from agentrt.prompt.probe import Probe, said
-from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.turns import Written
 from agentrt.segments import CallMade, Generated, ToolSchema
 
@@ -102,6 +101,3 @@ def _escaped_call(lexicon: Lexicon, call: CallMade) -> CallMade:
 
 def _escaped_tool(lexicon: Lexicon, tool: ToolSchema) -> ToolSchema:
     return replace(tool, description=lexicon.escape(tool.description, ESCAPE))
-
-
-__all__ = ["TemplateRefused", "encode_whole"]
