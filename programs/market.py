@@ -1,0 +1,249 @@
+"""Closing prices from a CSV, and the figures that the finance program's tools compute from them.
+
+Plain functions over a plain table: no model, no runtime. Any CSV with the columns symbol, date and
+price works, whether its rows are days or months. Months are written `YYYY-MM`; a range holds both
+its ends.
+"""
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import correlation as pearson
+from statistics import stdev
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+COLUMNS = ("symbol", "date", "price")
+DATE_FORMATS = ("%Y-%m-%d", "%b %d %Y", "%B %d %Y", "%Y-%m", "%Y/%m/%d")
+DAYS_A_YEAR = 365.25
+
+Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
+Metric = Literal["total_return", "annual_return", "volatility", "drawdown"]
+Fact = dict[str, str | float | list[str]]
+
+
+class TableError(ValueError):
+    """A table that cannot be read, or that does not hold what was asked of it."""
+
+
+@dataclass(frozen=True)
+class Close:
+    """One closing price."""
+
+    day: date
+    price: float
+
+    @property
+    def month(self) -> str:
+        """The month of this close, `YYYY-MM`."""
+        return f"{self.day:%Y-%m}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Closing prices by symbol, each oldest first."""
+
+    closes: dict[str, tuple[Close, ...]]
+
+    @property
+    def symbols(self) -> str:
+        """The symbols as a prompt shows them."""
+        return ", ".join(self.closes)
+
+    def range(
+        self, symbol: str, start: str | None, end: str | None, at_least: int
+    ) -> tuple[Close, ...]:
+        """The closes of `symbol` from month `start` to month `end`; without one, the table's own.
+
+        Raises:
+            TableError: the symbol is unknown, or fewer than `at_least` closes lie in the range.
+        """
+        known = {name.upper(): name for name in self.closes}
+        name = known.get(symbol.upper())
+        if name is None:
+            raise TableError(f"no symbol {symbol}")
+        every = self.closes[name]
+        found = tuple(c for c in every if (start or "") <= c.month <= (end or "9999-12"))
+        if not found:
+            raise TableError(f"{name} has data from {every[0].month} to {every[-1].month} only")
+        if len(found) < at_least:
+            raise TableError(f"{name} has only {len(found)} of {at_least} closes needed there")
+        return found
+
+
+def load(path: Path) -> Table:
+    """Read a CSV with the columns symbol, date and price; other columns are ignored.
+
+    Raises:
+        TableError: the file, its header or a row cannot be read; names the line and the remedy.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TableError(
+            f"cannot read {path}: {error}. Give --data a CSV file with the columns {COLUMNS}."
+        ) from error
+    if not rows:
+        raise TableError(f"{path} has no rows. It needs the columns {COLUMNS} and one row a close.")
+    missing = [column for column in COLUMNS if column not in rows[0]]
+    if missing:
+        raise TableError(
+            f"{path}, line 1: no column {', '.join(missing)}; found {', '.join(rows[0])}. "
+            "Rename the column."
+        )
+    closes: dict[str, list[Close]] = {}
+    for line, row in enumerate(rows, start=2):
+        try:
+            close = Close(parse_day(row["date"]), parse_price(row["price"]))
+        except (TypeError, ValueError) as error:
+            raise TableError(
+                f"{path}, line {line}: {error}. Correct the row or remove it."
+            ) from error
+        closes.setdefault(row["symbol"].strip(), []).append(close)
+    return Table(
+        {name: tuple(sorted(found, key=lambda c: c.day)) for name, found in closes.items()}
+    )
+
+
+def parse_day(text: str) -> date:
+    """The day that `text` names in one of `DATE_FORMATS`."""
+    for form in DATE_FORMATS:
+        try:
+            return datetime.strptime(text.strip(), form).date()
+        except ValueError:
+            continue
+    raise ValueError(f"{text!r} is no date such as 2005-01-31 or Jan 31 2005")
+
+
+def parse_price(text: str) -> float:
+    """A price above zero."""
+    price = float(text)
+    if not (price > 0 and math.isfinite(price)):
+        raise ValueError(f"{text!r} is no price above zero")
+    return price
+
+
+def prices(table: Table, symbol: str, start: Month | None = None, end: Month | None = None) -> Fact:
+    """First, last, low and high close."""
+    found = table.range(symbol, start, end, at_least=1)
+    every = [close.price for close in found]
+    return _span(symbol, found) | {
+        "first": every[0],
+        "last": every[-1],
+        "low": min(every),
+        "high": max(every),
+    }
+
+
+def total_return(
+    table: Table, symbol: str, start: Month | None = None, end: Month | None = None
+) -> Fact:
+    """Percent gained or lost in all."""
+    found = table.range(symbol, start, end, at_least=2)
+    return _span(symbol, found) | {"total_return_percent": round(_total_return(found), 2)}
+
+
+def annual_return(
+    table: Table, symbol: str, start: Month | None = None, end: Month | None = None
+) -> Fact:
+    """Percent gained or lost a year."""
+    found = table.range(symbol, start, end, at_least=2)
+    return _span(symbol, found) | {"annual_return_percent": round(_annual_return(found), 2)}
+
+
+def volatility(
+    table: Table, symbol: str, start: Month | None = None, end: Month | None = None
+) -> Fact:
+    """How much the returns vary, percent a year."""
+    found = table.range(symbol, start, end, at_least=3)
+    return _span(symbol, found) | {"volatility_percent": round(_volatility(found), 2)}
+
+
+def drawdown(
+    table: Table, symbol: str, start: Month | None = None, end: Month | None = None
+) -> Fact:
+    """Deepest fall from a peak, percent."""
+    found = table.range(symbol, start, end, at_least=2)
+    return _span(symbol, found) | {"max_drawdown_percent": round(_drawdown(found), 2)}
+
+
+def compare(
+    table: Table,
+    metric: Metric,
+    symbols: Annotated[list[str], Field(min_length=2, max_length=4)],
+    start: Month | None = None,
+    end: Month | None = None,
+) -> Fact:
+    """Which symbol has more of a metric."""
+    needed = 3 if metric == "volatility" else 2
+    found = {symbol: table.range(symbol, start, end, needed) for symbol in symbols}
+    values = {symbol: round(METRICS[metric](closes), 2) for symbol, closes in found.items()}
+    highest, lowest = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
+    gap = round(values[highest] - values[lowest], 2)
+    return {"metric": metric, "highest": highest, "lowest": lowest, "gap": gap}
+
+
+def correlation(
+    table: Table, first: str, second: str, start: Month | None = None, end: Month | None = None
+) -> Fact:
+    """How two symbols move together, -1 to 1."""
+    left = {c.day: c.price for c in table.range(first, start, end, at_least=4)}
+    right = {c.day: c.price for c in table.range(second, start, end, at_least=4)}
+    days = [day for day in left if day in right]
+    moves = [_moves([side[day] for day in days]) for side in (left, right)]
+    if len(days) < 4 or len(set(moves[0])) == 1 or len(set(moves[1])) == 1:
+        raise TableError(f"{first} and {second} share too few moving days")
+    span: Fact = {
+        "first": first,
+        "second": second,
+        "start": f"{days[0]:%Y-%m}",
+        "end": f"{days[-1]:%Y-%m}",
+    }
+    return span | {"correlation": round(pearson(*moves), 2)}
+
+
+def _span(symbol: str, found: Sequence[Close]) -> Fact:
+    return {"symbol": symbol, "start": found[0].month, "end": found[-1].month}
+
+
+def _years(found: Sequence[Close]) -> float:
+    return max((found[-1].day - found[0].day).days, 1) / DAYS_A_YEAR
+
+
+def _moves(every: Sequence[float]) -> list[float]:
+    return [new / old - 1 for old, new in pairwise(every)]
+
+
+def _total_return(found: Sequence[Close]) -> float:
+    return (found[-1].price / found[0].price - 1) * 100
+
+
+def _annual_return(found: Sequence[Close]) -> float:
+    return float((found[-1].price / found[0].price) ** (1 / _years(found)) - 1) * 100
+
+
+def _volatility(found: Sequence[Close]) -> float:
+    moves = _moves([close.price for close in found])
+    return stdev(moves) * math.sqrt(len(moves) / _years(found)) * 100
+
+
+def _drawdown(found: Sequence[Close]) -> float:
+    peak, deepest = 0.0, 0.0
+    for close in found:
+        peak = max(peak, close.price)
+        deepest = max(deepest, 1 - close.price / peak)
+    return deepest * 100
+
+
+METRICS: dict[Metric, Callable[[Sequence[Close]], float]] = {
+    "total_return": _total_return,
+    "annual_return": _annual_return,
+    "volatility": _volatility,
+    "drawdown": _drawdown,
+}
