@@ -1,0 +1,135 @@
+"""From transcripts to tensors: shared prefixes apart, rows of like length together, a weight for each target."""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from corpus.example import EMBEDDED, Example, render, system
+from corpus.mix import draw
+from tokenizers import Tokenizer
+from torch import Tensor
+
+ELSEWHERE = 0.08  # the weight of targets that the model need not say: prompts and tool results
+ROUND_TOKENS = 32
+ROW_TOKENS = 6144
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that continue one prefix; `weights[b, i]` is the weight of predicting `rows[b, i + 1]`."""
+
+    prefix: Tensor  # [P]
+    rows: Tensor  # [B, L + 1]
+    weights: Tensor  # [B, L]
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One transcript as ids, without the prefix it shares with its kind."""
+
+    kind: str
+    prefix: tuple[int, ...]
+    ids: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """The shipped tokenizer."""
+    return Tokenizer.from_file(str(EMBEDDED / "tokenizer.json"))
+
+
+def encode(text: str) -> list[int]:
+    """The ids of a rendered conversation."""
+    ids: list[int] = tokenizer().encode(text, add_special_tokens=False).ids
+    return ids
+
+
+@cache
+def marker(name: str) -> int:
+    """The id of a marker token."""
+    return int(tokenizer().token_to_id(name))
+
+
+@cache
+def shared_prefix(kind: str, system_text: str, tools: str) -> tuple[int, ...]:
+    """The ids that all transcripts of a kind with tools begin with."""
+    del kind
+    return tuple(encode(tools)) if tools else ()
+
+
+def row(example: Example) -> Row:
+    """Tokenize one transcript, weighing what the model is to say."""
+    ids = encode(example.text)
+    prefix: tuple[int, ...] = ()
+    if example.tools:
+        head = render([system(example.messages[0]["content"])], example.tools)
+        prefix = shared_prefix(example.kind, example.messages[0]["content"], head)
+    weights = [ELSEWHERE] * len(ids)
+    turn, inside = -1, False
+    for place, token in enumerate(ids):
+        if inside:
+            weights[place] = 1.0 if example.learn[turn] else 0.0
+        if token == marker("<|assistant|>"):
+            turn, inside = turn + 1, True
+        elif token == marker("<|end|>"):
+            inside = False
+    # the row repeats the last prefix token, so that its first own token has something to be predicted from
+    start = max(len(prefix) - 1, 0)
+    return Row(example.kind, prefix[:-1], tuple(ids[start:]), tuple(weights[start + 1 :]))
+
+
+def copying(rng: random.Random) -> Row:
+    """Random tokens said twice: the first thing to learn is to look back."""
+    low, high = 9, tokenizer().get_vocab_size()
+    said = [rng.randrange(low, high) for _ in range(rng.randint(8, 60))]
+    ids = (marker("<|begin|>"), *said, marker("<|user|>"), *said, marker("<|end|>"))
+    return Row("copy", (), ids, (0.0,) * (len(said) + 1) + (1.0,) * (len(said) + 1))
+
+
+def group(rows: Iterable[Row], device: torch.device) -> list[Batch]:
+    """Batches of rows with one prefix and like length."""
+    by_prefix: dict[tuple[int, ...], list[Row]] = defaultdict(list)
+    for one in rows:
+        by_prefix[one.prefix].append(one)
+    batches = []
+    for prefix, same in by_prefix.items():
+        same.sort(key=lambda one: len(one.ids))
+        while same:
+            count = max(1, min(len(same), ROW_TOKENS // _rounded(len(same[0].ids))))
+            while count > 1 and (
+                _rounded(len(same[count - 1].ids)) * count > ROW_TOKENS
+                or len(same[count - 1].ids) > 1.35 * len(same[0].ids) + 24
+            ):
+                count -= 1
+            batches.append(_pad(prefix, same[:count], device))
+            same = same[count:]
+    return batches
+
+
+def _rounded(tokens: int) -> int:
+    return (tokens - 1 + ROUND_TOKENS - 1) // ROUND_TOKENS * ROUND_TOKENS + 1
+
+
+def _pad(prefix: Sequence[int], rows: Sequence[Row], device: torch.device) -> Batch:
+    width = _rounded(max(len(one.ids) for one in rows))
+    ids = [one.ids + (marker("<|pad|>"),) * (width - len(one.ids)) for one in rows]
+    weights = [one.weights + (0.0,) * (width - 1 - len(one.weights)) for one in rows]
+    return Batch(
+        torch.tensor(prefix, dtype=torch.long, device=device),
+        torch.tensor(ids, device=device),
+        torch.tensor(weights, device=device),
+        tuple(one.kind for one in rows),
+    )
+
+
+def step_rows(seed: int, step: int, count: int, copies: int) -> list[Row]:
+    """The rows of training step `step`."""
+    rng = random.Random(f"copy:{seed}:{step}")
+    return [row(draw(seed, step * count + i)) for i in range(count - copies)] + [
+        copying(rng) for _ in range(copies)
+    ]

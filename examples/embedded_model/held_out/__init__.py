@@ -1,0 +1,1 @@
+"""Questions that the corpus never shows."""
