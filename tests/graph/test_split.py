@@ -1,0 +1,195 @@
+"""Known runs, label by label."""
+
+import pytest
+
+from agentrt.backend import Ledger, StepDone, StepRecord
+from agentrt.errors import ErrorRecord
+from agentrt.events import (
+    Event,
+    FirstToken,
+    HoleFilled,
+    NodeDeclared,
+    NodeDemanded,
+    NodeFinished,
+    RequestSent,
+    RunFinished,
+    RunStarted,
+)
+from agentrt.graph import RunRecord, critical_path, slack_s, split
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.testing.made_up import Call, Statement, Think, Wait, Work, play
+
+RUN = RunId("00000000000000a1")
+ROOT = NodeId("root")
+GEN = NodeId("root/gen#0")
+
+
+def played(*body: Statement) -> RunRecord:
+    record = RunRecord()
+    record.see(play(body))
+    return record
+
+
+def one_generation(*events: Event, finished: NodeFinished | None, end_s: float) -> RunRecord:
+    """A program that makes one generation at once and returns its value."""
+    record = RunRecord()
+    record.see(
+        [
+            RunStarted(RUN, "p", "p.py:p", 0.0, 0),
+            NodeDeclared(RUN, ROOT, "program", "p", None, (), "p.py:1", 0.0),
+            NodeDeclared(RUN, GEN, "generate", "gen", ROOT, (), "p.py:2", 0.0),
+            NodeDemanded(RUN, GEN, 0.0),
+            *events,
+            *([finished] if finished else []),
+            NodeFinished(RUN, ROOT, "ok", end_s),
+            RunFinished(RUN, "ok", end_s),
+        ]
+    )
+    return record
+
+
+def sent(at_s: float, *, backend: str = "embedded", held_s: float = 0.0) -> RequestSent:
+    return RequestSent(RUN, GEN, RequestId(1), backend, "tiny", True, at_s, held_s)
+
+
+def test_plan_tools_report() -> None:
+    """The path of the finance program: plan up to an item, its tool, the report."""
+    record = played(
+        Work("generate", prefill_s=0.1, decode_s=0.4, items=2),
+        Wait(0, 0),
+        Work("tool", plan=(0, 0), decode_s=0.5),
+        Wait(0, 1),
+        Work("tool", plan=(0, 1), decode_s=0.1),
+        Work("generate", deps=(1, 2), early_s=0.05, prefill_s=0.02, decode_s=0.3),
+    )
+    steps = [(step.node_id, step.part, step.item) for step in critical_path(record)]
+    assert steps == [
+        ("root/generate0", "work", 0),
+        ("root/tool1", "work", None),
+        ("root/generate3", "work", None),
+    ]
+    found = split(record)
+    assert found.tool == pytest.approx(0.5)
+    assert found.prefill == pytest.approx(0.12)  # 0.05 s of it was done in the shadow of the tools
+    assert found.decode == pytest.approx(0.2 + 0.3)
+    assert slack_s(record)[NodeId("root/tool2")] == pytest.approx(0.2)
+
+
+def test_code_between_nodes_is_orchestration() -> None:
+    record = played(Think(0.01), Work("tool", decode_s=0.1), Wait(0), Think(0.02))
+    found = split(record)
+    assert (found.tool, found.orchestration) == pytest.approx((0.1, 0.03))
+    parts = [step.part for step in critical_path(record)]
+    assert parts == ["code", "work", "code"]
+
+
+def test_path_goes_into_a_called_program() -> None:
+    record = played(Call((Work("tool", decode_s=0.2), Think(0.01), Wait(0))), Wait(1))
+    assert [step.node_id for step in critical_path(record)] == ["root/sub0/tool0"]
+
+
+def test_a_value_that_was_there_early_is_not_waited_for() -> None:
+    """Awaiting a finished node costs nothing, so the path keeps to what code really waited for."""
+    record = played(
+        Work("tool", decode_s=0.1),
+        Work("tool", decode_s=0.5),
+        Wait(1),
+        Wait(0),
+        Work("tool", decode_s=0.2),
+    )
+    assert [step.node_id for step in critical_path(record)] == ["root/tool1", "root/tool2"]
+
+
+def test_hop_to_a_remote_engine_is_network() -> None:
+    ledger = Ledger(0.2, 0.2, 0.3, 0.5, 0.9, queue_s=0.1, prefill_s=0.2, decode_s=0.4)
+    record = one_generation(
+        sent(0.1, backend="remote", held_s=0.04),
+        finished=NodeFinished(RUN, GEN, "ok", 1.0, ledger=ledger),
+        end_s=1.0,
+    )
+    found = split(record)
+    assert found.network == pytest.approx(0.2)
+    assert found.admission == pytest.approx(0.04)
+    assert (found.queue, found.prefill, found.decode) == pytest.approx((0.1, 0.2, 0.4))
+    assert found.unattributed == pytest.approx(0.0)
+
+
+def test_what_the_ledger_leaves_open_is_unattributed() -> None:
+    ledger = Ledger(0.0, 0.0, 0.1, 0.2, 1.0, queue_s=0.1, prefill_s=0.1, decode_s=0.5)
+    record = one_generation(
+        sent(0.0), finished=NodeFinished(RUN, GEN, "ok", 1.0, ledger=ledger), end_s=1.0
+    )
+    assert split(record).unattributed == pytest.approx(0.3)
+
+
+def test_masks_between_decode_steps_are_constraint() -> None:
+    ledger = Ledger(0.0, 0.0, 0.0, 0.2, 1.0, prefill_s=0.2, decode_s=0.6, constraint_s=0.2)
+    record = one_generation(
+        sent(0.0), finished=NodeFinished(RUN, GEN, "ok", 1.0, ledger=ledger), end_s=1.0
+    )
+    found = split(record)
+    assert (found.decode, found.constraint) == pytest.approx((0.6, 0.2))
+
+
+def test_prefill_before_the_last_hole_costs_nothing() -> None:
+    ledger = Ledger(0.0, 0.5, 0.0, 0.6, 0.9, prefill_s=0.4, decode_s=0.3)
+    tool = NodeId("root/tool#0")
+    record = RunRecord()
+    record.see(
+        [
+            RunStarted(RUN, "p", "p.py:p", 0.0, 0),
+            NodeDeclared(RUN, ROOT, "program", "p", None, (), "p.py:1", 0.0),
+            NodeDeclared(RUN, tool, "tool", "t", ROOT, (), "p.py:2", 0.0),
+            NodeDeclared(RUN, GEN, "generate", "gen", ROOT, (tool,), "p.py:3", 0.0),
+            sent(0.0),
+            NodeFinished(RUN, tool, "ok", 0.5),
+            HoleFilled(RUN, GEN, 0.5),
+            NodeFinished(RUN, GEN, "ok", 0.9, ledger=ledger),
+            NodeFinished(RUN, ROOT, "ok", 0.9),
+            RunFinished(RUN, "ok", 0.9),
+        ]
+    )
+    found = split(record)
+    assert found.prefill == pytest.approx(0.1)
+    assert (found.decode, found.unattributed) == pytest.approx((0.3, 0.0))
+
+
+def test_without_a_ledger_steps_and_tokens_tell() -> None:
+    """A generation cancelled by the deadline, whose account never came."""
+    step = StepRecord(0, 0.2, 0.5, 10, 0, (RequestId(1),))
+    later = StepRecord(1, 0.5, 0.8, 0, 1, (RequestId(1),))
+    record = one_generation(
+        sent(0.1),
+        StepDone(step, (), ()),
+        FirstToken(RUN, GEN, 0.5),
+        StepDone(later, (), ()),
+        finished=NodeFinished(RUN, GEN, "cancelled", 1.0, reason="deadline"),
+        end_s=1.0,
+    )
+    found = split(record)
+    assert (found.queue, found.prefill, found.decode) == pytest.approx((0.1, 0.3, 0.3))
+    assert found.unattributed == pytest.approx(0.2)
+
+
+def test_a_run_that_failed_before_its_program_began() -> None:
+    record = RunRecord()
+    error = ErrorRecord("UsageError", "no such file")
+    record.see([RunStarted(RUN, "p", "p.py:p", 0.0, 0), RunFinished(RUN, "failed", 0.5, error)])
+    assert split(record).admission == pytest.approx(0.5)
+    assert [step.part for step in critical_path(record)] == ["submit"]
+
+
+def test_a_record_takes_its_own_run_only() -> None:
+    record = RunRecord(RunId("00000000000000b2"))
+    record.see(play((Work("tool", decode_s=1.0),)))
+    assert not record.nodes
+    record.see(play((Work("tool", decode_s=2.0),), run_id="00000000000000b2"))
+    assert record.compound_s == pytest.approx(2.0)
+
+
+def test_a_run_cut_short_ends_with_its_last_event() -> None:
+    events = play((Work("tool", decode_s=1.0), Wait(0)))[:-3]
+    record = RunRecord()
+    record.see(events)
+    assert record.outcome == "cancelled"
+    assert sum(split(record).parts().values()) == pytest.approx(record.compound_s)
