@@ -1,0 +1,5 @@
+"""Engines behind an OpenAI-compatible address."""
+
+from agentrt.remote.backend import RemoteBackend
+
+__all__ = ["RemoteBackend"]

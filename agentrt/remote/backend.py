@@ -1,0 +1,182 @@
+"""Any OpenAI-compatible server as a `Backend`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import anyio
+
+from agentrt.backend import (
+    BackendEvent,
+    Capabilities,
+    Delta,
+    End,
+    Fill,
+    FinishReason,
+    GenerateRequest,
+    KvHint,
+    RequestFacts,
+    StepDone,
+)
+from agentrt.clock import Clock
+from agentrt.delivery import EventQueue
+from agentrt.errors import AgentrtError, DeadlineExceeded, EngineDied, InternalError, record
+from agentrt.ids import RequestId
+from agentrt.remote.account import Watch, ledger
+from agentrt.remote.body import Server, asking
+from agentrt.remote.chunks import Compact, Reading
+from agentrt.remote.http import Http
+from agentrt.remote.probe import probe
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One request while it is under way."""
+
+    request: GenerateRequest
+    watch: Watch
+    reading: Reading = field(default_factory=Reading)
+
+
+class RemoteBackend:
+    """A remote engine: one streamed request each, nothing that it does not really enforce.
+
+    Args:
+        url: `http://host:port`, or with the API's own path.
+        model: Name of the model; None takes the only one.
+        api_key: `env:NAME`, the variable that holds the key.
+        clock: For ledgers and deadlines.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        clock: Clock,
+    ) -> None:
+        self._http = Http(url, api_key=api_key)
+        self._model = model
+        self._clock = clock
+        self._server: Server | None = None
+        self._queue = EventQueue()
+        self._tasks: dict[RequestId, asyncio.Task[FinishReason]] = {}
+        self._texts: dict[RequestId, str] = {}
+        self._ends: list[End] = []
+        self._scheduled = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        if self._server is None:
+            raise InternalError("capabilities are known once start() has returned")
+        return Capabilities(
+            backend="remote",
+            model=self._server.model,
+            prompt="messages",
+            window_tokens=self._server.window_tokens,
+            constraints=frozenset(self._server.proven),
+            seeds=bool(self._server.family),
+        )
+
+    async def start(self) -> None:
+        if self._server is None:
+            self._server = await probe(self._http, self._model)
+
+    def submit(self, request: GenerateRequest) -> None:
+        exchange = Exchange(request, Watch(self._clock.now_s()))
+        task = asyncio.create_task(self._serve(exchange))
+        self._tasks[request.request_id] = task
+        task.add_done_callback(lambda done: self._end(exchange, done))
+
+    def fill(self, request_id: RequestId, fill: Fill) -> None:
+        """Nothing: prompts come whole (`holes` is false)."""
+
+    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+        """Nothing: the server orders its own queue."""
+
+    def cancel(self, request_id: RequestId, reason: str) -> None:
+        if request_id in self._tasks:
+            self._tasks[request_id].cancel()
+
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
+        """Nothing: the server keeps its own cache."""
+
+    def events(self) -> AsyncIterator[BackendEvent]:
+        return self._queue.read()
+
+    async def aclose(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        with anyio.CancelScope(shield=True):
+            if tasks:
+                await asyncio.wait(tasks)
+            await self._http.aclose()
+        self._flush()
+        self._queue.close()
+
+    async def _serve(self, exchange: Exchange) -> FinishReason:
+        """One request, from its sending to its last text."""
+        deadline_at_s = exchange.request.deadline_at_s
+        late_s = math.inf if deadline_at_s is None else deadline_at_s - self._clock.now_s()
+        with anyio.move_on_after(late_s):
+            return await self._stream(exchange)
+        raise DeadlineExceeded(f"the deadline of {exchange.request.node_id} passed")
+
+    async def _stream(self, exchange: Exchange) -> FinishReason:
+        assert self._server is not None, "start() comes before submit()"
+        asked = asking(exchange.request, self._server)
+        reading = exchange.reading
+        reading.max_calls = asked.max_calls
+        compact = Compact() if asked.compact else None
+        async with aclosing(self._http.events("/chat/completions", asked.body, {})) as chunks:
+            async for chunk in chunks:
+                text = reading.push(chunk)
+                self._write(exchange, compact.push(text) if compact else text)
+                if reading.full:
+                    break
+        self._write(exchange, reading.end())
+        if reading.finish is None and not reading.full:
+            raise EngineDied(f"the engine at {self._http.url} ended its answer without a reason")
+        return reading.finish or "stop"
+
+    def _write(self, exchange: Exchange, text: str) -> None:
+        if text:
+            exchange.watch.first_at_s = exchange.watch.first_at_s or self._clock.now_s()
+            request_id = exchange.request.request_id
+            self._texts[request_id] = self._texts.get(request_id, "") + text
+            self._later()
+
+    def _end(self, exchange: Exchange, done: asyncio.Task[FinishReason]) -> None:
+        """The request's last event, whatever ended its task."""
+        request_id = exchange.request.request_id
+        del self._tasks[request_id]
+        failure = None if done.cancelled() else done.exception()
+        if done.cancelled():
+            reason: FinishReason = "cancelled"
+        else:
+            reason = "failed" if failure else done.result()
+        if failure is not None and not isinstance(failure, AgentrtError):
+            failure = InternalError(f"{type(failure).__name__}: {failure}")
+        error = record(failure) if failure else None
+        account = ledger(exchange.reading, exchange.watch, self._clock.now_s())
+        self._ends.append(End(request_id, reason, account, error=error))
+        self._later()
+
+    def _later(self) -> None:
+        """Deliver at the end of this turn of the loop: one event for all that it brought."""
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        deltas = tuple(Delta(request_id, (), text) for request_id, text in self._texts.items())
+        ends, self._ends, self._texts = tuple(self._ends), [], {}
+        if deltas or ends:
+            self._queue.put(StepDone(None, deltas, ends))

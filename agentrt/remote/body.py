@@ -1,0 +1,134 @@
+"""A generation as the body of a chat completions request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentrt.backend import GenerateRequest, MessagePrompt
+from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.errors import Unsupported
+from agentrt.remote.messages import messages_of, tools_of
+from agentrt.remote.ways import Way, tools_in_words, way_for
+from agentrt.sampling import Sampling
+
+Json = dict[str, Any]
+
+SEED_LIMIT = 1 << 31  # llama.cpp and some others take 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What is known of the server.
+
+    Attributes:
+        where: Its address, for messages.
+        model: That is asked for.
+        family: "vllm", "sglang", "llamacpp" or "" when unknown.
+        limit_field: What it calls max_tokens.
+        window_tokens: 0 when unknown.
+        proven: Ways by kind of constraint that it enforces.
+    """
+
+    where: str
+    model: str
+    family: str = ""
+    limit_field: str = "max_tokens"
+    window_tokens: int = 0
+    proven: dict[ConstraintKind, tuple[Way, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request ready to be sent.
+
+    Attributes:
+        body: The JSON.
+        compact: White space between JSON tokens has to go.
+        max_calls: Calls after which the rest is dropped; 0 when there is no limit.
+    """
+
+    body: Json
+    compact: bool = False
+    max_calls: int = 0
+
+
+def asking(request: GenerateRequest, server: Server) -> Asking:
+    """`request` as this server takes it.
+
+    Raises:
+        Unsupported: The server cannot do what is asked.
+    """
+    prompt = request.prompt
+    if not isinstance(prompt, MessagePrompt):
+        raise Unsupported(f"{server.where} takes messages, not token ids")
+    messages = messages_of(prompt.segments)
+    body: Json = {"model": server.model, "messages": messages}
+    body |= _sampling(request.sampling, server)
+    body |= {"stream": True, "stream_options": {"include_usage": True}}
+    spec = request.constraint
+    way = way_for(spec, server.proven, server.where) if spec is not None else None
+    if prompt.tools:
+        body |= {"tools": tools_of(prompt.tools), "tool_choice": "none"}
+    if spec is None or way is None:
+        return Asking(body)
+    return constrained(body, spec, way)
+
+
+def constrained(body: Json, spec: ConstraintSpec, way: Way) -> Asking:
+    """`body` with `spec` asked for in this way."""
+    new = body | way.fields(spec)
+    if spec.kind != "calls":
+        return Asking(new, way.compact)
+    if way.compact:
+        words = tools_in_words(spec.tools, final=bool(spec.source))
+        new["messages"] = _told(body["messages"], words)
+        new.pop("tools", None)
+        new.pop("tool_choice", None)
+        return Asking(new, way.compact)
+    return Asking(new, max_calls=spec.max_calls)
+
+
+def _told(messages: list[Json], words: str) -> list[Json]:
+    """Messages with `words` at the end of the system message."""
+    if messages and messages[0]["role"] == "system":
+        first = messages[0] | {"content": f"{messages[0]['content']}\n{words}"}
+        return [first, *messages[1:]]
+    return [{"role": "system", "content": words}, *messages]
+
+
+def _sampling(sampling: Sampling, server: Server) -> Json:
+    body: Json = {
+        server.limit_field: sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "seed": sampling.seed % SEED_LIMIT,
+    }
+    if sampling.logprobs:
+        raise Unsupported(f"{server.where}: logprobs of a remote engine have no token ids")
+    if sampling.top_p != 1.0:
+        body["top_p"] = sampling.top_p
+    if sampling.presence_penalty:
+        body["presence_penalty"] = sampling.presence_penalty
+    if sampling.frequency_penalty:
+        body["frequency_penalty"] = sampling.frequency_penalty
+    if sampling.stop:
+        body["stop"] = list(sampling.stop)
+    return body | _extensions(sampling, server)
+
+
+def _extensions(sampling: Sampling, server: Server) -> Json:
+    """Parameters beyond OpenAI's; a server we do not know would drop them without a word."""
+    repeat = "repeat_penalty" if server.family == "llamacpp" else "repetition_penalty"
+    asked: Json = {}
+    if sampling.top_k:
+        asked["top_k"] = sampling.top_k
+    if sampling.min_p:
+        asked["min_p"] = sampling.min_p
+    if sampling.repetition_penalty != 1.0:
+        asked[repeat] = sampling.repetition_penalty
+    if asked and not server.family:
+        raise Unsupported(
+            f"{server.where} is not known to take {', '.join(asked)}",
+            hint="Leave these out, or use vLLM, SGLang, llama.cpp or the embedded engine",
+        )
+    return asked

@@ -1,0 +1,136 @@
+"""What the chunks of a streamed chat completion add to a request's text.
+
+Tool calls come apart from the text there; they are written into it as `JSON_ARRAY_FRAME` shows.
+Reasoning that a server reports apart from the answer is not part of the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agentrt.backend import FinishReason
+from agentrt.errors import RequestRejected
+from agentrt.segments import JSON_ARRAY_FRAME as FRAME
+
+Json = dict[str, Any]
+
+
+class Reading:
+    """The chunks of one request.
+
+    Attributes:
+        usage: Token counts, as the server told them.
+        timings: Its account of the time, when it gives one (vLLM, llama.cpp).
+        finish: Why it ended; None while it has not.
+        chunks: Chunks that brought text.
+        calls: Calls begun.
+        max_calls: Most calls wanted; 0 sets no limit.
+        full: The most calls allowed were made: what follows is dropped.
+    """
+
+    def __init__(self, max_calls: int = 0) -> None:
+        self.usage: Json = {}
+        self.timings: Json = {}
+        self.finish: FinishReason | None = None
+        self.chunks = 0
+        self.calls = 0
+        self.full = False
+        self.max_calls = max_calls
+        self._index: int | None = None
+        self._bare = False
+
+    def push(self, chunk: Json) -> str:
+        """The text that `chunk` adds.
+
+        Raises:
+            RequestRejected: The chunk is an error, or the answer was filtered.
+        """
+        if chunk.get("error"):
+            raise RequestRejected(f"the engine failed in the middle: {_said(chunk['error'])}")
+        self.usage = chunk.get("usage") or self.usage
+        self.timings = chunk.get("timings") or chunk.get("metrics") or self.timings
+        text = ""
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta") or {}
+            text += self._content(delta.get("content") or "")
+            for call in delta.get("tool_calls") or ():
+                text += self._call(call)
+            if choice.get("finish_reason"):
+                text += self._finished(choice["finish_reason"])
+        self.chunks += bool(text)
+        return text
+
+    def end(self) -> str:
+        """The text that closes what is open."""
+        if self._index is None:
+            return ""
+        self._index = None
+        return self._close_call() + FRAME.last
+
+    def _content(self, text: str) -> str:
+        if not text or self.full:
+            return ""
+        return self.end() + text
+
+    def _call(self, call: Json) -> str:
+        """One delta of one call: its name opens it, its arguments follow piece by piece."""
+        function = call.get("function") or {}
+        index = call.get("index", self.calls)
+        text = ""
+        if index != self._index:
+            if self.max_calls and self.calls >= self.max_calls:
+                self.full = True
+            if self.full:
+                return ""
+            text = FRAME.first if self._index is None else self._close_call() + FRAME.between
+            name = json.dumps(function.get("name") or "", ensure_ascii=False)[1:-1]
+            text += FRAME.before + name + FRAME.middle
+            self._index, self._bare = index, True
+            self.calls += 1
+        arguments = _arguments(function.get("arguments"))
+        self._bare = self._bare and not arguments
+        return text + arguments
+
+    def _close_call(self) -> str:
+        return ("{}" if self._bare else "") + FRAME.after
+
+    def _finished(self, reason: str) -> str:
+        if reason == "content_filter":
+            raise RequestRejected("the engine filtered its own answer", hint="Reword the prompt")
+        self.finish = "length" if reason == "length" else "stop"
+        return self.end() if self.finish == "stop" else ""
+
+
+def _arguments(value: Any) -> str:
+    """Arguments are JSON in a string; a server or two send the object itself."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _said(error: Any) -> str:
+    message = error.get("message", error) if isinstance(error, dict) else error
+    return " ".join(str(message).split())[:300]
+
+
+class Compact:
+    """Drops the white space between the tokens of a JSON text, piece by piece."""
+
+    def __init__(self) -> None:
+        self._inside = False
+        self._escaped = False
+
+    def push(self, text: str) -> str:
+        """`text` without the white space that stands outside strings."""
+        kept: list[str] = []
+        for char in text:
+            if self._inside:
+                self._inside = self._escaped or char != '"'
+                self._escaped = char == "\\" and not self._escaped
+            elif char in " \t\r\n":
+                continue
+            else:
+                self._inside = char == '"'
+            kept.append(char)
+        return "".join(kept)

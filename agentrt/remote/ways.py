@@ -1,0 +1,155 @@
+"""The ways in which servers take a constraint, the surest first.
+
+A way turns a constraint into fields of the request. Which of them a server really enforces is
+found out by asking it for something no model would write on its own (`probe`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentrt import canonical_json
+from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.errors import Unsupported
+from agentrt.remote.messages import tools_of
+from agentrt.segments import ToolSchema
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to ask for a constraint.
+
+    Attributes:
+        name: For people: which field carries it.
+        fields: Of the request.
+        compact: Its text is JSON whose white space has to go (calls written as plain text).
+        covers: Whether it can express this very constraint; None covers all of its kind.
+    """
+
+    name: str
+    fields: Callable[[ConstraintSpec], Json]
+    compact: bool = False
+    covers: Callable[[ConstraintSpec], bool] | None = None
+
+
+def _json_schema(spec: ConstraintSpec) -> Json:
+    return _response_format(json.loads(spec.source))
+
+
+def _response_format(schema: Any) -> Json:
+    wanted = {"name": "output", "schema": schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+
+
+def _structured(key: str) -> Callable[[ConstraintSpec], Json]:
+    """VLLM's extension, and agentrt's own server."""
+    return lambda spec: {"structured_outputs": {key: _value(spec)}}
+
+
+def _field(key: str) -> Callable[[ConstraintSpec], Json]:
+    return lambda spec: {key: _value(spec)}
+
+
+def _value(spec: ConstraintSpec) -> Any:
+    return list(spec.options) if spec.kind == "choice" else spec.source
+
+
+def _gbnf_choice(spec: ConstraintSpec) -> Json:
+    """llama.cpp takes a grammar of its own notation; a choice is one rule of literals."""
+    literals = (json.dumps(option, ensure_ascii=False) for option in spec.options)
+    return {"grammar": f"root ::= {' | '.join(literals)}"}
+
+
+def _tools(spec: ConstraintSpec) -> Json:
+    return {
+        "tools": tools_of(spec.tools),
+        "tool_choice": "required",
+        "parallel_tool_calls": spec.max_calls > 1,
+    }
+
+
+def _only_calls(spec: ConstraintSpec) -> bool:
+    """`tool_choice` knows no final answer and no least number of calls."""
+    return not spec.source and spec.min_calls <= 1
+
+
+def _calls_as_json(spec: ConstraintSpec) -> Json:
+    """Calls as an array in the text; what a server that enforces schemas can be held to."""
+    calls = {
+        "type": "array",
+        "items": {"anyOf": [_call_schema(tool) for tool in spec.tools]},
+        "minItems": spec.min_calls,
+        "maxItems": spec.max_calls,
+    }
+    if not spec.source:
+        return _response_format(calls)
+    return _response_format({"anyOf": [calls, json.loads(spec.source)]})
+
+
+def _call_schema(tool: ToolSchema) -> Json:
+    return {
+        "type": "object",
+        "properties": {"name": {"const": tool.name}, "arguments": tool.parameters},
+        "required": ["name", "arguments"],
+        "additionalProperties": False,
+    }
+
+
+WAYS: Mapping[ConstraintKind, Sequence[Way]] = {
+    "json": (Way("response_format", _json_schema),),
+    "choice": (
+        Way("structured_outputs.choice", _structured("choice")),
+        Way("guided_choice", _field("guided_choice")),
+        Way("grammar", _gbnf_choice),
+    ),
+    "regex": (
+        Way("structured_outputs.regex", _structured("regex")),
+        Way("guided_regex", _field("guided_regex")),
+        Way("regex", _field("regex")),
+    ),
+    "grammar": (
+        Way("structured_outputs.grammar", _structured("grammar")),
+        Way("guided_grammar", _field("guided_grammar")),
+    ),
+    "calls": (
+        Way("tools", _tools, covers=_only_calls),
+        Way("response_format with calls", _calls_as_json, compact=True),
+    ),
+}
+
+
+def way_for(
+    spec: ConstraintSpec, proven: Mapping[ConstraintKind, Sequence[Way]], where: str
+) -> Way:
+    """The surest proven way for `spec`.
+
+    Raises:
+        Unsupported: The server does not enforce it.
+    """
+    ways = proven.get(spec.kind, ())
+    for way in ways:
+        if way.covers is None or way.covers(spec):
+            return way
+    if ways:
+        what = "a final answer beside the calls, or a least number of them"
+    else:
+        what = f"a {spec.kind} constraint"
+    raise Unsupported(
+        f"{where} does not enforce {what}",
+        hint="Use the embedded engine, or a server with structured outputs (vLLM, llama.cpp)",
+    )
+
+
+def tools_in_words(tools: Sequence[ToolSchema], *, final: bool) -> str:
+    """What the model is told where calls are written into the text."""
+    listed = canonical_json.dumps([function["function"] for function in tools_of(tools)])
+    answer = " or, when you know the answer, with the answer as JSON" if final else ""
+    return (
+        f"You can call these tools: {listed}\nReply with a JSON array of calls, each "
+        f'{{"name":...,"arguments":{{...}}}}{answer}.'
+    )
