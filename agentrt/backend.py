@@ -247,6 +247,8 @@ class End:
         ledger: Its account.
         closed_early: The grammar was driven to its shortest valid end.
         error: Set with `failed`.
+        stopped_by: The stop string that ended it, or "". The ids of the deltas run on to the end of
+            the token that completed it, their text ends before it.
     """
 
     request_id: RequestId
@@ -254,6 +256,7 @@ class End:
     ledger: Ledger = field(default_factory=Ledger)
     closed_early: bool = False
     error: ErrorRecord | None = None
+    stopped_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

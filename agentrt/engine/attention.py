@@ -1,11 +1,12 @@
 """Attention over pages, as transformers' models call it.
 
-The function registered here receives the packed rows of a whole batch, stores their keys and values,
-and attends each span to its own pages. Pages are read in tiles of a constant size and joined by
-log-sum-exp, in buffers made once: a step allocates the same whatever the length of the histories.
+The function registered here receives the packed rows of a whole batch, stores their keys and
+values, and attends each span to its own pages. Pages are read in tiles of a constant size and
+joined by log-sum-exp, in buffers made once: a step allocates the same whatever the length of the
+histories.
 
-Letters of the shapes: T tokens of the batch, R rows of one block of queries, H query heads, K heads of
-keys and values, G = H / K, D head_dim, N tokens of a tile, B sequences of a group.
+Letters of the shapes: T tokens of the batch, R rows of one block of queries, H query heads, K heads
+of keys and values, G = H / K, D head_dim, N tokens of a tile, B sequences of a group.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class PagedAttention:
 
     Attributes:
         tile_tokens: Most tokens that are read at once.
+        layers_seen: Layers of this batch that have asked.
     """
 
     def __init__(
@@ -105,11 +107,13 @@ class PagedAttention:
         self._scores = torch.empty(self._most_scores, dtype=torch.float32, device=layout.device)
         self._weights = torch.empty_like(self._scores)
         self._places = torch.arange(self.tile_tokens, device=layout.device)
+        self.layers_seen = 0
 
     def begin(self, batch: ForwardBatch) -> None:
         """From now on, layers ask for this batch."""
         self._batch = batch
         self._work.clear()
+        self.layers_seen = 0
 
     def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: Score) -> Tensor:
         """Store the new tokens and attend.
@@ -127,6 +131,7 @@ class PagedAttention:
         batch = self._batch
         assert batch is not None
         layout = self._kv.layout
+        self.layers_seen += 1
         tokens = query.shape[1]
         width = layout.kv_heads * layout.head_dim
         key = key.transpose(0, 1).reshape(tokens, width)

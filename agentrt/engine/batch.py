@@ -1,7 +1,7 @@
 """What one forward sees: tokens of many sequences, packed one after the other.
 
-A span is the part of one sequence in the batch: one token while it decodes, a chunk while its prompt
-is computed, some tokens after the grammar forced a run. There is no other difference between them.
+A span is the part of one sequence in the batch: one token while it decodes, a chunk while its
+prompt is computed, some tokens after the grammar forced a run. They differ in nothing else.
 """
 
 from __future__ import annotations

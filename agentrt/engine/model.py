@@ -1,7 +1,7 @@
 """Loading a Hugging Face checkpoint directory.
 
-transformers builds the model on the meta device and streams the safetensors shards into it, with the
-conversions that its architecture needs. What it would run or unpickle is refused before it is asked.
+transformers builds the model on the meta device and streams the safetensors shards into it, with
+the conversions that its architecture needs. What it would run or unpickle is refused before that.
 """
 
 from __future__ import annotations
@@ -81,17 +81,17 @@ def load_model(config: EngineConfig) -> LoadedModel:
         raise EngineUnavailable(
             "device=cuda, but torch sees no CUDA device", hint="Use --device cpu"
         )
-    transformers_logging.disable_progress_bar()
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
+    speech: Any = transformers_logging
+    speech.disable_progress_bar()
+    verbosity = speech.get_verbosity()
+    speech.set_verbosity_error()
     try:
         settings = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
         dtype = _dtype(config, settings, path)
         if config.random_weights:
             torch.manual_seed(config.seed)
-            module = AutoModelForCausalLM.from_config(
-                settings, dtype=dtype, attn_implementation=NAME
-            )
+            build: Any = AutoModelForCausalLM.from_config
+            module = build(settings, dtype=dtype, attn_implementation=NAME)
         else:
             module = _load_weights(path, settings, dtype)
     except (ModelInvalid, EngineUnavailable):
@@ -102,13 +102,13 @@ def load_model(config: EngineConfig) -> LoadedModel:
             hint="Give a directory with a causal language model that transformers knows",
         ) from error
     finally:
-        transformers_logging.set_verbosity(verbosity)
+        speech.set_verbosity(verbosity)
     module = module.to(config.device).eval()
     return _describe(config, module, settings, facts, dtype)
 
 
 def _load_weights(path: Path, settings: Any, dtype: torch.dtype) -> Any:
-    module, report = AutoModelForCausalLM.from_pretrained(
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
         path,
         config=settings,
         dtype=dtype,
@@ -118,6 +118,7 @@ def _load_weights(path: Path, settings: Any, dtype: torch.dtype) -> Any:
         trust_remote_code=False,
         output_loading_info=True,
     )
+    module, report = loaded
     missing = sorted(report["missing_keys"])
     mismatched = sorted(str(key) for key in report["mismatched_keys"])
     if missing or mismatched:

@@ -1,0 +1,71 @@
+"""What is checked of a request before it becomes a sequence."""
+
+from __future__ import annotations
+
+from agentrt.backend import GenerateRequest, TokenPrompt
+from agentrt.errors import ContextOverflow, OutOfPages, RequestRejected, Unsupported
+
+
+def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]:
+    """The ids of the prompt, as far as they are known.
+
+    Raises:
+        Unsupported: The prompt is messages.
+        RequestRejected: An id is not in the vocabulary.
+    """
+    if not isinstance(request.prompt, TokenPrompt):
+        raise Unsupported(
+            "the embedded engine takes token ids, not messages",
+            hint="Encode the prompt with the engine's codec",
+        )
+    check_ids(request.prompt.token_ids, logits_size)
+    return request.prompt.token_ids
+
+
+def check_ids(token_ids: tuple[int, ...], logits_size: int) -> None:
+    """Refuse ids that the model has no embedding for.
+
+    Raises:
+        RequestRejected: One is out of range.
+    """
+    if token_ids and not (min(token_ids) >= 0 and max(token_ids) < logits_size):
+        odd = next(token for token in token_ids if not 0 <= token < logits_size)
+        raise RequestRejected(
+            f"token id {odd} is outside the model's vocabulary of {logits_size}",
+            hint="Encode the prompt with the codec of this engine's model",
+        )
+
+
+def check_length(
+    prompt_tokens: int, *, window_tokens: int, page_tokens: int, total_pages: int
+) -> None:
+    """Refuse a complete prompt that can never be served.
+
+    Raises:
+        RequestRejected: It is empty.
+        ContextOverflow: No token would fit behind it.
+        OutOfPages: Its KV does not fit the memory.
+    """
+    if prompt_tokens == 0:
+        raise RequestRejected("the prompt is empty", hint="Give at least one token")
+    if window_tokens and prompt_tokens + 1 > window_tokens:
+        raise ContextOverflow(
+            f"the prompt of {prompt_tokens} tokens and one more do not fit the window of "
+            f"{window_tokens} tokens",
+            needed_tokens=prompt_tokens + 1,
+            window_tokens=window_tokens,
+            hint="Shorten the prompt, or use a model with a longer window",
+        )
+    wanted_pages = -(-(prompt_tokens + 1) // page_tokens)
+    if wanted_pages > total_pages:
+        raise out_of_pages(wanted_pages, total_pages)
+
+
+def out_of_pages(wanted_pages: int, total_pages: int) -> OutOfPages:
+    """The error of a sequence that does not fit even when it is alone."""
+    return OutOfPages(
+        f"the request needs {wanted_pages} KV pages, the engine has {total_pages}",
+        wanted_pages=wanted_pages,
+        total_pages=total_pages,
+        hint="Give the engine more KV memory (kv_bytes or kv_pages), or shorten the prompt",
+    )

@@ -1,0 +1,80 @@
+"""Model, KV memory and attention together: a packed batch in, logits out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from agentrt.config import EngineConfig
+from agentrt.engine.attention import PagedAttention, serving
+from agentrt.engine.batch import BlockTables, Part, pack
+from agentrt.engine.kv import PagedKv, pages_for
+from agentrt.engine.model import LoadedModel, load_model
+from agentrt.errors import ModelInvalid
+from agentrt.ids import PageId
+
+_FEW_PARAMETERS = 50_000_000
+"""Below this a second thread costs more at its barriers than it brings."""
+
+
+class Machine:
+    """What computes.
+
+    Attributes:
+        model: The loaded model.
+        kv: Its KV memory.
+        tables: Block tables of the running sequences.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.model: LoadedModel = load_model(config)
+        threads = config.threads
+        if threads == 0 and self.model.parameters < _FEW_PARAMETERS:
+            threads = 1
+        torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+        layout = self.model.layout
+        window = self.model.window_tokens or 1 << 20
+        pages = pages_for(
+            layout,
+            kv_pages=config.kv_pages,
+            kv_bytes=config.kv_bytes,
+            most_tokens=window * config.max_running,
+        )
+        self.kv = PagedKv(layout, pages)
+        longest = min(pages, -(-window // config.page_tokens) + 1)
+        self.tables = BlockTables(config.max_running, longest, self.kv)
+        self._attention = PagedAttention(self.kv, self.tables, heads=self.model.heads)
+        self._probe(config)
+
+    def forward(self, parts: Sequence[Part]) -> Tensor:
+        """Logits `[wanted, vocabulary]` fp32, one row for each part that wants them."""
+        batch = pack(parts, self.kv)
+        self._attention.begin(batch)
+        with torch.inference_mode(), serving(self._attention):
+            return self.model.forward(batch.token_ids, batch.positions, batch.wanted)
+
+    def _probe(self, config: EngineConfig) -> None:
+        """Run once: an architecture that does not attend through us is found here, not later."""
+        part = Part(slot=0, token_ids=[0], position=0, pages=[PageId(0)], wants_logits=True)
+        try:
+            logits = self.forward([part])
+        except Exception as error:
+            raise ModelInvalid(
+                f"{config.model_path} cannot run here: {type(error).__name__}: {error}",
+                hint="Serve this model elsewhere and pass --engine URL",
+            ) from error
+        if self._attention.layers_seen != self.model.layout.layers:
+            raise ModelInvalid(
+                f"{config.model_path} attends in {self._attention.layers_seen} of "
+                f"{self.model.layout.layers} layers through the engine",
+                hint="Serve this model elsewhere and pass --engine URL",
+            )
+        if not bool(torch.isfinite(logits).all()):
+            raise ModelInvalid(
+                f"{config.model_path} computes logits that are not finite in "
+                f"{self.model.layout.dtype}",
+                hint="Set dtype to float32, or check the weights",
+            )

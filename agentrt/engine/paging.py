@@ -1,0 +1,110 @@
+"""Moving sequences in and out of KV memory: the one place where pages change hands."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from agentrt.cache import PagePool, RadixTree, key_of
+from agentrt.engine.sequence import Sequence
+from agentrt.ids import PageId
+
+
+class Tables(Protocol):
+    """Block tables on the device."""
+
+    def write(self, slot: int, at: int, pages: list[PageId]) -> None:
+        """Set the pages of `slot` from its page `at` on."""
+        ...
+
+
+class Paging:
+    """The pool, the tree over it, and the slots of running sequences.
+
+    Attributes:
+        pool: All pages.
+        tree: The shared ones.
+    """
+
+    def __init__(self, pool: PagePool, page_tokens: int, tables: Tables, slots: int) -> None:
+        self.pool = pool
+        self.tree = RadixTree(pool, page_tokens)
+        self._page_tokens = page_tokens
+        self._tables = tables
+        self._slots = list(range(slots - 1, -1, -1))
+
+    @property
+    def free_slots(self) -> int:
+        """Sequences that could still run."""
+        return len(self._slots)
+
+    @property
+    def available_pages(self) -> int:
+        """Pages that are free or can be."""
+        return self.pool.free_pages + self.tree.evictable_pages
+
+    def admit(self, sequence: Sequence, key: bytes, spare_pages: int) -> bool:
+        """Give the sequence a slot and the pages of what the tree knows, if the rest will fit.
+
+        Args:
+            sequence: It holds nothing now.
+            key: Of all its tokens.
+            spare_pages: To leave for those that run already.
+        """
+        match = self.tree.match(key)
+        self.tree.lock(match.node)
+        whole = -(-(len(sequence.tokens) + 1) // self._page_tokens)
+        if whole - len(match.pages) + spare_pages > self.available_pages:
+            self.tree.unlock(match.node)
+            return False
+        sequence.slot = self._slots.pop()
+        sequence.node = match.node
+        sequence.pages = match.pages
+        sequence.tree_pages = len(match.pages)
+        sequence.computed_tokens = match.matched_tokens
+        self._tables.write(sequence.slot, 0, sequence.pages)
+        return True
+
+    def missing_pages(self, sequence: Sequence, tokens: int) -> int:
+        """Pages to take before the sequence can compute `tokens` more."""
+        whole = -(-(sequence.computed_tokens + tokens) // self._page_tokens)
+        return max(0, whole - len(sequence.pages))
+
+    def extend(self, sequence: Sequence, pages: int) -> bool:
+        """Give the sequence more pages, evicting what nobody uses; False when there are too few."""
+        short = pages - self.pool.free_pages
+        if short > 0 and self.tree.evict(short) < short:
+            return False
+        at = len(sequence.pages)
+        taken = self.pool.take(pages)
+        sequence.pages += taken
+        self._tables.write(sequence.slot, at, taken)
+        return True
+
+    def publish(self, sequence: Sequence) -> None:
+        """Put the whole pages that are computed into the tree, where others find them."""
+        full = sequence.computed_tokens // self._page_tokens
+        if full <= sequence.tree_pages or sequence.node is None:
+            return
+        key = key_of(sequence.tokens[: full * self._page_tokens])
+        inserted = self.tree.insert(key, sequence.pages[:full])
+        self.tree.lock(inserted.node)
+        self.tree.unlock(sequence.node)
+        if inserted.duplicate_pages:
+            at = sequence.tree_pages
+            self._tables.write(sequence.slot, at, inserted.pages[at:])
+        sequence.pages[:full] = inserted.pages
+        sequence.node = inserted.node
+        sequence.tree_pages = full
+
+    def leave(self, sequence: Sequence) -> None:
+        """Take slot, lock and pages from the sequence; what it computed stays in the tree."""
+        if sequence.node is None:
+            return
+        self.publish(sequence)
+        self.pool.give_back(sequence.pages[sequence.tree_pages :])
+        self.tree.unlock(sequence.node)
+        self._slots.append(sequence.slot)
+        sequence.node = None
+        sequence.pages = []
+        sequence.tree_pages = 0
+        sequence.computed_tokens = 0

@@ -1,0 +1,111 @@
+"""One token stream in the engine: a request, its tokens, and where its KV stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from agentrt.backend import GenerateRequest, TokenLogprob
+from agentrt.cache import RadixNode
+from agentrt.engine.account import Account, Bucket
+from agentrt.engine.guide import Guide
+from agentrt.engine.stops import StopStrings
+from agentrt.ids import PageId
+from agentrt.prompt import Detokenizer
+
+
+class Phase(Enum):
+    """Where a sequence is. Only a running one holds a slot, pages and a lock."""
+
+    HELD = "held"  # waits for a hole, all that is known is computed
+    COMPILING = "compiling"  # waits for its grammar
+    WAITING = "waiting"
+    RUNNING = "running"
+
+
+@dataclass(slots=True, eq=False)
+class Fresh:
+    """What this step added to a sequence."""
+
+    token_ids: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    forced_tokens: int = 0
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """A request under way.
+
+    Attributes:
+        request: As it was submitted.
+        serial: Order of arrival.
+        tokens: Prompt (as far as it is known) and output.
+        prompt_tokens: How many of them are prompt.
+        complete: No hole is open.
+        account: Where its time goes.
+        detokenizer: Of its output.
+        stops: Its stop strings.
+        guide: Its constraint, once compiled.
+        phase: Where it is.
+        demanded: Somebody waits for it.
+        deadline_at_s: When it must be done, or None.
+        slot: Row of its block table while it runs.
+        pages: All its pages while it runs.
+        node: The radix node it holds while it runs; `tree_pages` of its pages are the tree's.
+        computed_tokens: How many tokens have their KV in its pages.
+        reached_tokens: The most tokens whose KV it has ever had: beyond it nothing is recomputed.
+        preempted: It lost its pages and goes first.
+        fresh: What this step added to it.
+    """
+
+    request: GenerateRequest
+    serial: int
+    tokens: list[int]
+    prompt_tokens: int
+    complete: bool
+    account: Account
+    detokenizer: Detokenizer
+    stops: StopStrings
+    guide: Guide | None = None
+    phase: Phase = Phase.WAITING
+    demanded: bool = True
+    deadline_at_s: float | None = None
+    slot: int = 0
+    pages: list[PageId] = field(default_factory=list)
+    tree_pages: int = 0
+    node: RadixNode | None = None
+    computed_tokens: int = 0
+    reached_tokens: int = 0
+    preempted: bool = False
+    fresh: Fresh = field(default_factory=Fresh)
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens produced."""
+        return len(self.tokens) - self.prompt_tokens
+
+    @property
+    def prefills(self) -> bool:
+        """Whether some of its prompt has no KV yet."""
+        return self.computed_tokens < self.prompt_tokens
+
+    @property
+    def waits_in(self) -> Bucket:
+        """Where the time goes that passes now."""
+        if self.phase is Phase.RUNNING:
+            return "prefill" if self.prefills else "decode"
+        if not self.complete:
+            return "hole"
+        return "constraint" if self.phase is Phase.COMPILING else "queue"
+
+    def pending_tokens(self, page_tokens: int) -> int:
+        """Tokens to compute as things stand.
+
+        Of a prompt that is not complete only whole pages count, and not the last token: nothing
+        else of it can be kept.
+        """
+        known = len(self.tokens)
+        if not self.complete:
+            known = (known - 1) // page_tokens * page_tokens
+        return max(0, known - self.computed_tokens)
