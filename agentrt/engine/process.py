@@ -242,8 +242,10 @@ class EmbeddedBackend:
     async def _reap(self, child: Child, patience_s: float) -> Death:
         if patience_s == 0:
             child.kill()
-        with anyio.CancelScope(shield=True):
-            return await anyio.to_thread.run_sync(child.wait, patience_s or _REAP_S)
+        scope = anyio.CancelScope(shield=True)
+        with scope:
+            death = await anyio.to_thread.run_sync(child.wait, patience_s or _REAP_S)
+        return death
 
 
 def _cannot_start(death: Death, last_words: ErrorRecord | None) -> AgentrtError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from agentrt.backend import (
 )
 from agentrt.clock import Clock
 from agentrt.delivery import EventQueue
-from agentrt.errors import AgentrtError, DeadlineExceeded, EngineDied, InternalError, record
+from agentrt.errors import AgentrtError, EngineDied, InternalError, record
 from agentrt.ids import RequestId
 from agentrt.remote.account import Watch, ledger
 from agentrt.remote.body import Server, asking
@@ -49,7 +48,7 @@ class RemoteBackend:
         url: `http://host:port`, or with the API's own path.
         model: Name of the model; None takes the only one.
         api_key: `env:NAME`, the variable that holds the key.
-        clock: For ledgers and deadlines.
+        clock: For ledgers.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class RemoteBackend:
 
     def submit(self, request: GenerateRequest) -> None:
         exchange = Exchange(request, Watch(self._clock.now_s()))
-        task = asyncio.create_task(self._serve(exchange))
+        task = asyncio.create_task(self._stream(exchange))
         self._tasks[request.request_id] = task
         task.add_done_callback(lambda done: self._end(exchange, done))
 
@@ -120,15 +119,8 @@ class RemoteBackend:
         self._flush()
         self._queue.close()
 
-    async def _serve(self, exchange: Exchange) -> FinishReason:
-        """One request, from its sending to its last text."""
-        deadline_at_s = exchange.request.deadline_at_s
-        late_s = math.inf if deadline_at_s is None else deadline_at_s - self._clock.now_s()
-        with anyio.move_on_after(late_s):
-            return await self._stream(exchange)
-        raise DeadlineExceeded(f"the deadline of {exchange.request.node_id} passed")
-
     async def _stream(self, exchange: Exchange) -> FinishReason:
+        """One request, from its sending to its last text."""
         assert self._server is not None, "start() comes before submit()"
         asked = asking(exchange.request, self._server)
         reading = exchange.reading
@@ -165,7 +157,9 @@ class RemoteBackend:
             failure = InternalError(f"{type(failure).__name__}: {failure}")
         error = record(failure) if failure else None
         account = ledger(exchange.reading, exchange.watch, self._clock.now_s())
-        self._ends.append(End(request_id, reason, account, error=error))
+        self._ends.append(
+            End(request_id, reason, account, error=error, stopped_by=exchange.reading.stopped_by)
+        )
         self._later()
 
     def _later(self) -> None:

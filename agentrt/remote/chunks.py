@@ -23,6 +23,7 @@ class Reading:
         usage: Token counts, as the server told them.
         timings: Its account of the time, when it gives one (vLLM, llama.cpp).
         finish: Why it ended; None while it has not.
+        stopped_by: The stop string that ended it, where the server tells (vLLM), else "".
         chunks: Chunks that brought text.
         calls: Calls begun.
         max_calls: Most calls wanted; 0 sets no limit.
@@ -33,6 +34,7 @@ class Reading:
         self.usage: Json = {}
         self.timings: Json = {}
         self.finish: FinishReason | None = None
+        self.stopped_by = ""
         self.chunks = 0
         self.calls = 0
         self.full = False
@@ -58,6 +60,7 @@ class Reading:
                 text += self._call(call)
             if choice.get("finish_reason"):
                 text += self._finished(choice["finish_reason"])
+                self.stopped_by = _text(choice.get("stop_reason"))
         self.chunks += bool(text)
         return text
 
@@ -107,6 +110,10 @@ def _arguments(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _said(error: Any) -> str:

@@ -25,6 +25,7 @@ class Answer:
         reason: How it ends.
         closed_early: It was closed before the script's end.
         error: With `failed`.
+        stopped_by: The stop string that ended it, or "".
     """
 
     token_ids: tuple[int, ...]
@@ -32,6 +33,7 @@ class Answer:
     reason: FinishReason
     closed_early: bool = False
     error: ErrorRecord | None = None
+    stopped_by: str = ""
 
 
 class Answerer:
@@ -43,15 +45,19 @@ class Answerer:
 
     def answer(self, request: GenerateRequest, reply: Reply) -> Answer:
         """The script's reply under the request's stop strings, limit and constraint."""
-        text = _until_stop(reply.text, request.sampling.stop)
+        text, stop = _until_stop(reply.text, request.sampling.stop)
         ids = self._spelling.ids(text)
         if reply.error is not None:
             answer = self._spelt(request, ids, "failed")
             return replace(answer, error=record(reply.error))
         try:
-            return self._obeying(request, ids)
+            answer = self._obeying(request, ids, stopped=bool(stop))
         except AgentrtError as error:
             return Answer((), (), "failed", error=record(error))
+        if not stop or answer.reason != "stop":
+            return answer
+        pieces = _without_tail(answer.pieces, len(stop))
+        return replace(answer, pieces=pieces, stopped_by=stop)
 
     def close(self, request: GenerateRequest, written: tuple[int, ...]) -> Answer:
         """The shortest valid end after the tokens `written`; only what is to be added."""
@@ -62,20 +68,21 @@ class Answerer:
         end = state.completion(request.sampling.max_tokens)
         if end is None:
             raise RequestRejected(f"no valid end was found for {request.node_id}")
-        spelt = self._spelt(request, (*written, *end), "stop", closed_early=True)
+        spelt = self._spelt(request, (*written, *end), "length", closed_early=True)
         before = len(written)
         return replace(spelt, token_ids=spelt.token_ids[before:], pieces=spelt.pieces[before:])
 
-    def _obeying(self, request: GenerateRequest, ids: tuple[int, ...]) -> Answer:
-        limit = request.sampling.max_tokens
+    def _obeying(self, request: GenerateRequest, ids: tuple[int, ...], *, stopped: bool) -> Answer:
+        limit, closes = request.sampling.max_tokens, request.on_limit == "close"
         if request.constraint is not None:
             compiled = self._compile(request.constraint)
-            if len(ids) > limit and request.on_limit == "close":
+            if len(ids) > limit and closes:
                 kept = _closed_within(compiled, ids, limit, request)
-                return self._spelt(request, kept, "stop", closed_early=True)
-            _check(compiled, ids, request, self._spelling)
+                return self._spelt(request, kept, "length", closed_early=True)
+            partial = stopped or len(ids) > limit
+            _check(compiled, ids, request, self._spelling, partial=partial)
         if len(ids) > limit:
-            return self._spelt(request, ids[:limit], "length")
+            return self._spelt(request, ids[:limit], "length", closed_early=closes)
         return self._spelt(request, ids, "stop")
 
     def _spelt(
@@ -99,18 +106,37 @@ class Answerer:
         return self._compiled[key]
 
 
-def _until_stop(text: str, stop: tuple[str, ...]) -> str:
-    ends = [at for at in (text.find(word) for word in stop) if at >= 0]
-    return text[: min(ends)] if ends else text
+def _until_stop(text: str, stop: tuple[str, ...]) -> tuple[str, str]:
+    """`text` up to the end of the first stop string in it, and which that is."""
+    found = [(at, word) for word in stop if (at := text.find(word)) >= 0]
+    if not found:
+        return text, ""
+    at, word = min(found)
+    return text[: at + len(word)], word
+
+
+def _without_tail(pieces: tuple[str, ...], chars: int) -> tuple[str, ...]:
+    """Pieces whose joined text ends `chars` earlier; the tokens stay."""
+    left = sum(map(len, pieces)) - chars
+    kept: list[str] = []
+    for piece in pieces:
+        kept.append(piece[:left])
+        left = max(0, left - len(piece))
+    return tuple(kept)
 
 
 def _check(
-    compiled: CompiledConstraint, ids: tuple[int, ...], request: GenerateRequest, spelling: Spelling
+    compiled: CompiledConstraint,
+    ids: tuple[int, ...],
+    request: GenerateRequest,
+    spelling: Spelling,
+    *,
+    partial: bool,
 ) -> None:
     """A script that breaks its constraint is a wrong test: no engine could have answered so."""
     state = compiled.start()
     taken = state.advance(ids)
-    if taken == len(ids) and (state.can_stop() or len(ids) > request.sampling.max_tokens):
+    if taken == len(ids) and (partial or state.can_stop()):
         return
     written = "".join(spelling.pieces(ids[:taken], keep_special=True))
     rest = "".join(spelling.pieces(ids[taken:], keep_special=True))

@@ -33,7 +33,6 @@ from agentrt.clock import Clock
 from agentrt.delivery import EventQueue
 from agentrt.errors import (
     AgentrtError,
-    DeadlineExceeded,
     EngineDied,
     EngineUnavailable,
     Unsupported,
@@ -48,6 +47,9 @@ from agentrt.scripted.spelling import ByteSpelling, CodecSpelling, Spelling
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
+
+DEADLINE_STEPS = 2.0
+"""Outputs are closed this many steps before their deadline, as the embedded engine does."""
 
 
 class ScriptedBackend:
@@ -232,45 +234,49 @@ class ScriptedBackend:
         answer = one.answer
         assert answer is not None
         del self._ongoing[one.request.request_id]
-        return one.end(answer.reason, now_s, closed_early=answer.closed_early, error=answer.error)
+        return one.end(
+            answer.reason,
+            now_s,
+            closed_early=answer.closed_early,
+            error=answer.error,
+            stopped_by=answer.stopped_by,
+        )
 
     def _expire(self, now_s: float) -> tuple[list[Delta], list[End]]:
-        """Ends between steps: refused, cancelled, past their deadline."""
+        """Ends between steps: refused, cancelled, to be closed for their deadline."""
         deltas: list[Delta] = []
         ends, self._refused = self._refused, []
         for request_id, one in list(self._ongoing.items()):
-            deadline_at_s = one.deadline_at_s
             if one.cancelled:
                 del self._ongoing[request_id]
                 ends.append(one.end("cancelled", now_s))
-            elif deadline_at_s is not None and now_s >= deadline_at_s:
+            elif (close_at_s := self._close_at_s(one)) is not None and now_s >= close_at_s:
                 del self._ongoing[request_id]
-                deltas_, end = self._late(one, now_s)
-                deltas += deltas_
+                more, end = self._close(one, now_s)
+                deltas += more
                 ends.append(end)
         return deltas, ends
 
-    def _late(self, one: Ongoing, now_s: float) -> tuple[list[Delta], End]:
-        """The deadline passed: closed when asked for and begun, failed otherwise."""
-        late: AgentrtError = DeadlineExceeded(
-            f"the deadline of {one.request.node_id} passed after {one.produced} tokens"
-        )
-        if one.request.on_limit == "close" and one.answer is not None:
-            try:
-                rest = self._answerer.close(one.request, one.written)
-            except AgentrtError as error:
-                late = error
-            else:
-                return one.close(rest, now_s)
-        return [], one.end("failed", now_s, error=record(late))
+    def _close_at_s(self, one: Ongoing) -> float | None:
+        """When an output is closed for its deadline; with "raise" that is not the engine's work."""
+        if one.deadline_at_s is None or one.request.on_limit != "close" or not one.complete:
+            return None
+        return one.deadline_at_s - DEADLINE_STEPS * self._decode_s
+
+    def _close(self, one: Ongoing, now_s: float) -> tuple[list[Delta], End]:
+        try:
+            rest = self._answerer.close(one.request, one.written)
+        except AgentrtError as error:
+            return [], one.end("failed", now_s, error=record(error))
+        return one.close(rest, now_s)
 
     async def _idle(self) -> None:
         """Until something changes or a deadline passes."""
         assert self._wake is not None
-        deadlines = [
-            one.deadline_at_s for one in self._ongoing.values() if one.deadline_at_s is not None
+        close_at_s = [
+            at_s for one in self._ongoing.values() if (at_s := self._close_at_s(one)) is not None
         ]
-        wait_s = min(deadlines) - self._clock.now_s() if deadlines else math.inf
+        wait_s = min(close_at_s) - self._clock.now_s() if close_at_s else math.inf
         with anyio.move_on_after(wait_s):
             await self._wake.wait()
         self._wake.clear()

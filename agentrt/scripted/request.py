@@ -104,6 +104,7 @@ class Ongoing:
         *,
         closed_early: bool = False,
         error: ErrorRecord | None = None,
+        stopped_by: str = "",
     ) -> End:
         """Its last event."""
         figures = self.ledger
@@ -115,4 +116,4 @@ class Ongoing:
             prompt_tokens=len(self.prompt_ids),
             output_tokens=self.produced,
         )
-        return End(self.request.request_id, reason, ledger, closed_early, error)
+        return End(self.request.request_id, reason, ledger, closed_early, error, stopped_by)

@@ -1,5 +1,7 @@
 """The scripted engine answers, batches and keeps time on the loop's virtual clock."""
 
+import json
+
 import anyio
 import pytest
 
@@ -12,6 +14,7 @@ from agentrt.backend import (
     RequestFacts,
     TokenPrompt,
 )
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.errors import RequestRejected
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
@@ -133,7 +136,8 @@ def test_stop_strings_and_limits_end_outputs():
         request(2, sampling=Sampling(max_tokens=3)),
     )
     assert texts == {1: "one", 2: "abc"}
-    assert (ends[1].reason, ends[2].reason) == ("stop", "length")
+    assert (ends[1].reason, ends[1].stopped_by, ends[2].reason) == ("stop", ".", "length")
+    assert ends[1].ledger.output_tokens == len("one.")
 
 
 def test_text_never_splits_a_character():
@@ -165,21 +169,67 @@ def test_holes_are_waited_for_and_take_no_slot():
     assert len(backend.seen.fills) == 2
 
 
-def test_a_deadline_fails_what_runs_and_what_waits():
-    async def nothing(backend):
-        backend.facts((RequestFacts(RequestId(2), demanded=True, deadline_at_s=1_002.0),))
+def test_a_deadline_closes_what_asked_for_it():
+    """Two steps ahead of it, like the embedded engine; `raise` is left to the runtime."""
+
+    async def told(backend):
+        facts = RequestFacts(RequestId(1), demanded=True, deadline_at_s=1_003.0)
+        backend.facts((facts,))
 
     texts, ends, seconds, _ = played(
-        lambda request, prompt: "x" * 100,
-        request(1, ids=(1,), deadline_at_s=1_003.0),
-        request(2, ids=(1,), complete=False),
-        during=nothing,
-        prompt="tokens",
+        lambda request, prompt: "x" * 40,
+        request(1, on_limit="close"),
+        request(2, deadline_at_s=1_003.0),
+        during=told,
         decode_tokens_per_s=10,
     )
-    assert ends[1].error.type == ends[2].error.type == "DeadlineExceeded"
-    assert len(texts[1]) in (30, 31)  # the step that ends at the deadline may count
-    assert seconds == pytest.approx(3, abs=0.11)
+    assert (ends[1].reason, ends[1].closed_early) == ("length", True)
+    assert len(texts[1]) in (28, 29)  # a step that ends on the instant may count
+    assert (ends[2].reason, len(texts[2])) == ("stop", 40)
+    assert seconds == pytest.approx(4)
+
+
+SCHEMA = '{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}},'
+SCHEMA += '"required":["a"],"additionalProperties":false}'
+JSON = ConstraintSpec("json", SCHEMA)
+
+
+def test_constraints_hold_for_scripts_too():
+    texts, ends, _, _ = played(
+        ['{"a":[1,2]}', '{"a": "no"}', '{"a":[1'], *(request(n, constraint=JSON) for n in (1, 2, 3))
+    )
+    assert (ends[1].reason, texts[1]) == ("stop", '{"a":[1,2]}')
+    assert ends[2].error.type == ends[3].error.type == "RequestRejected"
+    assert """goes wrong at ' "no"}' after '{"a":'""" in ends[2].error.message
+    assert "is not whole" in ends[3].error.message
+
+
+def test_a_limit_closes_a_constrained_script():
+    sampling = Sampling(max_tokens=12)
+    texts, ends, _, _ = played(
+        lambda request, prompt: '{"a":[1,22,333,4444]}',
+        request(1, constraint=JSON, sampling=sampling, on_limit="close"),
+        request(2, constraint=JSON, sampling=sampling),
+        request(3, constraint=JSON, sampling=Sampling(max_tokens=5), on_limit="close"),
+    )
+    assert (ends[1].reason, ends[1].closed_early) == ("length", True)
+    assert json.loads(texts[1])["a"][0] == 1
+    assert len(texts[1]) <= 12
+    assert (ends[2].reason, ends[2].closed_early) == ("length", False)
+    assert texts[2] == '{"a":[1,22,3'
+    assert "max_tokens=5" in ends[3].error.message
+
+
+def test_a_deadline_closes_a_constrained_script():
+    texts, ends, _, _ = played(
+        ['{"a":[1,22,333,4444]}'],
+        request(1, constraint=JSON, on_limit="close", deadline_at_s=1_010.0),
+        decode_tokens_per_s=1,
+    )
+    assert ends[1].closed_early
+    assert texts[1].startswith('{"a":[1')
+    assert json.loads(texts[1])["a"]
+    assert ends[1].ledger.finished_at_s <= 1_010.0
 
 
 def test_cancelling_ends_at_the_next_step():
