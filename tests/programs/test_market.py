@@ -1,0 +1,110 @@
+"""The finance program's table and figures, on the shipped data and on broken files."""
+
+from pathlib import Path
+
+import market
+import pytest
+
+STOCKS = Path(market.__file__).parent / "data" / "stocks.csv"
+TABLE = market.load(STOCKS)
+
+
+def write(folder: Path, text: str) -> Path:
+    """A CSV file with this text."""
+    file = folder / "prices.csv"
+    file.write_text(text)
+    return file
+
+
+def test_reads_the_shipped_data():
+    """Five companies, 560 rows."""
+    assert TABLE.symbols == "MSFT, AMZN, IBM, GOOG, AAPL"
+    assert sum(len(closes) for closes in TABLE.closes.values()) == 560
+
+
+@pytest.mark.parametrize(
+    ("fact", "expected"),
+    [
+        pytest.param(
+            market.prices(TABLE, "AAPL", "2005-01", "2009-12"),
+            {"first": 38.45, "last": 210.73, "low": 36.06, "high": 210.73},
+            id="prices",
+        ),
+        pytest.param(
+            market.total_return(TABLE, "AAPL", "2005-01", "2009-12"),
+            {"total_return_percent": round((210.73 / 38.45 - 1) * 100, 2)},
+            id="total return",
+        ),
+        pytest.param(
+            market.annual_return(TABLE, "aapl", "2005-01", "2009-12"),
+            {"annual_return_percent": 41.36, "start": "2005-01"},
+            id="annual return, symbol in lower case",
+        ),
+        pytest.param(
+            market.drawdown(TABLE, "AAPL", "2005-01", "2009-12"),
+            {"max_drawdown_percent": 56.91},
+            id="drawdown",
+        ),
+        pytest.param(
+            market.compare(TABLE, "total_return", ["AAPL", "IBM"], "2005-01", "2009-12"),
+            {"highest": "AAPL", "lowest": "IBM", "gap": 397.21},
+            id="compare",
+        ),
+        pytest.param(
+            market.correlation(TABLE, "AAPL", "GOOG"),
+            {"start": "2004-08", "end": "2010-03"},
+            id="correlation over the days that both have",
+        ),
+        pytest.param(
+            market.prices(TABLE, "GOOG"), {"start": "2004-08", "end": "2010-03"}, id="open range"
+        ),
+    ],
+)
+def test_computes(fact: market.Fact, expected: market.Fact):
+    """Known values of the shipped data."""
+    assert expected.items() <= fact.items()
+
+
+def test_a_constant_price_does_not_vary(tmp_path: Path):
+    """A flat line has no return, volatility or drawdown; ISO dates and more columns are fine."""
+    rows = "".join(f"x,2001-0{month}-01,5,9\n" for month in range(1, 7))
+    table = market.load(write(tmp_path, "symbol,date,price,volume\n" + rows))
+    assert market.volatility(table, "x")["volatility_percent"] == 0
+    assert market.total_return(table, "x")["total_return_percent"] == 0
+    assert market.drawdown(table, "x")["max_drawdown_percent"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "has no rows"),
+        ("symbol,date\na,2001-01-01\n", "line 1: no column price; found symbol, date"),
+        ("symbol,date,price\na,2001-01-01,5\na,soon,5\n", "line 3: 'soon' is no date"),
+        ("symbol,date,price\na,2001-01-01,-5\n", "line 2: '-5' is no price above zero"),
+        ("symbol,date,price\na,2001-01-01\n", "line 2: "),
+    ],
+)
+def test_says_what_is_wrong_with_a_file(tmp_path: Path, text: str, complaint: str):
+    """What, where, and what to do."""
+    with pytest.raises(market.TableError, match=complaint):
+        market.load(write(tmp_path, text))
+
+
+def test_says_that_a_file_is_missing(tmp_path: Path):
+    """The path and the expected columns are named."""
+    with pytest.raises(market.TableError, match=r"cannot read .*nowhere.csv.*symbol"):
+        market.load(tmp_path / "nowhere.csv")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "start", "end", "complaint"),
+    [
+        ("NVDA", None, None, "no symbol NVDA"),
+        ("GOOG", "1999-01", "2003-12", "GOOG has data from 2004-08 to 2010-03 only"),
+        ("GOOG", "2005-02", "2005-02", "GOOG has only 1 of 2 closes needed there"),
+    ],
+)
+def test_says_what_it_lacks(symbol: str, start: str | None, end: str | None, complaint: str):
+    """Unknown symbols and empty ranges."""
+    with pytest.raises(market.TableError, match=complaint):
+        market.total_return(TABLE, symbol, start, end)
