@@ -36,7 +36,7 @@ def grams(text: str) -> set[tuple[str, ...]]:
 
 
 def test_reports_overlap():
-    """Prints the shares by origin; no more than a third of the grams, nor of the questions, is known."""
+    """Prints the shares by origin; at most a third of the grams, and of the questions, is known."""
     known: set[tuple[str, ...]] = set()
     for index in range(TRAINING_TRANSCRIPTS):
         transcript = draw(100, index)
@@ -48,8 +48,6 @@ def test_reports_overlap():
         total = sum(len(one) for one in questions)
         shared = sum(len(one & known) for one in questions)
         whole = sum(one <= known for one in questions)
-        print(
-            f"{origin}: {shared} of {total} 8-grams, {whole} of {len(questions)} whole questions in training"
-        )
+        print(f"{origin}: {shared} of {total} 8-grams, {whole} of {len(questions)} questions whole")
         assert shared <= total / 3
         assert whole <= len(questions) / 3
