@@ -1,0 +1,7 @@
+"""Tools: what a function tells a model of itself, and how it is run. No node here."""
+
+from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
+from agentrt.tools.execute import execute
+from agentrt.tools.spec import Effects, ToolSpec
+
+__all__ = ["AttemptEnded", "AttemptStarted", "Effects", "OnAttempt", "ToolSpec", "execute"]

@@ -1,0 +1,210 @@
+"""Running a tool: in a worker thread or awaited, with timeout, retries and cancellation.
+
+`pure`, `read` and `idempotent` tools stop at once when cancelled (a thread that cannot be stopped
+is left to itself and its result dropped). A `write` tool that has started is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
+
+from agentrt.canonical_json import dumps
+from agentrt.clock import Clock, MonotonicClock
+from agentrt.errors import ErrorRecord, ToolFailed, record
+from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
+from agentrt.tools.spec import ToolSpec
+
+FIRST_BACKOFF_S = 0.1
+LONGEST_BACKOFF_S = 5.0
+GRACE_S = 30.0
+MOST_SHOWN_CHARACTERS = 400
+
+
+async def execute(
+    spec: ToolSpec,
+    kwargs: Mapping[str, Any],
+    *,
+    clock: Clock | None = None,
+    on_attempt: OnAttempt | None = None,
+    limiter: CapacityLimiter | None = None,
+    grace_s: float = GRACE_S,
+) -> Any:
+    """Run a tool to its result.
+
+    Args:
+        spec: The tool.
+        kwargs: Arguments by name; bound ones are added.
+        clock: For instants and durations in what is told.
+        on_attempt: Told of each attempt's start and end.
+        limiter: Worker threads that synchronous tools share.
+        grace_s: How long a cancelled `write` may go on.
+
+    Returns:
+        Whatever the tool returns.
+
+    Raises:
+        ToolFailed: It raised, or timed out, in its last attempt; caused by that.
+    """
+    clock = clock or MonotonicClock()
+    arguments = {**spec.bound, **kwargs}
+    tell = on_attempt or _nobody
+    limiter = limiter or to_thread.current_default_thread_limiter()
+    started_at_s = clock.now_s()
+    for attempt in range(1, spec.retries + 2):
+        try:
+            return await _attempt(spec, arguments, attempt, clock, tell, limiter, grace_s)
+        except Exception as error:
+            if attempt <= spec.retries:
+                backoff_s = min(FIRST_BACKOFF_S * 2 ** (attempt - 1), LONGEST_BACKOFF_S)
+                await anyio.sleep(backoff_s)
+                continue
+            failed = _failed(spec, error, attempt)
+            shown = _shown({k: v for k, v in arguments.items() if k not in spec.bound})
+            duration_s = clock.now_s() - started_at_s
+            failed.add_note(
+                f"in tool {spec.name}({shown}), attempt {attempt} of {spec.retries + 1}, "
+                f"after {duration_s:.3f} s"
+            )
+            if failed is error:
+                raise
+            raise failed from error
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+async def _attempt(
+    spec: ToolSpec,
+    arguments: Mapping[str, Any],
+    attempt: int,
+    clock: Clock,
+    tell: OnAttempt,
+    limiter: CapacityLimiter,
+    grace_s: float,
+) -> Any:
+    slot = _Slot(limiter)
+    if not spec.is_async:
+        await limiter.acquire_on_behalf_of(slot)
+    tell(AttemptStarted(attempt, clock.now_s()))
+    error: ErrorRecord | None = None
+    try:
+        call = partial(_awaited, spec, arguments)
+        if not spec.is_async:
+            call = partial(_in_thread, spec, arguments, slot)
+        timed = partial(_timed, call, spec.timeout_s)
+        if spec.effects == "write":
+            return await _shielded(timed, grace_s)
+        return await timed()
+    except BaseException as raised:
+        error = record(raised)
+        raise
+    finally:
+        tell(AttemptEnded(attempt, clock.now_s(), error))
+
+
+async def _timed(call: Any, timeout_s: float | None) -> Any:
+    if timeout_s is None:
+        return await call()
+    with CancelScope(deadline=anyio.current_time() + timeout_s) as scope:
+        return await call()
+    assert scope.cancelled_caught
+    raise TimeoutError(f"took longer than {timeout_s:g} s")
+
+
+async def _awaited(spec: ToolSpec, arguments: Mapping[str, Any]) -> Any:
+    return await spec.fn(**arguments)
+
+
+class _Slot:
+    """One worker's place, given back once: when its function returns, wanted or not."""
+
+    __slots__ = ("_limiter", "_taken", "entered")
+
+    def __init__(self, limiter: CapacityLimiter) -> None:
+        self._limiter = limiter
+        self._taken = True
+        self.entered = False
+
+    def release(self) -> None:
+        if self._taken:
+            self._taken = False
+            self._limiter.release_on_behalf_of(self)
+
+
+async def _in_thread(spec: ToolSpec, arguments: Mapping[str, Any], slot: _Slot) -> Any:
+    """Run in a worker thread, which keeps its place until the function returns."""
+    loop = asyncio.get_running_loop()
+
+    def run() -> Any:
+        slot.entered = True
+        try:
+            return spec.fn(**arguments)
+        finally:
+            with suppress(RuntimeError):  # the loop is closed: nobody counts any more
+                loop.call_soon_threadsafe(slot.release)
+
+    own = CapacityLimiter(1)
+    try:
+        return await to_thread.run_sync(run, abandon_on_cancel=True, limiter=own)
+    finally:
+        if not slot.entered:
+            slot.release()
+
+
+async def _shielded(call: Any, grace_s: float) -> Any:
+    """Run `call` to its end even when cancelled, for at most `grace_s` more."""
+    done = anyio.Event()
+    scope = CancelScope(shield=True)
+    outcome: list[Any] = []
+    raised: list[Exception] = []
+
+    async def run() -> None:
+        with scope:
+            try:
+                outcome.append(await call())
+            except Exception as error:
+                raised.append(error)
+            finally:
+                done.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        try:
+            await done.wait()
+        except get_cancelled_exc_class():
+            with CancelScope(shield=True), anyio.move_on_after(grace_s):
+                await done.wait()
+            scope.cancel()
+            raise
+    if raised:
+        raise raised[0]
+    return outcome[0]
+
+
+def _failed(spec: ToolSpec, error: Exception, attempts: int) -> ToolFailed:
+    if isinstance(error, ToolFailed):
+        return error
+    told = str(error) or "no message"
+    return ToolFailed(
+        f"{spec.name}: {type(error).__name__}: {told}",
+        tool=spec.name,
+        attempts=attempts,
+        where=spec.where,
+    )
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    try:
+        text = dumps(arguments)
+    except ValueError:
+        text = repr(dict(arguments))
+    return text if len(text) <= MOST_SHOWN_CHARACTERS else text[:MOST_SHOWN_CHARACTERS] + "..."
+
+
+def _nobody(_: AttemptStarted | AttemptEnded) -> None:
+    return None

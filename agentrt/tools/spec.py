@@ -1,0 +1,243 @@
+"""A tool as the runtime and the model know it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from agentrt.errors import ToolFailed, UsageError
+from agentrt.segments import ToolSchema
+from agentrt.tools.docstring import read_docstring
+from agentrt.tools.signature import Argument, adapter_of, arguments_of, schema_of, site_of
+
+Effects = Literal["pure", "read", "idempotent", "write"]
+"""What starting a tool does to the world.
+
+`pure`: nothing, and the same arguments give the same result. `read`: looks only. `idempotent`:
+changes it, twice as once. `write`: changes it each time; never started twice, never interrupted.
+"""
+
+EFFECTS: tuple[Effects, ...] = ("pure", "read", "idempotent", "write")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(slots=True)
+class _Form:
+    """Schema and validation, built when first needed: types may be hidden by `bind` before."""
+
+    adapter: TypeAdapter[dict[str, Any]] | None = None
+    schema: ToolSchema | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolSpec:
+    """One tool.
+
+    Attributes:
+        name: As a model calls it.
+        description: From the docstring.
+        effects: What starting it does to the world.
+        timeout_s: For one attempt; None sets none.
+        retries: How often to try again.
+        stable_for_s: For how long a result stays true; None for unknown.
+        fn: The function.
+        is_async: It is awaited, not run in a worker thread.
+        bound: Arguments that are fixed and hidden from the model.
+        where: `file:line` of the function.
+    """
+
+    name: str
+    description: str
+    effects: Effects
+    timeout_s: float | None
+    retries: int
+    stable_for_s: float | None
+    fn: Callable[..., Any]
+    is_async: bool
+    bound: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+    _about: Mapping[str, str] = field(default_factory=dict)
+    _form: _Form = field(default_factory=_Form)
+
+    @classmethod
+    def of(
+        cls,
+        fn: Callable[..., Any],
+        *,
+        effects: Effects = "write",
+        timeout_s: float | None = None,
+        retries: int = 0,
+        stable_for_s: float | None = None,
+        name: str = "",
+    ) -> ToolSpec:
+        """The tool that `fn` is: schema from its signature, descriptions from its docstring.
+
+        Raises:
+            UsageError: A signature or setting that cannot work.
+        """
+        plain = fn.func if isinstance(fn, partial) else fn
+        name = name or getattr(plain, "__name__", "") or type(plain).__name__
+        where = site_of(fn)
+        _check_settings(name, effects, timeout_s, retries, stable_for_s, where)
+        documented = read_docstring(plain.__doc__ if inspect.isroutine(plain) else None)
+        call = plain if inspect.isroutine(plain) else getattr(plain, "__call__", plain)  # noqa: B004
+        spec = cls(
+            name=name,
+            description=documented.description,
+            effects=effects,
+            timeout_s=timeout_s,
+            retries=retries,
+            stable_for_s=stable_for_s,
+            fn=fn,
+            is_async=inspect.iscoroutinefunction(call),
+            where=where,
+            _about=documented.arguments,
+        )
+        spec._declared()
+        return spec
+
+    @property
+    def schema(self) -> ToolSchema:
+        """The tool as a model is told of it.
+
+        Raises:
+            UsageError: A type that has no JSON form.
+        """
+        if self._form.schema is None:
+            parameters = schema_of(self._adapter())
+            self._form.schema = ToolSchema(self.name, self.description, parameters)
+        return self._form.schema
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON Schema of the arguments that a model writes."""
+        return self.schema.parameters
+
+    def bind(self, **fixed: Any) -> ToolSpec:
+        """This tool with some arguments fixed and hidden from the model.
+
+        Raises:
+            UsageError: It has no such parameter.
+        """
+        names = list(inspect.signature(self.fn).parameters)
+        for name in fixed:
+            if name not in names:
+                raise UsageError(
+                    f"tool {self.name} has no parameter {name}",
+                    hint=f"Its parameters: {', '.join(names) or 'none'}",
+                    where=self.where,
+                )
+        return replace(self, bound={**self.bound, **fixed}, _form=_Form())
+
+    def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name, from a call in a program; bound ones may be given again.
+
+        Raises:
+            UsageError: They do not fit the signature.
+        """
+        signature = inspect.signature(self.fn)
+        visible = [p for name, p in signature.parameters.items() if name not in self.bound]
+        hidden = {name: value for name, value in kwargs.items() if name in self.bound}
+        rest = {name: value for name, value in kwargs.items() if name not in hidden}
+        try:
+            given = signature.replace(parameters=visible).bind(*args, **rest)
+        except TypeError as error:
+            raise UsageError(
+                f"tool {self.name}: {error}",
+                hint=f"Its parameters: {', '.join(map(str, visible)) or 'none'}",
+                where=self.where,
+            ) from error
+        return {**given.arguments, **hidden}
+
+    def parse(self, arguments_json: str) -> dict[str, Any]:
+        """Python values of the arguments that a model wrote.
+
+        Raises:
+            ToolFailed: They are no JSON, or do not fit the types.
+        """
+        try:
+            return self._adapter().validate_json(arguments_json)
+        except ValidationError as error:
+            raise ToolFailed(
+                f"{self.name} refuses its arguments: {_told(error)}",
+                tool=self.name,
+                attempts=0,
+                hint="Call it again with arguments of the types in its schema",
+                where=self.where,
+            ) from error
+
+    def _declared(self) -> None:
+        """Read the signature now, so that its errors show where the tool is declared."""
+        try:
+            arguments_of(self.fn, self.name, self.where)
+        except NameError:
+            return  # a name that is defined further down: read again when it is needed
+
+    def _adapter(self) -> TypeAdapter[dict[str, Any]]:
+        if self._form.adapter is None:
+            try:
+                every = arguments_of(self.fn, self.name, self.where)
+            except NameError as error:
+                raise UsageError(
+                    f"tool {self.name}: an annotation names {error.name}, which is not defined",
+                    hint="Import or define it in the tool's module",
+                    where=self.where,
+                ) from error
+            visible: tuple[Argument, ...] = tuple(a for a in every if a.name not in self.bound)
+            self._form.adapter = adapter_of(visible, self._about, self.name, self.where)
+        return self._form.adapter
+
+
+def _check_settings(
+    name: str,
+    effects: Effects,
+    timeout_s: float | None,
+    retries: int,
+    stable_for_s: float | None,
+    where: str,
+) -> None:
+    for holds, problem, hint in (
+        (
+            NAME.fullmatch(name),
+            f"a tool cannot be called {name!r}",
+            "Give name=, letters, digits, _ and -",
+        ),
+        (
+            effects in EFFECTS,
+            f"tool {name}: effects={effects!r}",
+            f"Give one of {', '.join(EFFECTS)}",
+        ),
+        (
+            timeout_s is None or timeout_s > 0,
+            f"tool {name}: timeout of {timeout_s} s",
+            "Give more than 0 seconds, or none",
+        ),
+        (
+            stable_for_s is None or stable_for_s >= 0,
+            f"tool {name}: stable for {stable_for_s} s",
+            "Give 0 seconds or more",
+        ),
+        (retries >= 0, f"tool {name}: retries={retries}", "Give 0 or more"),
+        (
+            retries == 0 or effects != "write",
+            f"tool {name} writes, so it is never started twice, but has retries={retries}",
+            "Say effects='idempotent' if doing it twice is as doing it once, else retries=0",
+        ),
+    ):
+        if not holds:
+            raise UsageError(problem, hint=hint, where=where)
+
+
+def _told(error: ValidationError) -> str:
+    """Each thing that is wrong, in a few words."""
+    told = []
+    for one in error.errors(include_url=False):
+        place = ".".join(map(str, one["loc"]))
+        told.append(f"{place}: {one['msg']}" if place else one["msg"])
+    return "; ".join(told)
