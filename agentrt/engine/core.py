@@ -45,6 +45,7 @@ from agentrt.errors import AgentrtError, InternalError, RequestRejected, record
 from agentrt.ids import RequestId
 from agentrt.prompt import Codec
 
+TILE_TOKENS = 4096
 _COMPILE_WAIT_S = 0.005
 _DEADLINE_STEPS = 2.0
 """Outputs are closed this many steps before their deadline."""
@@ -64,6 +65,7 @@ class EngineCore:
     Args:
         config: How it is set up.
         clock: Of all instants it tells.
+        tile_tokens: Most tokens of KV that attention reads at once.
 
     Attributes:
         capabilities: What it can do.
@@ -76,11 +78,13 @@ class EngineCore:
         ModelInvalid: The model directory cannot be loaded.
     """
 
-    def __init__(self, config: EngineConfig, clock: Clock) -> None:
+    def __init__(
+        self, config: EngineConfig, clock: Clock, *, tile_tokens: int = TILE_TOKENS
+    ) -> None:
         self._config = config
         self._clock = clock
         self.codec = Codec.load(config.model_path)
-        self._machine = Machine(config)
+        self._machine = Machine(config, tile_tokens)
         model = self._machine.model
         vocab = self.codec.vocab
         self._logits_size = model.logits_size

@@ -29,7 +29,7 @@ class Machine:
         tables: Block tables of the running sequences.
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, tile_tokens: int) -> None:
         self.model: LoadedModel = load_model(config)
         threads = config.threads
         if threads == 0 and self.model.parameters < _FEW_PARAMETERS:
@@ -46,7 +46,9 @@ class Machine:
         self.kv = PagedKv(layout, pages)
         longest = min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
-        self._attention = PagedAttention(self.kv, self.tables, heads=self.model.heads)
+        self._attention = PagedAttention(
+            self.kv, self.tables, heads=self.model.heads, tile_tokens=tile_tokens
+        )
         self._probe(config)
 
     def forward(self, parts: Sequence[Part]) -> Tensor:

@@ -1,0 +1,142 @@
+"""The radix tree: what is shared, what is split, what goes first."""
+
+import pytest
+
+from agentrt.cache import PagePool, RadixTree, Retention, key_of
+
+PAGE = 4
+
+
+def put(tree, pool, tokens):
+    pages = pool.take(len(tokens) // PAGE)
+    return tree.insert(key_of(tokens), pages)
+
+
+def test_a_match_is_whole_pages_and_leaves_one_token():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    stored = put(tree, pool, range(12))
+    assert tree.match(key_of(range(12))).matched_tokens == 8  # the last token has to be computed
+    found = tree.match(key_of(range(13)))
+    assert (found.matched_tokens, found.pages) == (12, stored.pages)
+    assert tree.match(key_of([*range(10), 99, 98, 97])).matched_tokens == 8
+    assert tree.match(key_of([7, 8, 9, 10, 11])).matched_tokens == 0
+
+
+def test_looking_changes_nothing():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(16))
+    assert tree.matched_tokens(key_of([*range(8), *range(50, 58)])) == 8
+    assert len(list(tree.nodes())) == 1
+
+
+def test_a_split_keeps_locks_on_both_halves():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    long = put(tree, pool, range(16))
+    tree.lock(long.node)
+    assert tree.evictable_pages == 0
+    put(tree, pool, [*range(8), *range(50, 58)])
+    assert sorted(node.locks for node in tree.nodes()) == [0, 1, 1]
+    assert tree.evictable_pages == 2
+    tree.unlock(long.node)
+    assert tree.evictable_pages == 6
+
+
+def test_what_was_known_already_is_given_back():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    first = put(tree, pool, range(8))
+    again = put(tree, pool, range(12))
+    assert again.duplicate_pages == 2
+    assert again.pages[:2] == first.pages
+    assert pool.free_pages == 8 - 3
+    assert pool.owned_pages == 0
+
+
+def test_forks_share_all_full_pages():
+    pool = PagePool(64)
+    tree = RadixTree(pool, PAGE)
+    prefix = put(tree, pool, range(40))
+    tree.lock(prefix.node)
+    for branch in range(8):
+        found = tree.match(key_of([*range(42), 100 + branch]))
+        assert found.pages == prefix.pages
+        assert found.node is prefix.node
+    assert pool.tree_pages == 10
+
+
+def test_the_least_recently_used_leaf_goes_first_and_from_its_end():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(8))
+    put(tree, pool, range(100, 108))
+    tree.match(key_of(range(9)))  # used again
+    assert tree.evict(1) == 1
+    assert tree.matched_tokens(key_of(range(100, 109))) == 4
+    assert tree.matched_tokens(key_of(range(9))) == 8
+    assert tree.evict(2) == 2
+    assert tree.matched_tokens(key_of(range(100, 109))) == 0
+    assert tree.matched_tokens(key_of(range(9))) == 4
+
+
+def test_a_locked_prefix_stays_and_what_hangs_below_goes():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(8))
+    found = tree.match(key_of(range(5)))
+    tree.lock(found.node)
+    assert tree.evict(8) == 1
+    assert tree.matched_tokens(key_of(range(9))) == 4
+    tree.unlock(found.node)
+    assert tree.evict(8) == 1
+    assert pool.free_pages == 8
+
+
+@pytest.mark.parametrize(
+    ("hint", "survivor"), [(Retention.DROP, "old"), (Retention.KEEP, "new"), (None, "new")]
+)
+def test_hints_come_before_age(hint, survivor):
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(4))
+    put(tree, pool, range(100, 104))
+    if hint is not None:
+        assert tree.retain(key_of(range(100, 104)), hint)
+    tree.evict(1)
+    left = {"old": range(5), "new": range(100, 105)}
+    assert tree.matched_tokens(key_of(left[survivor])) == 4
+    assert pool.tree_pages == 1
+
+
+def test_a_dropped_prefix_that_is_used_again_is_not_dropped():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(4))
+    tree.retain(key_of(range(4)), Retention.DROP)
+    tree.match(key_of(range(5)))
+    put(tree, pool, range(100, 104))
+    tree.match(key_of(range(5)))
+    tree.evict(1)
+    assert tree.matched_tokens(key_of(range(5))) == 4
+
+
+def test_dropping_a_prefix_leaves_what_continues_it():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(12))
+    put(tree, pool, range(100, 104))
+    assert not tree.retain(key_of(range(4)), Retention.DROP)
+    assert not tree.retain(key_of(range(3)), Retention.DROP)
+    assert len(list(tree.nodes())) == 2
+
+
+def test_many_siblings_do_not_swell_the_heap():
+    pool = PagePool(600)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(4))
+    for _ in range(3000):
+        tree.match(key_of(range(5)))
+    assert len(tree._leaves) < 200
+    assert tree.evict(1) == 1

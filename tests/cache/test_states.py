@@ -1,0 +1,135 @@
+"""Whatever sequences do, in whatever order, no page is lost and none has two owners."""
+
+from dataclasses import dataclass
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from agentrt.cache import PagePool, RadixNode, RadixTree, Retention, key_of
+
+TOTAL = 24
+TOKEN = st.integers(0, 2)  # few, so that prefixes coincide
+
+
+@dataclass
+class Runner:
+    tokens: list
+    pages: list
+    node: RadixNode
+    tree_pages: int
+
+
+class Sequences(RuleBasedStateMachine):
+    """Sequences that come, compute, publish and go, over a pool that is too small."""
+
+    @initialize(page=st.sampled_from([1, 2, 3]))
+    def begin(self, page):
+        self.page = page
+        self.pool = PagePool(TOTAL)
+        self.tree = RadixTree(self.pool, page)
+        self.runners: list[Runner] = []
+        self.content = {}  # page -> the tokens up to its end, whose KV it holds
+
+    def _room(self, pages):
+        short = pages - self.pool.free_pages
+        return short <= 0 or self.tree.evict(short) >= short
+
+    @rule(tokens=st.lists(TOKEN, min_size=1, max_size=14))
+    def admit(self, tokens):
+        match = self.tree.match(key_of(tokens))
+        assert match.matched_tokens <= len(tokens) - 1
+        assert match.matched_tokens == len(match.pages) * self.page
+        for index, page in enumerate(match.pages):
+            assert self.content[page] == tuple(tokens[: (index + 1) * self.page])
+        self.tree.lock(match.node)
+        need = -(-len(tokens) // self.page) - len(match.pages)
+        if need > self.pool.free_pages + self.tree.evictable_pages:
+            self.tree.unlock(match.node)
+            return
+        assert self._room(need)
+        own = self.pool.take(need)
+        self._written(tokens, match.pages + own)
+        self.runners.append(Runner(tokens, match.pages + own, match.node, len(match.pages)))
+
+    def _written(self, tokens, pages):
+        for index in range(len(tokens) // self.page):
+            self.content[pages[index]] = tuple(tokens[: (index + 1) * self.page])
+
+    @precondition(lambda self: self.runners)
+    @rule(data=st.data(), more=st.lists(TOKEN, min_size=1, max_size=5))
+    def decode(self, data, more):
+        runner = data.draw(st.sampled_from(self.runners))
+        tokens = runner.tokens + more
+        need = -(-len(tokens) // self.page) - len(runner.pages)
+        if self._room(need):
+            runner.pages += self.pool.take(need)
+            runner.tokens = tokens
+            self._written(tokens, runner.pages)
+
+    @precondition(lambda self: self.runners)
+    @rule(data=st.data())
+    def publish(self, data):
+        self._publish(data.draw(st.sampled_from(self.runners)))
+
+    def _publish(self, runner):
+        full = len(runner.tokens) // self.page
+        key = key_of(runner.tokens[: full * self.page])
+        inserted = self.tree.insert(key, runner.pages[:full])
+        self.tree.lock(inserted.node)
+        self.tree.unlock(runner.node)
+        for index, page in enumerate(inserted.pages):
+            assert self.content[page] == tuple(runner.tokens[: (index + 1) * self.page])
+        runner.pages[:full] = inserted.pages
+        runner.node, runner.tree_pages = inserted.node, full
+
+    @precondition(lambda self: self.runners)
+    @rule(data=st.data(), keeps=st.booleans())
+    def leave(self, data, keeps):
+        runner = data.draw(st.sampled_from(self.runners))
+        if keeps:
+            self._publish(runner)
+        self.pool.give_back(runner.pages[runner.tree_pages :])
+        self.tree.unlock(runner.node)
+        self.runners.remove(runner)
+
+    @rule(pages=st.integers(1, 6))
+    def evict(self, pages):
+        before = self.tree.evictable_pages
+        freed = self.tree.evict(pages)
+        assert freed == min(pages, before)
+
+    @rule(tokens=st.lists(TOKEN, max_size=9), what=st.sampled_from(list(Retention)))
+    def hint(self, tokens, what):
+        self.tree.retain(key_of(tokens), what)
+
+    @invariant()
+    def every_page_has_one_place(self):
+        pool = self.pool
+        assert pool.free_pages + pool.tree_pages + pool.owned_pages == TOTAL
+        in_tree = [page for node in self.tree.nodes() for page in node.pages]
+        own = [page for one in self.runners for page in one.pages[one.tree_pages :]]
+        assert len(in_tree) == len(set(in_tree)) == pool.tree_pages
+        assert len(own) == len(set(own)) == pool.owned_pages
+        assert not set(in_tree) & set(own)
+        if not self.runners:
+            assert pool.owned_pages == 0
+
+    @invariant()
+    def locks_and_keys_are_in_order(self):
+        evictable = 0
+        for node in self.tree.nodes():
+            assert node.parent is not None
+            assert len(node.key) == len(node.pages) * self.page * 4 > 0
+            assert node.parent.children[node.key[: self.page * 4]] is node
+            if node.parent is not self.tree.root:
+                assert node.parent.locks >= node.locks
+            if node.locks == 0:
+                evictable += len(node.pages)
+        assert evictable == self.tree.evictable_pages
+
+
+TestSequences = Sequences.TestCase
+TestSequences.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True
+)

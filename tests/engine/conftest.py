@@ -1,0 +1,205 @@
+"""Tiny random models, made on the spot, and an engine over each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from agentrt.backend import Delta, End, GenerateRequest, StepDone, TokenPrompt
+from agentrt.clock import FakeClock
+from agentrt.config import EngineConfig
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.engine.core import EngineCore
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.sampling import Sampling
+
+SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>", "<|call|>", "<|/call|>")
+TEMPLATE = (
+    "<|begin|>{% for m in messages %}{{ '<|user|>' if m.role != 'assistant' else '<|assistant|>' }}"
+    "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+VOCABULARY = 256 + len(SPECIAL)
+SHAPE = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 2304,
+    "bos_token_id": 256,
+    "eos_token_id": 257,
+    "pad_token_id": None,
+}
+KINDS: dict[str, tuple[str, dict]] = {
+    "llama": ("LlamaConfig", {"tie_word_embeddings": True}),
+    "qwen2": ("Qwen2Config", {}),
+    "qwen3": ("Qwen3Config", {"head_dim": 8}),
+    "mistral": ("MistralConfig", {"sliding_window": 7}),
+    "mixtral": ("MixtralConfig", {"num_local_experts": 4}),
+    "qwen3_moe": (
+        "Qwen3MoeConfig",
+        {"head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+    ),
+    "gemma2": (
+        "Gemma2Config",
+        {"head_dim": 8, "sliding_window": 9, "query_pre_attn_scalar": 8, "attn_logit_softcapping": 5.0},
+    ),
+}
+Build = Callable[..., EngineCore]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet() -> None:
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+
+
+@pytest.fixture(scope="session")
+def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The directory of a kind of model, made at its first use."""
+    made: dict[str, Path] = {}
+
+    def find(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = tmp_path_factory.mktemp(kind)
+            save_model(kind, made[kind])
+        return made[kind]
+
+    return find
+
+
+def save_model(kind: str, path: Path, **more: object) -> None:
+    """A random model with a byte-level tokenizer."""
+    name, extra = KINDS[kind]
+    config = getattr(transformers, name)(**{**SHAPE, **extra, **more})
+    torch.manual_seed(len(kind))
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():  # larger weights, or every token is as likely as any other
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                weight.mul_(5)
+    model.save_pretrained(path)
+    save_tokenizer(path)
+
+
+def save_tokenizer(path: Path) -> None:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({char: at for at, char in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in SPECIAL])
+    tokenizer.save(str(path / "tokenizer.json"))
+    settings = {
+        "bos_token": "<|begin|>",
+        "eos_token": "<|end|>",
+        "chat_template": TEMPLATE,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+@pytest.fixture
+def build(model_dir: Callable[[str], Path]) -> Iterator[Build]:
+    """Engines over tiny models; closed at the end of the test."""
+    opened: list[EngineCore] = []
+
+    def make(kind: str = "llama", *, clock: FakeClock | None = None, **settings: object) -> EngineCore:
+        settings.setdefault("kv_pages", 256)
+        config = EngineConfig(model_dir(kind), threads=1, **settings)  # type: ignore[arg-type]
+        opened.append(EngineCore(config, clock or FakeClock()))
+        return opened[-1]
+
+    yield make
+    for core in opened:
+        core.close()
+
+
+def request(
+    number: int,
+    token_ids,
+    *,
+    complete: bool = True,
+    constraint: ConstraintSpec | None = None,
+    on_limit="raise",
+    run: str = "run",
+    demanded: bool = True,
+    deadline_at_s: float | None = None,
+    keep_special: bool = False,
+    **sampling,
+) -> GenerateRequest:
+    return GenerateRequest(
+        request_id=RequestId(number),
+        run_id=RunId(run),
+        node_id=NodeId(f"n{number}"),
+        site="test",
+        prompt=TokenPrompt(tuple(token_ids), complete),
+        sampling=Sampling(**sampling),
+        constraint=constraint,
+        on_limit=on_limit,
+        demanded=demanded,
+        deadline_at_s=deadline_at_s,
+        keep_special=keep_special,
+    )
+
+
+class Served:
+    """Everything an engine told, by request."""
+
+    def __init__(self) -> None:
+        self.steps: list[StepDone] = []
+        self.deltas: dict[int, list[Delta]] = {}
+        self.ends: dict[int, End] = {}
+
+    def see(self, done: StepDone) -> None:
+        self.steps.append(done)
+        for delta in done.deltas:
+            assert delta.request_id not in self.ends
+            self.deltas.setdefault(delta.request_id, []).append(delta)
+        for end in done.ends:
+            assert end.request_id not in self.ends
+            self.ends[end.request_id] = end
+
+    def ids(self, number: int) -> list[int]:
+        return [token for delta in self.deltas.get(number, []) for token in delta.token_ids]
+
+    def text(self, number: int) -> str:
+        return "".join(delta.text for delta in self.deltas.get(number, []))
+
+    def logprobs(self, number: int):
+        return [one for delta in self.deltas.get(number, []) for one in delta.logprobs]
+
+
+def drain(core: EngineCore, served: Served | None = None, most_steps: int = 100_000) -> Served:
+    """Step until there is nothing to do; time passes a millisecond a step."""
+    served = served or Served()
+    while core.has_work() and most_steps:
+        most_steps -= 1
+        done = core.step()
+        core._clock.advance(0.001)  # type: ignore[attr-defined]
+        if done is not None:
+            served.see(done)
+    return served
+
+
+@pytest.fixture
+def engine():
+    """The helpers of this file, for tests that are imported without it."""
+    return Helpers
+
+
+class Helpers:
+    KINDS = tuple(KINDS)
+    VOCABULARY = VOCABULARY
+    Served = Served
+    drain = staticmethod(drain)
+    request = staticmethod(request)
+    save_model = staticmethod(save_model)
+    save_tokenizer = staticmethod(save_tokenizer)
