@@ -17,7 +17,15 @@ from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig
 from agentrt.errors import AgentrtError
 
-PACKAGES = ("agentrt", "torch", "transformers", "tokenizers", "llguidance", "outlines-core", "pydantic")
+PACKAGES = (
+    "agentrt",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "llguidance",
+    "outlines-core",
+    "pydantic",
+)
 
 
 def examine(model: str, *, as_json: bool) -> int:

@@ -47,9 +47,11 @@ def parameters_of(program: Any) -> tuple[Parameter, ...]:
     Raises:
         ProgramError: For `*args` and `**kwargs`, which have no names to make flags of.
     """
+    from agentrt.tools.docstring import read_docstring
+
     function = inspect.unwrap(program)
     forms = get_type_hints(function, include_extras=True)
-    texts = texts_of(inspect.getdoc(function) or "")
+    texts = read_docstring(function.__doc__).arguments
     found: list[Parameter] = []
     for name, one in inspect.signature(function).parameters.items():
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
@@ -70,25 +72,6 @@ def place_of(program: Any) -> str:
 
     code = function.__code__
     return f"{shortened(Path(code.co_filename))}:{code.co_firstlineno} in {function.__name__}"
-
-
-def texts_of(doc: str) -> dict[str, str]:
-    """The `Args:` section of a Google docstring, by parameter."""
-    lines = doc.splitlines()
-    starts = [i for i, line in enumerate(lines) if line.strip() == "Args:"]
-    texts: dict[str, str] = {}
-    name = ""
-    for line in lines[starts[0] + 1 :] if starts else []:
-        if line and not line.startswith(" "):
-            break
-        head, colon, rest = line.strip().partition(":")
-        deeper = line.startswith("        ")
-        if colon and not deeper:
-            name = head.partition(" ")[0]
-            texts[name] = rest.strip()
-        elif name and line.strip():
-            texts[name] += " " + line.strip()
-    return texts
 
 
 def described(form: Any) -> str:

@@ -185,8 +185,10 @@ def panel_of(program: Any) -> str:
 
 def program_title(program: Any) -> str:
     """Help for one program: its docstring up to the sections, and flags that are taken."""
+    from agentrt.tools.docstring import read_docstring
+
     function = inspect.unwrap(program)
-    doc = (inspect.getdoc(function) or f"Run {function.__name__}.").partition("\nArgs:")[0].strip()
+    doc = read_docstring(function.__doc__).description or f"Run {function.__name__}."
     taken = [one.name for one in parameters_of(program) if one.flag in FLAGS]
     if taken:
         names = ", ".join(f"`{name}`" for name in taken)

@@ -29,9 +29,9 @@ def from_flag(parameter: Parameter, given: str | bool | list[str], *, where: str
         if isinstance(given, list):
             items = [from_text(item_of(parameter.form), one) for one in given]
             return adapter(parameter, where).validate_python(items)
-        if is_chat(parameter.form):
-            return from_json(parameter, read_json(given, where=parameter.flag), where=where)
-        if not is_text(parameter.form) and given.startswith("@"):
+        if is_chat(parameter.form) or (
+            given[:1] in ("@", "{", "[") and not is_text(parameter.form)
+        ):
             return from_json(parameter, read_json(given, where=parameter.flag), where=where)
         adapter(parameter, where)  # refuses forms that no text can stand for
         return from_text(parameter.form, given)
@@ -45,10 +45,6 @@ def from_json(parameter: Parameter, given: Any, *, where: str) -> Any:
     Raises:
         UsageError: When it is not of the parameter's form.
     """
-    if is_chat(parameter.form):
-        from agentrt.cli.messages import chat_of
-
-        return chat_of(given, where=f"{parameter.flag} on the command line")
     try:
         return adapter(parameter, where).validate_python(given)
     except ValidationError as error:

@@ -1,0 +1,39 @@
+"""One runtime serves many runs: their generations share batches and prefixes.
+
+python examples/07_many_runs.py
+"""
+
+import anyio
+
+from agentrt import chat, program
+from agentrt.app import open_runtime
+from agentrt.graph import Recorder, RunRecord
+from agentrt.report import latency_line
+
+SOLVER = chat(system="Solve step by step.")
+QUESTIONS = ["What is 12 + 13?", "What is 40 - 7?", "What is 31 + 18?"]
+
+
+@program
+async def solve(question: str) -> int:
+    """A number."""
+    return await SOLVER.user(question).generate(int, max_tokens=8)
+
+
+async def main() -> None:
+    """Run them all at once, then tell where the time of each went."""
+    records: list[RunRecord] = []
+    async with open_runtime(observers=[Recorder(records.append)]) as runtime:
+
+        async def answer(question: str) -> None:
+            print(question, await runtime.run(solve, question))
+
+        async with anyio.create_task_group() as tasks:
+            for question in QUESTIONS:
+                tasks.start_soon(answer, question)
+    for record in records:
+        print(latency_line(record))
+
+
+if __name__ == "__main__":
+    anyio.run(main)

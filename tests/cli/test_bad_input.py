@@ -1,0 +1,193 @@
+"""Whatever goes wrong: what, where, how to mend it, the exit code, and the trace all the same."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentrt import embedded
+
+FINANCE = str(Path(__file__).resolve().parent.parent.parent / "programs" / "finance.py")
+VOTE = str(Path(FINANCE).with_name("vote.py"))
+QUESTION = "Which returned more from 2005 to 2009, AAPL or IBM?"
+Run = Callable[..., Any]
+Write = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("args", "what", "where", "how"),
+    [
+        (("run", "absent.py"), "there is no file absent.py", "command line", "FILE[:fn]"),
+        (("run", f"{VOTE}:voet"), "has no program `voet`", "vote.py", ":vote"),
+        (("run", FINANCE), "needs `question`", "finance.py:", "give --question TEXT"),
+        (
+            ("run", VOTE, "--question", "a", "--n", "many"),
+            "--n input should be a valid integer",
+            "vote.py:",
+            "give --n INTEGER",
+        ),
+        (("run", VOTE, "--qestion", "a"), "No such option: --qestion", "command", "--question?"),
+        (("rn",), "No such command 'rn'", "command line", "did you mean run?"),
+        (("run", VOTE, "--deadline", "soon"), "'soon' is no duration", "command", "800ms"),
+        (("run", VOTE, "--trace", "zipkin"), "names no place", "command", "otlp="),
+        (("run", VOTE, "--args", "{"), "not JSON", "command", "--args JSON"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_usage(agentrt: Run, args: tuple[str, ...], what: str, where: str, how: str) -> None:
+    told = agentrt(*args)
+    first, second, third = told.lines
+    assert what in first
+    assert where in second
+    assert how in third
+    assert (told.code, told.out) == (2, "")
+    assert "Traceback" not in told.err
+
+
+def failed(told: Any, folder: Path, code: int) -> list[str]:
+    """The lines of a run that failed after it began; its trace tells so too."""
+    assert told.code == code, told.err
+    assert told.out == ""
+    traces = list((folder / "traces" / "runs").glob("*.json"))
+    assert len(traces) == 1, told.err
+    assert json.loads(traces[0].read_text())["data"][0]["spans"]
+    assert "Traceback" not in told.err
+    assert str(traces[0].relative_to(folder)) in told.err
+    lines: list[str] = told.lines
+    return lines
+
+
+@pytest.mark.slow
+def test_an_unreadable_csv(agentrt: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("symbol,date,price\nAAPL,2005-01-01,dear\n")
+    told = agentrt("run", FINANCE, "--question", QUESTION, "--data", "bad.csv")
+    what, where, how = failed(told, tmp_path, 1)
+    assert "bad.csv" in what
+    assert "finance.py:" in where or "market.py:" in where
+    assert how.startswith("fix:")
+
+
+@pytest.mark.slow
+def test_a_model_directory_without_weights(agentrt: Run, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (model / name).write_bytes((embedded.path() / name).read_bytes())
+    told = agentrt("run", VOTE, "--question", "a", "--model", str(model))
+    what, _, how = failed(told, tmp_path, 3)
+    assert "safetensors" in what + how
+
+
+@pytest.mark.slow
+def test_an_engine_that_does_not_answer(agentrt: Run, tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    told = agentrt("run", VOTE, "--question", "a", "--engine", url)
+    what, _, how = failed(told, tmp_path, 3)
+    assert url in what
+    assert how != "fix:"
+
+
+@pytest.mark.slow
+def test_a_schema_that_cannot_compile(agentrt: Run, program: Write, tmp_path: Path) -> None:
+    program(
+        "from agentrt import chat, json_schema, program\n"
+        "@program\n"
+        "async def job() -> object:\n"
+        "    shape = json_schema({'type': 'object', 'properties': {'x': {'not': {}}}})\n"
+        "    return await chat().user('a').generate(shape)\n"
+    )
+    what, where, _ = failed(agentrt("run", "job.py"), tmp_path, 4)
+    assert "/properties/x" in what
+    assert "not" in what
+    assert "job.py:4" in where or "job.py:5" in where
+
+
+@pytest.mark.slow
+def test_a_prompt_that_does_not_fit(agentrt: Run, program: Write, tmp_path: Path) -> None:
+    program(
+        "from agentrt import chat, program\n"
+        "@program\n"
+        "async def job() -> str:\n"
+        "    return await chat().user('word ' * 60000).generate()\n"
+    )
+    what, where, how = failed(agentrt("run", "job.py"), tmp_path, 1)
+    assert "window" in what
+    assert "job.py:4" in where
+    assert how != "fix:"
+
+
+@pytest.mark.slow
+def test_a_tool_that_fails(agentrt: Run, program: Write, tmp_path: Path) -> None:
+    program(
+        "from agentrt import program, tool\n"
+        "@tool(effects='read')\n"
+        "def fetch(x: int) -> int:\n"
+        "    raise OSError('the disk is gone')\n"
+        "@program\n"
+        "async def job() -> int:\n"
+        "    return await fetch(3)\n"
+    )
+    what, where, _ = failed(agentrt("run", "job.py"), tmp_path, 1)
+    assert "fetch" in what
+    assert "the disk is gone" in what
+    assert "job.py:" in where
+
+
+@pytest.mark.slow
+def test_a_deadline(agentrt: Run, program: Write, tmp_path: Path) -> None:
+    program(
+        "import anyio\n"
+        "from agentrt import program\n"
+        "@program\n"
+        "async def job() -> int:\n"
+        "    await anyio.sleep(60)\n"
+        "    return 1\n"
+    )
+    what, where, how = failed(agentrt("run", "job.py", "--deadline", "100ms"), tmp_path, 5)
+    assert "0.1 s" in what
+    assert "job.py" in where
+    assert "deadline" in how
+
+
+@pytest.mark.slow
+def test_the_engine_dies_mid_run(agentrt: Run, program: Write, tmp_path: Path) -> None:
+    program(
+        "import os, signal, subprocess\n"
+        "from pathlib import Path\n"
+        "from agentrt import chat, program\n"
+        "def children() -> list[int]:\n"
+        "    tasks = Path(f'/proc/{os.getpid()}/task').glob('*/children')\n"
+        "    return [int(pid) for task in tasks for pid in task.read_text().split()]\n"
+        "@program\n"
+        "async def job() -> str:\n"
+        "    answer = chat().user('a').generate(max_tokens=2000)\n"
+        "    async for _ in answer.stream():\n"
+        "        for pid in children():\n"
+        "            os.kill(pid, signal.SIGKILL)\n"
+        "    return await answer\n"
+    )
+    what, where, how = failed(agentrt("run", "job.py"), tmp_path, 3)
+    assert "engine" in what
+    assert "job.py:" in where
+    assert "again" in how
+
+
+@pytest.mark.slow
+def test_a_program_that_raises(agentrt: Run, program: Write, tmp_path: Path) -> None:
+    program("from agentrt import program\n@program\nasync def job() -> int:\n    return int('x')\n")
+    what, where, how = failed(agentrt("run", "job.py"), tmp_path, 1)
+    assert "ValueError" in what
+    assert "job.py:4" in where
+    assert "-v" in how
+
+
+@pytest.mark.slow
+def test_verbose_shows_the_traceback(agentrt: Run, program: Write) -> None:
+    program("1 / 0\n")
+    assert "Traceback" in agentrt("run", "job.py", "-v").err
+    assert "Traceback" not in agentrt("run", "job.py").err

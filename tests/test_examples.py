@@ -1,0 +1,82 @@
+"""Every example and program runs as its docstring says, on the embedded model."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
+COMMAND = re.compile(r"^\s*(agentrt run (\S+)[^\n]*)$", re.MULTILINE)
+PROGRAMS = sorted(
+    path
+    for path in (ROOT / "programs").glob("*.py")
+    if re.search(r"^@program", path.read_text("utf-8"), re.MULTILINE)
+)
+HISTORY = [{"role": "system", "content": "You are a helpful advisor."}]
+
+
+def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The command in a folder of its own, so that traces stay out of the tree."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CI": "true", "COLUMNS": "100"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def commands_of(path: Path) -> list[list[str]]:
+    """The `agentrt run` lines of a file's docstring, without those that need a file of the user."""
+    text = path.read_text("utf-8")
+    lines = [match[0] for match in COMMAND.findall(text)]
+    return [shlex.split(line) for line in lines if "my_" not in line and '"..."' not in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path: Path, tmp_path: Path) -> None:
+    done = run(sys.executable, str(path), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_program_runs(path: Path, tmp_path: Path) -> None:
+    commands = commands_of(path)
+    assert commands, f"{path} does not say how it is run"
+    (tmp_path / "messages.json").write_text(json.dumps(HISTORY))
+    for _, _, _, *flags in commands:
+        done = run(
+            sys.executable, "-m", "agentrt", "run", str(path), *flags, "--json", folder=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert told["schema"] == "agentrt.run/1"
+        assert told["ok"]
+        assert told["output"] is not None
+        latency = told["latency"]
+        assert sum(latency["split_ms"].values()) == pytest.approx(latency["compound_ms"], abs=1e-6)
+        assert (tmp_path / told["trace"]["file"]).is_file()
+
+
+def test_examples_are_numbered_in_reading_order() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == [f"{n:02}" for n in range(1, len(EXAMPLES) + 1)]
+
+
+def test_the_readme_shows_code_that_runs() -> None:
+    """Each Python block of the README is a part of the file named above it."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    blocks = re.findall(r"<!-- (\S+) -->\n+```python\n(.*?)```", readme, re.DOTALL)
+    assert blocks
+    assert len(blocks) == readme.count("```python")
+    for name, block in blocks:
+        assert block.strip() in (ROOT / name).read_text("utf-8"), name
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
