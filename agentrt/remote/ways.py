@@ -74,8 +74,8 @@ def _tools(spec: ConstraintSpec) -> Json:
 
 
 def _only_calls(spec: ConstraintSpec) -> bool:
-    """`tool_choice` knows no final answer and no least number of calls."""
-    return not spec.source and spec.min_calls <= 1
+    """`tool_choice` knows no final answer and no number of calls but "some"."""
+    return not spec.source and spec.min_calls == 1
 
 
 def _calls_as_json(spec: ConstraintSpec) -> Json:

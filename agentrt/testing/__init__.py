@@ -2,5 +2,6 @@
 
 from agentrt.testing.clock import LoopClock
 from agentrt.testing.loop import Stuck, VirtualTimeLoop, run_virtual
+from agentrt.testing.tiny_model import tiny_engine
 
-__all__ = ["LoopClock", "Stuck", "VirtualTimeLoop", "run_virtual"]
+__all__ = ["LoopClock", "Stuck", "VirtualTimeLoop", "run_virtual", "tiny_engine"]
