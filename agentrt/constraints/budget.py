@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentrt.constraints.automaton import AutomatonState
 from agentrt.constraints.matcher import CompiledConstraint, ConstraintState, MaskRow, set_only
 from agentrt.errors import ConstraintError
 
@@ -95,6 +96,9 @@ class Budgeted:
         if self.tight:
             self.steered = self.steered or not self._state.must_stop()
             set_only(row, self._eos_ids if not self._witness else (self.fallback(),))
+            return True
+        if isinstance(self._state, AutomatonState):
+            self.steered = self._state.fill_mask_within(row, self.left_tokens) or self.steered
             return True
         return self._state.fill_mask(row)
 

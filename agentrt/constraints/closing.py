@@ -8,7 +8,7 @@ constraint counts as not closable from there.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -44,7 +44,7 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
     if state.can_stop():
         return []
     best: list[int] | None = None
-    for order in (_CLOSERS_FIRST, _QUOTE_FIRST):
+    for order in (lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST):
         found = _shortest_spelling(state, _walk(state, order, alphabet, MAX_STEPS), alphabet)
         if found is not None and (best is None or len(found) < len(best)):
             best = found
@@ -54,26 +54,31 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
 
 
 def _shuffled(state: Walkable, alphabet: Alphabet) -> list[int] | None:
-    """Try other orders, the same ones each time."""
+    """Try byte orders drawn anew at each step, the same ones each time."""
     dice = random.Random(0)
-    for _ in range(_SHUFFLES):
-        rest = list(_REST)
+
+    def order() -> bytes:
+        rest = bytearray(_REST)
         dice.shuffle(rest)
-        order = b'"}],:' + bytes(rest)
+        return b'"}],:' + rest
+
+    for _ in range(_SHUFFLES):
         walked = _walk(state, order, alphabet, _SHUFFLED_STEPS)
         if walked is not None:
             return _shortest_spelling(state, walked, alphabet)
     return None
 
 
-def _walk(state: Walkable, order: bytes, alphabet: Alphabet, steps: int) -> list[int] | None:
+def _walk(
+    state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int
+) -> list[int] | None:
     here = state.fork()
     row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
     path: list[int] = []
     while not here.can_stop():
         if len(path) >= steps:
             return None
-        tokens = here.forced(steps) or _next(here, row, order, alphabet)
+        tokens = here.forced(steps) or _next(here, row, order(), alphabet)
         if not tokens or here.advance(tokens) != len(tokens):
             return None
         path += tokens

@@ -5,13 +5,26 @@ from __future__ import annotations
 import json
 
 from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints.automaton import AutomatonConstraint
 from agentrt.constraints.calls import calls_lark
 from agentrt.constraints.earley import EarleyConstraint
 from agentrt.constraints.matcher import CompiledConstraint
 from agentrt.constraints.native import json_grammar, lark_grammar, regex_grammar
+from agentrt.constraints.regex_text import cost_of, escape_regex, whole_match
+from agentrt.constraints.table import END_MARKER
 from agentrt.constraints.vocabulary import alphabet_of
+from agentrt.errors import ConstraintError
 from agentrt.segments import CallFrame
 from agentrt.vocab import Vocab
+
+MAX_TABLE_CELLS = 20_000_000
+"""States times tokens up to which a table is made ahead; beyond, the lazy parser is better."""
+
+MAX_BROAD_CELLS = 2_000_000
+"""The same where an atom matches most characters, so that rows are full."""
+
+_MAX_LOOPS = 6
+_MAX_WIDE_AFTER_LOOP = 8
 
 
 def compile_constraint(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> CompiledConstraint:
@@ -26,7 +39,38 @@ def compile_constraint(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> 
         ConstraintError: It does not compile within the limits.
         ModelInvalid: The tokenizer cannot be used.
     """
-    return EarleyConstraint(_grammar(spec, vocab, frame), alphabet_of(vocab))
+    alphabet = alphabet_of(vocab)
+    pattern = _pattern(spec)
+    if pattern is not None and fits_table(pattern, vocab):
+        return AutomatonConstraint(pattern, alphabet)
+    return EarleyConstraint(_grammar(spec, vocab, frame), alphabet)
+
+
+def fits_table(pattern: str, vocab: Vocab) -> bool:
+    """Whether the automaton of a regex is small for certain, so that it may be made ahead.
+
+    A native compile can be neither interrupted nor caught when memory ends; hence a bound, not a
+    try.
+    """
+    if END_MARKER in pattern:
+        return False
+    cost = cost_of(pattern)
+    cells = cost.states * vocab.size
+    return (
+        cells <= (MAX_BROAD_CELLS if cost.broad else MAX_TABLE_CELLS)
+        and cost.loops <= _MAX_LOOPS
+        and cost.wide_after_loop <= _MAX_WIDE_AFTER_LOOP
+    )
+
+
+def _pattern(spec: ConstraintSpec) -> str | None:
+    match spec.kind:
+        case "regex":
+            return whole_match(spec.source)
+        case "choice":
+            return "|".join(escape_regex(option) for option in spec.options)
+        case _:
+            return None
 
 
 def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
@@ -34,10 +78,12 @@ def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
         case "json":
             return json_grammar(json.loads(spec.source))
         case "regex":
-            return regex_grammar(spec.source)
+            return regex_grammar(whole_match(spec.source))
         case "choice":
-            return lark_grammar("start: " + " | ".join(json.dumps(o) for o in spec.options))
+            options = (json.dumps(option, ensure_ascii=False) for option in spec.options)
+            return lark_grammar(f"start: {' | '.join(options)}")
         case "grammar":
             return lark_grammar(spec.source)
         case "calls":
             return lark_grammar(calls_lark(spec, frame, vocab.special_ids))
+    raise ConstraintError(f"unknown kind of constraint: {spec.kind!r}")

@@ -71,19 +71,7 @@ REFUSED: dict[str, str] = {
 """Keywords that cannot be enforced token by token -> what to use instead."""
 
 FORMATS = frozenset(
-    {
-        "date",
-        "date-time",
-        "duration",
-        "email",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "time",
-        "unknown",
-        "uri",
-        "uuid",
-    }
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
 )
 """Formats that are enforced."""
 

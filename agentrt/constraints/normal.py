@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agentrt.constraints.formats import PATTERNS, SAYS_NOTHING, anchored
 from agentrt.constraints.keywords import (
     ANNOTATIONS,
     SCHEMA_KEYWORDS,
@@ -21,6 +22,12 @@ from agentrt.constraints.keywords import (
 MAX_INTEGER = 10**18 - 1
 """Largest magnitude of an integer whose type sets no bound: 18 digits."""
 
+MAX_NUMBER = 1e18
+"""Largest magnitude of another number whose type sets no bound: `1e999` would be infinite."""
+
+_COUNTS = frozenset(
+    {"maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"}
+)
 _NOT_GENERATED_IN = frozenset({"allOf", "not", "if"})
 
 
@@ -33,7 +40,8 @@ def for_generation(schema: Any) -> Any:
     """`schema` narrowed to what a model should write.
 
     Objects with named properties are closed unless they say otherwise, integers without bounds
-    have at most 18 digits. Fields with defaults stay optional, as they are for pydantic.
+    have at most 18 digits, other numbers 18 before the point and no exponent. Fields with defaults
+    stay optional, as they are for pydantic.
     """
     return _walk(normalise(schema), _narrow, skip=_NOT_GENERATED_IN)
 
@@ -61,7 +69,7 @@ def _walk(
 
 
 def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    kept = {k: v for k, v in schema.items() if k not in ANNOTATIONS}
+    kept = {k: _count(k, v) for k, v in schema.items() if k not in ANNOTATIONS}
     if kept.get("uniqueItems") is False or kept.get("maxItems") in (0, 1):
         kept.pop("uniqueItems", None)
     if "contains" not in kept:
@@ -74,20 +82,67 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         kept.pop("if", None)
     if "oneOf" in kept and "anyOf" not in kept and _told_apart(kept["oneOf"], root):
         kept = {("anyOf" if k == "oneOf" else k): v for k, v in kept.items()}
+    if "format" in kept:
+        kept = _without_format(kept)
+    if "propertyNames" in kept:
+        kept = _without_names(kept, root)
     return kept
+
+
+def _count(keyword: str, value: Any) -> Any:
+    """JSON Schema takes 2.0 for a count of 2."""
+    whole = isinstance(value, float) and value.is_integer()
+    return int(value) if whole and keyword in _COUNTS else value
+
+
+def _without_format(schema: dict[str, Any]) -> dict[str, Any]:
+    """A format as the pattern that it stands for, where we have one."""
+    name = schema["format"]
+    rest = {k: v for k, v in schema.items() if k != "format"}
+    if name in SAYS_NOTHING:
+        return rest
+    if name not in PATTERNS:
+        return schema
+    pattern = anchored(PATTERNS[name])
+    if rest.get("pattern", pattern) == pattern:
+        return {**rest, "pattern": pattern}
+    return {**rest, "allOf": [*rest.get("allOf", ()), {"pattern": pattern}]}
+
+
+def _without_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """`propertyNames` as properties or patternProperties, where that says the same."""
+    names = _branch(schema["propertyNames"], root) if isinstance(root, dict) else {}
+    if schema.keys() & {"properties", "patternProperties"}:
+        return schema
+    rest = {k: v for k, v in schema.items() if k not in ("propertyNames", "additionalProperties")}
+    value = schema.get("additionalProperties", True)
+    said = names.keys() - ANNOTATIONS - {"type"}
+    if said <= {"enum", "const"} and (fixed := _fixed_values(names, root)):
+        ordered = [n for n in names.get("enum", [names.get("const")]) if n in fixed]
+        return {**rest, "properties": dict.fromkeys(ordered, value), "additionalProperties": False}
+    pattern = names.get("pattern")
+    if said == {"format"} and names["format"] in PATTERNS:
+        pattern = anchored(PATTERNS[names["format"]])
+    elif said and said <= {"minLength", "maxLength"}:
+        most = names.get("maxLength", "")
+        pattern = f"^(?s:.){{{names.get('minLength', 0)},{most}}}$"
+    elif said != {"pattern"}:
+        return schema
+    return {**rest, "patternProperties": {pattern: value}, "additionalProperties": False}
 
 
 def _narrow(schema: dict[str, Any]) -> dict[str, Any]:
     narrowed = dict(schema)
     if "properties" in schema and not schema.keys() & {"additionalProperties", "patternProperties"}:
         narrowed["additionalProperties"] = False
-    if schema.get("type") == "integer" and not schema.keys() & {"enum", "const"}:
+    largest = {"integer": MAX_INTEGER, "number": MAX_NUMBER}.get(str(schema.get("type")))
+    if largest is not None and not schema.keys() & {"enum", "const"}:
         low = _bound(schema, "minimum", "exclusiveMinimum")
         high = _bound(schema, "maximum", "exclusiveMaximum")
         if low is None:
-            narrowed["minimum"] = min(-MAX_INTEGER, (high or 0) - 1)
+            narrowed["minimum"] = min(-largest, (high or 0) - 1)
         if high is None:
-            narrowed["maximum"] = max(MAX_INTEGER, (low or 0) + 1)
+            narrowed["maximum"] = max(largest, (low or 0) + 1)
     return narrowed
 
 

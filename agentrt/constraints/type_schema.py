@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter
-from pydantic.errors import PydanticSchemaGenerationError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from agentrt.constraints.normal import for_generation
+from agentrt.constraints import formats
+from agentrt.constraints.normal import MAX_NUMBER, for_generation
 from agentrt.errors import ConstraintError
 
 
@@ -22,10 +23,61 @@ class WrittenSchema(GenerateJsonSchema):
     def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> JsonSchemaValue:
         return self._distinct(super().frozenset_schema(schema))
 
-    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
-        written = super().bytes_schema(schema)
-        written.pop("format", None)  # the text's UTF-8: any string will do
+    def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
+        return _text(formats.DATE)
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        return _text(formats.PYTHON_TIME)
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        match schema.get("tz_constraint"):
+            case None:
+                return _text(formats.PYTHON_DATETIME)
+            case "naive":
+                return _text(formats.NAIVE_DATETIME)
+            case _:
+                return _text(formats.AWARE_DATETIME)
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        return _text(formats.DURATION)
+
+    def uuid_schema(self, schema: core_schema.UuidSchema) -> JsonSchemaValue:
+        return _text(formats.uuid(schema.get("version")))
+
+    def url_schema(self, schema: core_schema.UrlSchema) -> JsonSchemaValue:
+        return _text(formats.url(schema.get("allowed_schemes") or ["http", "https", "ftp"]))
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        written = super().decimal_schema(schema)
+        options = written.get("anyOf", [written])
+        number = next((o for o in options if o.get("type") == "number"), {"type": "number"})
+        counted = schema.get("max_digits"), schema.get("decimal_places")
+        if counted != (None, None):  # only a pattern can count digits
+            return _text(formats.decimal(*counted))
+        if number.keys() - {"type"}:  # only a number has bounds
+            return dict(number)
+        finite = {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER}
+        return {"anyOf": [finite, _text(formats.decimal(None, None))]}
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        written = super().dict_schema(schema)
+        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
+        if "patternProperties" in written:
+            written["additionalProperties"] = False
+        match keys.get("type"):
+            case "integer" | "number" if keys.keys() <= {"type"}:
+                written["propertyNames"] = {"pattern": formats.anchored(formats.INTEGER_KEY)}
+            case "boolean":
+                written["propertyNames"] = {"enum": ["true", "false"]}
+            case "integer" | "number" | "null":
+                raise PydanticInvalidForJsonSchema("dict keys must be str, int, bool or an enum")
         return written
+
+    def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:
+        raise PydanticInvalidForJsonSchema("complex numbers have no JSON form")
+
+    def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
+        raise PydanticInvalidForJsonSchema("JSON inside of JSON: use the type itself")
 
     @staticmethod
     def _distinct(written: JsonSchemaValue) -> JsonSchemaValue:
@@ -78,3 +130,7 @@ def _no_type(form: Any, wrong: Exception) -> ConstraintError:
         f"{name_of(form)} cannot be generated: {reason}",
         hint="Use JSON-like types: str, int, list, Literal, TypedDict, dataclass, pydantic model",
     )
+
+
+def _text(pattern: str) -> JsonSchemaValue:
+    return {"type": "string", "pattern": formats.anchored(pattern)}

@@ -1,0 +1,89 @@
+"""Formats as patterns: dates that exist, times without leap seconds, digits that end.
+
+The grammar compiler knows formats too, but lets through the 29th of February of any year and the
+year 0, which no Python type takes. Each pattern matches whole strings.
+"""
+
+from __future__ import annotations
+
+_YEAR = r"(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+_LEAP_YEAR = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_DAY = (
+    r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+)
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_OFFSET = r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+
+DATE = rf"(?:{_YEAR}-{_DAY}|{_LEAP_YEAR}-02-29)"
+"""A day of the calendar, years 1 to 9999."""
+
+TIME = rf"{_CLOCK}{_OFFSET}"
+"""RFC 3339 `full-time`."""
+
+DATE_TIME = rf"{DATE}[Tt]{TIME}"
+"""RFC 3339 `date-time`."""
+
+PYTHON_TIME = rf"{_CLOCK}{_ZONE}?"
+PYTHON_DATETIME = rf"{DATE}T{_CLOCK}{_ZONE}?"
+AWARE_DATETIME = rf"{DATE}T{_CLOCK}{_ZONE}"
+NAIVE_DATETIME = rf"{DATE}T{_CLOCK}"
+
+_SECONDS = r"[0-9]{1,6}(?:\.[0-9]{1,6})?S"
+_MINUTES = rf"[0-9]{{1,6}}M(?:{_SECONDS})?"
+_HOURS = rf"[0-9]{{1,6}}H(?:{_MINUTES}|{_SECONDS})?"
+_IN_DAY = rf"T(?:{_HOURS}|{_MINUTES}|{_SECONDS})"
+DURATION = rf"-?P(?:(?:[0-9]{{1,3}}Y(?:[0-9]{{1,3}}D)?|[0-9]{{1,6}}D)(?:{_IN_DAY})?|{_IN_DAY})"
+"""What `datetime.timedelta` reads and pydantic writes."""
+
+INTEGER_KEY = r"(?:0|-?[1-9][0-9]{0,17})"
+
+_LABEL = r"[a-z0-9](?:-?[a-z0-9]){0,30}"
+_HOST = rf"(?:{_LABEL}\.){{0,4}}[a-z](?:-?[a-z0-9]){{0,30}}"
+_PATH = r"(?:/[A-Za-z0-9._~+,;=:@&-]{0,200}){0,20}"
+
+
+def url(schemes: list[str]) -> str:
+    """URLs with a host name, of these schemes."""
+    return (
+        rf"(?:{'|'.join(schemes)})://{_HOST}(?::[1-9][0-9]{{0,3}})?"
+        rf"(?:{_PATH}(?:\?[A-Za-z0-9._~+,;=:@&/-]{{0,200}})?)?"
+    )
+
+
+def uuid(version: int | None) -> str:
+    """UUIDs of one version, or of any."""
+    digit = r"[0-9a-f]"
+    third = rf"{digit}{{4}}" if version is None else rf"{version}{digit}{{3}}"
+    fourth = rf"{digit}{{4}}" if version is None else rf"[89ab]{digit}{{3}}"
+    return rf"{digit}{{8}}-{digit}{{4}}-{third}-{fourth}-{digit}{{12}}"
+
+
+def decimal(max_digits: int | None, decimal_places: int | None) -> str:
+    """Decimal numbers with so many digits, so many of them behind the point; None: at most 18."""
+    places = 18 if decimal_places is None else decimal_places
+    if max_digits is not None:
+        places = min(places, max_digits - 1)
+    before = 18 if max_digits is None else max(1, max_digits - places)
+    fraction = rf"(?:\.[0-9]{{1,{places}}})?" if places else ""
+    return rf"-?(?:0|[1-9][0-9]{{0,{before - 1}}}){fraction}"
+
+
+def anchored(pattern: str) -> str:
+    """As a JSON Schema `pattern`, which would match anywhere."""
+    return f"^(?:{pattern})$"
+
+
+PATTERNS: dict[str, str] = {
+    "date": DATE,
+    "time": TIME,
+    "date-time": DATE_TIME,
+    **{f"uuid{version}": uuid(version) for version in range(1, 9)},
+}
+"""JSON Schema formats that are enforced by our own pattern."""
+
+SAYS_NOTHING = frozenset(
+    {"binary", "double", "float", "int32", "int64", "password", "path", "unknown"}
+)
+"""Formats that say how a value is used, not which are valid."""
