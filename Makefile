@@ -26,6 +26,7 @@ types: $(TEST_STAMP)
 	$(BIN)/pyright
 
 unit: $(TEST_STAMP)
+	@$(BIN)/python tests/prompt/fetch_templates.py
 	$(BIN)/pytest -q
 
 clean:
