@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from typing_extensions import TypeForm, Unpack
 
 from agentrt.canonical_json import content
-from agentrt.errors import UsageError
+from agentrt.errors import ToolFailed, UsageError
 from agentrt.program.each import Calls, Each, Final, ToolCall
 from agentrt.program.gen import Gen
 from agentrt.program.node import Node
@@ -45,11 +45,11 @@ Piece = Segment | Node[Any]
 
 
 class Chat:
-    """An immutable prompt prefix.
+    r"""An immutable prompt prefix.
 
     Example:
         ```python
-        ask = chat(system="Be brief.").user("Data: ", node, "\\nWhat follows from it?")
+        ask = chat(system="Be brief.").user("Data: ", node, "\nWhat follows from it?")
         answer = ask.generate(max_tokens=80)
         more = answer.ctx.user("Why?").generate()      # declared before the answer exists
         ```
@@ -69,7 +69,9 @@ class Chat:
         self._parent = parent
         self._pieces = pieces
         self._answer = answer
-        self._tools = tools if tools is not None else parent._tools if parent else ()
+        self._tools: tuple[ToolSchema, ...] = (
+            tools if tools is not None else parent._tools if parent is not None else ()
+        )
         self._label = label
         self.serial = next(_serials)
 
@@ -282,8 +284,15 @@ def _known(node: Node[Any], *, answer: bool) -> Segment:
         return Hole(node.id, generated=answer)
     if node.error is not None:
         if node.told:
-            return Text(f"error: {getattr(node.error, 'message', node.error)}")
+            return Text(f"error: {_why(node.error)}")
         raise node.error
     if answer and isinstance(node, Gen):
         return node.generated
     return Text(content(node.value))
+
+
+def _why(error: Exception) -> str:
+    """What a model is told of a tool's failure: what the tool itself said."""
+    if isinstance(error, ToolFailed) and error.attempts and error.__cause__ is not None:
+        return str(error.__cause__) or type(error.__cause__).__name__
+    return getattr(error, "message", "") or str(error)

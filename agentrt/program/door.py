@@ -1,4 +1,4 @@
-"""The slot for what `Program.run` calls. The package's top fills it; nothing down here runs programs."""
+"""The slot for what `Program.run` calls; the package's top fills it."""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from typing_extensions import Self
-
+from agentrt.errors import ToolFailed
 from agentrt.program.gen import Gen
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import GenOptions
@@ -82,7 +81,7 @@ class ToolCall:
         call: As it stands in the chat.
     """
 
-    __slots__ = ("_node", "_plan", "_plan_item", "arguments", "call", "tool")
+    __slots__ = ("_node", "_plan", "_plan_item", "_refused", "arguments", "call", "tool")
 
     def __init__(
         self,
@@ -91,12 +90,14 @@ class ToolCall:
         call: CallMade,
         plan: Gen[Any],
         plan_item: int,
+        refused: ToolFailed | None = None,
     ) -> None:
         self.tool = tool
         self.arguments = arguments
         self.call = call
         self._plan = plan
         self._plan_item = plan_item
+        self._refused = refused
         self._node: Node[Any] | None = None
 
     @property
@@ -112,7 +113,7 @@ class ToolCall:
         """
         if self._node is None:
             self._node = self.tool.start_call(
-                self.arguments, self.call, self._plan, self._plan_item
+                self.arguments, self.call, self._plan, self._plan_item, self._refused
             )
         return self._node
 

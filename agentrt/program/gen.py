@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import anyio
-from typing_extensions import Self
 
 from agentrt.backend import Ledger, TokenLogprob
-from agentrt.constraints import NOTHING, PartialJson
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import GenOptions, check_options, sampling_of
 from agentrt.program.scope import Scope, here, sooner
@@ -74,7 +72,7 @@ class Gen(Node[T_co]):
         ```
     """
 
-    __slots__ = ("_changed", "_ctx", "chunks", "generated", "meta", "prompt")
+    __slots__ = ("_changed", "_ctx", "chunks", "generated", "meta", "produced_tokens", "prompt")
 
     def __init__(
         self, scope: Scope, chat: Chat, output: Output, name: str, site: str, options: GenOptions
@@ -101,6 +99,7 @@ class Gen(Node[T_co]):
         self._changed: anyio.Event | None = None
         self.meta = _NO_META
         self.generated = Generated("")
+        self.produced_tokens = 0
 
     @classmethod
     def submit(cls, chat: Chat, output: Output, options: GenOptions) -> Self:
@@ -112,9 +111,9 @@ class Gen(Node[T_co]):
             options = budget.admit(options)
         name = options.get("name") or chat.label or output.name
         gen = cls(scope, chat, output, name, call_site(), options)
+        scope.adopt(gen)
         for budget in scope.budgets:
             budget.watch(gen)
-        scope.adopt(gen)
         return gen
 
     @property
@@ -202,7 +201,9 @@ class _Partials(Generic[T_co]):
     """Reads the value of a generation along."""
 
     def __init__(self, gen: Gen[T_co]) -> None:
-        self._gen = gen
+        from agentrt.constraints import NOTHING, PartialJson
+
+        self._nothing = NOTHING
         self._chunks = _Chunks(gen)
         self._text = ""
         assert isinstance(gen.work, GenerateWork)
@@ -231,4 +232,4 @@ class _Partials(Generic[T_co]):
         if self._json is None:
             return self._text
         value = self._json.value()
-        return None if value is NOTHING else value
+        return None if value is self._nothing else value

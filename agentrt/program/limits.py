@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
-from typing_extensions import Self
 
 from agentrt.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, UsageError
 from agentrt.program.options import GenOptions
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TOKENS = Sampling().max_tokens
 
 
-class limits:  # noqa: N801  (a verb of the language, like `gather`)
+class limits:
     """Limits on everything made inside the block.
 
     `async with` is a scope: its end waits for the nodes made inside. A plain `with` leaves that to
@@ -59,6 +58,7 @@ class limits:  # noqa: N801  (a verb of the language, like `gather`)
         self._close = on_limit == "close"
         self._site = call_site()
         self._reached: LimitExceeded | None = None
+        self._so_far = ""
         self._token: Token[Scope | None] | None = None
 
     def __enter__(self) -> Self:
@@ -98,14 +98,13 @@ class limits:  # noqa: N801  (a verb of the language, like `gather`)
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
+        self._look()
         if error is None:
             try:
                 await self._scope.end()
             except BaseException as late:
-                kind, error, trace = type(late), late, late.__traceback__
                 self._leave()
-                if self._verdict(kind, error, trace):
-                    return True
+                self._verdict(type(late), late, late.__traceback__)
                 raise
         else:
             await self._scope.abandon("its scope failed")
@@ -127,11 +126,17 @@ class limits:  # noqa: N801  (a verb of the language, like `gather`)
         if self._reached is not None and (swallowed or error is None):
             raise self._reached
         if swallowed or (self._cancel.cancelled_caught and error is None):
-            so_far = self._scope.run.so_far()
+            self._look()
             raise DeadlineExceeded(
-                f"limits passed {self._seconds:g} s{so_far and f' ({so_far})'}", where=self._site
+                f"limits passed {self._seconds:g} s{self._so_far and f': {self._so_far}'}",
+                where=self._site,
             ) from None
         return False
+
+    def _look(self) -> None:
+        """Remember what took the time, before the rest is cancelled."""
+        if not self._so_far and self._cancel.cancel_called:
+            self._so_far = self._scope.run.so_far()
 
     def _stop(self, error: LimitExceeded) -> None:
         if self._reached is None:

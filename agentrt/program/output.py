@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentrt.canonical_json import dumps
-from agentrt.constraints import calls_spec
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.errors import UsageError
 from agentrt.program.shapes import array_for, final_for, shape_for
 from agentrt.program.work import Output
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agentrt.program.tool import Tool
 
 MAX_CALLS = 32
+_specs: dict[str, ConstraintSpec] = {}
 
 
 def value_of(form: Any) -> Output:
@@ -32,17 +33,26 @@ def items_of(item: Any) -> Output:
 def calls_of(tools: tuple[Tool[..., Any], ...]) -> Output:
     """A plan of calls."""
     by_name = _by_name(tools)
-    schemas = tuple(tool.spec.schema for tool in tools)
-    return Output("calls", calls_spec(schemas, None, 1, MAX_CALLS), _no_value, "calls", by_name)
+    return Output("calls", _spec(tools, None), _no_value, "calls", by_name)
 
 
 def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> Output:
     """Calls or a final answer."""
     by_name = _by_name(tools)
     shape = final_for(final)
+    return Output("step", _spec(tools, shape.schema), shape.parse, "step", by_name)
+
+
+def _spec(tools: tuple[Tool[..., Any], ...], final: dict[str, Any] | None) -> ConstraintSpec:
+    """The constraint, remembered: an agent's loop asks for the same one in every round."""
     schemas = tuple(tool.spec.schema for tool in tools)
-    spec = calls_spec(schemas, shape.schema, 1, MAX_CALLS)
-    return Output("step", spec, shape.parse, "step", by_name)
+    key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
+    spec = _specs.get(key)
+    if spec is None:
+        from agentrt.constraints import calls_spec
+
+        spec = _specs[key] = calls_spec(schemas, final, 1, MAX_CALLS)
+    return spec
 
 
 def _by_name(tools: tuple[Tool[..., Any], ...]) -> dict[str, Tool[..., Any]]:

@@ -60,11 +60,3 @@ class Submit(Protocol):
     def emit(self, text: str) -> None:
         """Hand text to the caller of the run."""
         ...
-
-    def continues(self, chat_serial: int) -> NodeId | None:
-        """First node of this run that continued this chat."""
-        ...
-
-    def mark_continued(self, chat_serial: int, node_id: NodeId) -> None:
-        """Remember the first node that continues this chat."""
-        ...

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextvars import Token
 from types import TracebackType
-from typing import Generic, Literal, TypeVar
-
-from typing_extensions import Self
+from typing import Generic, Literal, Self, TypeVar
 
 from agentrt.program.arrivals import Arrivals
 from agentrt.program.node import Node
@@ -16,7 +14,7 @@ from agentrt.program.scope import Scope, active, here
 T = TypeVar("T")
 
 
-class race(Generic[T]):  # noqa: N801  (a verb of the language, like `gather`)
+class race(Generic[T]):
     """Values in completion order; leaving the block cancels whoever is still running.
 
     Example:

@@ -137,8 +137,8 @@ class Scope:
                 hint="Make nodes inside the program, or in tasks that end before it does",
                 where=node.site,
             )
-        self._nodes[node] = None
         self.run.declare(node, held=self.held is not None)
+        self._nodes[node] = None
         if self.held is not None:
             self.held.append(node)
 

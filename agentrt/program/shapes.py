@@ -1,22 +1,17 @@
-"""Constraints as values of the language, and the shapes of types, each worked out once."""
+"""Constraints as values of the language, and the shapes of types, each worked out once.
+
+What works them out brings native libraries along and is imported when the first one is needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from agentrt.constraints import (
-    Shape,
-    array_shape,
-    cfg_shape,
-    choice_shape,
-    json_schema_shape,
-    json_shape_of,
-    regex_shape,
-    shape_of,
-)
 from agentrt.canonical_json import content
 from agentrt.errors import ConstraintError
+
+if TYPE_CHECKING:
+    from agentrt.constraints import Shape
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -44,6 +39,8 @@ def regex(pattern: str) -> Constraint[str]:
     Raises:
         ConstraintError: The pattern is not understood.
     """
+    from agentrt.constraints import regex_shape
+
     return Constraint(regex_shape(pattern))
 
 
@@ -53,6 +50,8 @@ def cfg(lark: str) -> Constraint[str]:
     Raises:
         ConstraintError: The grammar is not understood.
     """
+    from agentrt.constraints import cfg_shape
+
     return Constraint(cfg_shape(lark))
 
 
@@ -62,6 +61,8 @@ def json_schema(schema: dict[str, Any]) -> Constraint[Any]:
     Raises:
         ConstraintError: With the pointer and keyword that cannot be enforced.
     """
+    from agentrt.constraints import json_schema_shape
+
     return Constraint(json_schema_shape(schema))
 
 
@@ -71,6 +72,8 @@ def choice(*options: T) -> Constraint[T]:
     Raises:
         ConstraintError: There is none, or two of them read the same.
     """
+    from agentrt.constraints import Shape, choice_shape
+
     by_text = {content(option): option for option in options}
     if len(by_text) != len(options):
         raise ConstraintError("two options of choice(...) have the same text", hint="Drop one")
@@ -78,32 +81,35 @@ def choice(*options: T) -> Constraint[T]:
     return Constraint(Shape(plain.spec, by_text.__getitem__, "choice"))
 
 
-_shapes: dict[tuple[Callable[[Any], Shape], type, Any], Shape] = {}
-_kept: dict[tuple[Callable[[Any], Shape], int], tuple[Any, Shape]] = {}
+Place = Literal["alone", "json", "array"]
+_shapes: dict[tuple[Place, type, Any], Shape] = {}
+_kept: dict[tuple[Place, int], tuple[Any, Shape]] = {}
 
 
 def shape_for(form: Any) -> Shape:
     """The shape of an output that stands alone: of a type form or a `Constraint`."""
-    return form.shape if isinstance(form, Constraint) else _once(shape_of, form)
+    return form.shape if isinstance(form, Constraint) else _once("alone", form)
 
 
 def array_for(item: Any) -> Shape:
     """The shape of a JSON array of such items."""
     if isinstance(item, Constraint):
-        schema = _schema_of(item)
-        return json_schema_array(schema)
-    return _once(array_shape, item)
+        return _array_of(_schema_of(item))
+    return _once("array", item)
 
 
 def final_for(form: Any) -> Shape:
     """The shape of a final answer, as JSON also where it is plain text."""
     if isinstance(form, Constraint):
+        from agentrt.constraints import json_schema_shape
+
         return json_schema_shape(_schema_of(form))
-    return _once(json_shape_of, form)
+    return _once("json", form)
 
 
-def json_schema_array(schema: dict[str, Any]) -> Shape:
-    """An array whose items fit a JSON Schema."""
+def _array_of(schema: dict[str, Any]) -> Shape:
+    from agentrt.constraints import Shape, json_schema_shape
+
     one = json_schema_shape(schema)
     whole = json_schema_shape({"type": "array", "items": schema})
     return Shape(whole.spec, whole.parse, f"list[{one.name}]", whole.schema, one)
@@ -123,15 +129,27 @@ def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:
     )
 
 
-def _once(make: Callable[[Any], Shape], form: Any) -> Shape:
-    """`make(form)`, remembered: looking at a type costs far more than a node may."""
+def _once(place: Place, form: Any) -> Shape:
+    """The shape of `form` there, remembered: looking at a type costs far more than a node may."""
     try:
-        known = _shapes.get((make, type(form), form))
+        known = _shapes.get((place, type(form), form))
     except TypeError:  # not hashable: remember the object itself
-        held = _kept.get((make, id(form)))
+        held = _kept.get((place, id(form)))
         if held is None:
-            held = _kept[make, id(form)] = (form, make(form))
+            held = _kept[place, id(form)] = (form, _make(place, form))
         return held[1]
     if known is None:
-        known = _shapes[make, type(form), form] = make(form)
+        known = _shapes[place, type(form), form] = _make(place, form)
     return known
+
+
+def _make(place: Place, form: Any) -> Shape:
+    from agentrt.constraints import array_shape, json_shape_of, shape_of
+
+    match place:
+        case "alone":
+            return shape_of(form)
+        case "json":
+            return json_shape_of(form)
+        case "array":
+            return array_shape(form)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from agentrt.errors import UsageError
+from agentrt.errors import ToolFailed, UsageError
 from agentrt.program.gen import Gen
 from agentrt.program.node import Node
 from agentrt.program.scope import Scope, here
@@ -57,13 +57,18 @@ class Tool(Generic[P, R]):
         return Tool(self.spec.bind(**fixed))
 
     def start_call(
-        self, arguments: Mapping[str, Any], call: CallMade, plan: Gen[Any], plan_item: int
+        self,
+        arguments: Mapping[str, Any],
+        call: CallMade,
+        plan: Gen[Any],
+        plan_item: int,
+        refused: ToolFailed | None,
     ) -> Node[R]:
         """Start a call that a model made; `ToolCall.start` is the way to do so."""
         scope = here(f"tool {self.name}")
         deadline_at_s = scope.block_deadline_at_s
         return self._submit(
-            scope, ToolWork(self.spec, arguments, call, plan, plan_item, deadline_at_s)
+            scope, ToolWork(self.spec, arguments, call, plan, plan_item, deadline_at_s, refused)
         )
 
     def _submit(self, scope: Scope, work: ToolWork) -> Node[R]:

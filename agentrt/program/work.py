@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.backend import OnLimit
 from agentrt.constraint_spec import ConstraintSpec
+from agentrt.errors import ToolFailed
 from agentrt.sampling import Sampling
 from agentrt.segments import CallMade
 from agentrt.tools import ToolSpec
@@ -71,6 +72,7 @@ class ToolWork:
         plan: The generation whose output holds that call.
         plan_item: Which of its calls.
         deadline_at_s: Of a `limits` block around it, or None.
+        refused: Why the call's arguments do not fit the tool, or None when they do.
     """
 
     spec: ToolSpec
@@ -79,6 +81,7 @@ class ToolWork:
     plan: Node[Any] | None = None
     plan_item: int = 0
     deadline_at_s: float | None = None
+    refused: ToolFailed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,10 @@ class ProgramWork:
     inputs: tuple[Node[Any], ...]
     deadline_s: float | None
     source: str
+
+    def within(self, deadline_s: float) -> ProgramWork:
+        """The same call under another deadline."""
+        return replace(self, deadline_s=deadline_s)
 
 
 @dataclass(frozen=True, slots=True)

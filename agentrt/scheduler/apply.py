@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-
-from typing_extensions import assert_never
+from typing import assert_never
 
 from agentrt.backend import BackendDown, StepDone
 from agentrt.events import (
@@ -120,7 +119,7 @@ def _finished(state: State, event: NodeFinished) -> None:
     node.status = "ended"
     node.finished_at_s = event.at_s
     for table in (state.ready, state.to_fill, state.to_stop, state.to_tell):
-        table.pop(node, None)  # type: ignore[attr-defined]
+        table.pop(node, None)
     if node.parent is not None:
         node.parent.children.pop(node, None)
     for dependent in node.dependents:
@@ -159,6 +158,6 @@ def _performed(state: State, decision: Send | Fill | Start | Stop | Expire | Tel
         case Stop() | Expire():
             known.stopping = True
             for table in (state.ready, state.to_fill, state.to_stop):
-                table.pop(known, None)  # type: ignore[attr-defined]
+                table.pop(known, None)
         case _:
             assert_never(decision)

@@ -47,7 +47,8 @@ def _start(state: State, ending: set[NodeState], decisions: list[Decision]) -> N
                 continue
             threads -= 1
         if node.kind == "generate":
-            decisions.append(Send(node.run.run_id, node.node_id, node.demanded))
+            send = Send(node.run.run_id, node.node_id, node.demanded, node.deadline_at_s)
+            decisions.append(send)
         else:
             decisions.append(Start(node.run.run_id, node.node_id))
 

@@ -15,6 +15,7 @@ class Send:
     run_id: RunId
     node_id: NodeId
     demanded: bool
+    deadline_at_s: float | None
 
 
 @dataclass(frozen=True, slots=True)

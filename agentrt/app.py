@@ -1,0 +1,111 @@
+"""Where engines, runtime and observers meet: builds what a run needs from a few settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+
+from agentrt import embedded
+from agentrt.backend import Backend
+from agentrt.clock import Clock, MonotonicClock
+from agentrt.config import EngineConfig, RunConfig
+from agentrt.errors import UsageError
+from agentrt.events import Observer
+from agentrt.program import Program
+from agentrt.prompt import Codec
+from agentrt.runtime import Runtime
+
+EngineChoice = EngineConfig | str | None
+"""An embedded engine's settings, the URL of a remote one, or None for the embedded model."""
+
+
+@asynccontextmanager
+async def open_runtime(
+    *,
+    engine: EngineChoice = None,
+    models: Mapping[str, EngineChoice] | None = None,
+    observers: Sequence[Observer] = (),
+    config: RunConfig | None = None,
+    clock: Clock | None = None,
+    place: Literal["process", "thread"] = "process",
+    remote_model: str | None = None,
+    api_key: str | None = None,
+) -> AsyncIterator[Runtime]:
+    """A runtime with its engines started; they end with the block.
+
+    Example:
+        ```python
+        async with open_runtime() as runtime:
+            print(await runtime.run(finance, "Which returned more, AAPL or IBM?"))
+        ```
+
+    Args:
+        engine: What serves generations that name no model.
+        models: More engines, by the role that `model=` names.
+        observers: See every event.
+        config: For runs that do not say otherwise.
+        clock: That everything reads.
+        place: Where an embedded engine runs: in its own process, or in a thread of this one.
+        remote_model: Name of the model at a remote engine; None takes the only one.
+        api_key: `env:NAME`, the variable that holds the key of a remote engine.
+
+    Raises:
+        EngineUnavailable: An engine does not answer or cannot start.
+        ModelInvalid: A model directory cannot be loaded.
+    """
+    clock = clock or MonotonicClock()
+    choices = {**(models or {}), "default": engine}
+    backends = {
+        role: _backend(choice, clock, place, remote_model, api_key)
+        for role, choice in choices.items()
+    }
+    runtime = Runtime(backends, clock=clock, observers=observers, config=config)
+    async with runtime:
+        yield runtime
+
+
+def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `Program.run` does: a runtime of its own around one run.
+
+    Raises:
+        UsageError: An event loop is running already.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise UsageError(
+            f"{program.name}.run() was called inside a running event loop",
+            hint=f"There, use `await runtime.run({program.name}, ...)` of an open runtime; "
+            "inside a program just call it",
+        )
+
+    async def main() -> Any:
+        async with open_runtime() as runtime:
+            return await runtime.run(program, *args, **kwargs)
+
+    return anyio.run(main)
+
+
+def _backend(
+    choice: EngineChoice,
+    clock: Clock,
+    place: Literal["process", "thread"],
+    remote_model: str | None,
+    api_key: str | None,
+) -> tuple[Backend, Codec | None]:
+    if isinstance(choice, str):
+        from agentrt.remote import RemoteBackend
+
+        return RemoteBackend(choice, model=remote_model, api_key=api_key, clock=clock), None
+    from agentrt.engine.process import EmbeddedBackend
+
+    config = choice if choice is not None else EngineConfig(model_path=Path(embedded.path()))
+    codec = Codec.load(config.model_path)
+    return EmbeddedBackend(config, clock, place=place), codec

@@ -1,0 +1,136 @@
+"""What runs in tasks: tools, programs and questions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from agentrt.clock import Clock
+from agentrt.errors import AgentrtError, DeadlineExceeded, UsageError
+from agentrt.events import ToolEnded, ToolStarted
+from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
+from agentrt.runtime.finish import failed, succeeded
+from agentrt.runtime.options import Question
+from agentrt.runtime.run import Run
+from agentrt.runtime.task import Task
+from agentrt.scheduler import Fact
+from agentrt.tools import AttemptEnded, AttemptStarted, execute
+
+
+class Bodies:
+    """Starts tasks, and tells the loop how they end."""
+
+    def __init__(self, post: Callable[[Fact], None], clock: Clock, max_threads: int) -> None:
+        self._post = post
+        self._clock = clock
+        self._threads = anyio.CapacityLimiter(max_threads)
+
+    def start(self, run: Run, node: Node[Any]) -> None:
+        """Start a node's task, with the context variables of the code that made it."""
+        task = run.tasks[node.id] = Task()
+        context = run.contexts.pop(node.id)
+        context.run(lambda: run.task_group.start_soon(self._run, run, node, task, name=node.id))
+
+    async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
+        error: Exception | None = None
+        value: Any = None
+        with task.scope:
+            try:
+                if task.stop_error is not None:  # told to end before it could begin
+                    raise task.stop_error
+                value = await self._value(run, node, task)
+            except Exception as raised:
+                error = raised
+        if task.scope.cancelled_caught:
+            error = task.stop_error or self._too_late(run, node, task)
+        if error is not None:
+            self._post(failed(run, node, error))
+        else:
+            self._post(succeeded(run, node, value))
+
+    async def _value(self, run: Run, node: Node[Any], task: Task) -> Any:
+        work = node.work
+        match work:
+            case ToolWork():
+                return await self._tool(run, node, work)
+            case ProgramWork():
+                return await self._program(run, node, work, task)
+            case AskWork():
+                return await self._ask(run, node, work)
+            case _:
+                raise AssertionError(f"{node.kind} nodes have no task")
+
+    async def _tool(self, run: Run, node: Node[Any], work: ToolWork) -> Any:
+        if work.refused is not None:
+            raise work.refused
+
+        def told(attempt: AttemptStarted | AttemptEnded) -> None:
+            number, at_s = attempt.attempt, attempt.at_s
+            if isinstance(attempt, AttemptStarted):
+                self._post(ToolStarted(run.run_id, node.id, number, at_s))
+            else:
+                self._post(ToolEnded(run.run_id, node.id, number, at_s, attempt.error))
+
+        return await execute(
+            work.spec,
+            work.arguments,
+            clock=self._clock,
+            on_attempt=told,
+            limiter=self._threads,
+        )
+
+    async def _program(self, run: Run, node: Node[Any], work: ProgramWork, task: Task) -> Any:
+        if work.deadline_s is not None:
+            task.scope.deadline = anyio.current_time() + work.deadline_s
+        deadline_at_s = None if work.deadline_s is None else run.now_s() + work.deadline_s
+        scope = node.scope.body_of(node, deadline_at_s)
+        run.body_waits[node.id] = scope.waited
+
+        async def body() -> Any:
+            try:
+                return await work.body()
+            except anyio.get_cancelled_exc_class():
+                if task.stop_error is None:  # the deadline: look before the rest is cancelled
+                    task.so_far = run.so_far()
+                raise
+
+        value = await in_scope(scope, body)
+        if isinstance(value, Node):
+            raise UsageError(
+                f"program {node.name} returned the node {value.name!r}",
+                hint="Return its value: `return await ...`",
+                where=node.site,
+            )
+        return value
+
+    async def _ask(self, run: Run, node: Node[Any], work: AskWork) -> Any:
+        if run.options.on_ask is None:
+            raise UsageError(
+                f"nobody answers the question {work.question!r}",
+                hint="Start the run with RunOptions(on_ask=...)",
+                where=node.site,
+            )
+        answer = run.options.on_ask(Question(node.id, work.question, work.form))
+        if inspect.isawaitable(answer):
+            answer = await answer
+        try:
+            return work.parse(answer)
+        except ValueError as error:
+            raise UsageError(
+                f"{answer!r} is no answer to {work.question!r}: {str(error).splitlines()[0]}",
+                hint="Answer with a value of the type that was asked for",
+                where=node.site,
+            ) from error
+
+    def _too_late(self, run: Run, node: Node[Any], task: Task) -> AgentrtError:
+        work = node.work
+        allowed_s = work.deadline_s if isinstance(work, ProgramWork) else None
+        allowed = "" if allowed_s is None else f" of {allowed_s:g} s"
+        so_far = task.so_far or run.so_far()
+        return DeadlineExceeded(
+            f"{node.label} passed its deadline{allowed}{so_far and f': {so_far}'}",
+            where=node.site,
+        )

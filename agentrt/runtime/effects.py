@@ -1,0 +1,83 @@
+"""The only I/O of the loop: carries out what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from agentrt.errors import DeadlineExceeded, NodeCancelled
+from agentrt.events import Event
+from agentrt.ids import RunId
+from agentrt.program import Gen, Node, ToolWork
+from agentrt.runtime.bodies import Bodies
+from agentrt.runtime.engine import Engine
+from agentrt.runtime.finish import failed
+from agentrt.runtime.generations import Generations
+from agentrt.runtime.run import Run
+from agentrt.scheduler import Decision, Expire, Fill, Send, Start, Stop, Tell
+
+
+class Effects:
+    """Carries out decisions, each at once; what follows comes back as events."""
+
+    def __init__(
+        self,
+        runs: Mapping[RunId, Run],
+        engines: Mapping[str, Engine],
+        generations: Generations,
+        bodies: Bodies,
+    ) -> None:
+        self._runs = runs
+        self._engines = engines
+        self._generations = generations
+        self._bodies = bodies
+
+    def perform(self, decision: Decision) -> list[Event]:
+        """Carry out one decision; the events that it caused."""
+        if isinstance(decision, Tell):
+            self._engines[decision.model].backend.facts(decision.facts)
+            return []
+        run = self._runs[decision.run_id]
+        node = run.nodes.get(decision.node_id)
+        if node is None:  # ended since: its end is on its way to the scheduler
+            return []
+        match decision:
+            case Send():
+                assert isinstance(node, Gen)
+                return self._generations.send(run, node, decision.demanded, decision.deadline_at_s)
+            case Fill():
+                return self._fill(run, node)
+            case Start():
+                self._bodies.start(run, node)
+                return []
+            case Stop(reason=reason):
+                error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)
+                return self._stop(run, node, error, reason)
+            case Expire():
+                late = DeadlineExceeded(f"{node.label} passed its deadline: {run.so_far()}")
+                return self._stop(run, node, late, "deadline")
+            case _:
+                assert_never(decision)
+
+    def _fill(self, run: Run, node: Node[Any]) -> list[Event]:
+        if isinstance(node, Gen):
+            return self._generations.fill(run, node)
+        work = node.work
+        if isinstance(work, ToolWork) and work.plan is not None and work.plan.error is not None:
+            reason = f"{work.plan.label} did not finish"
+            error = NodeCancelled(f"{node.label} never started: {reason}", reason=reason)
+            return [failed(run, node, error)]
+        return []
+
+    def _stop(self, run: Run, node: Node[Any], error: Exception, reason: str) -> list[Event]:
+        """End a node: at once where nothing was started, else when what was started has ended."""
+        task = run.tasks.get(node.id)
+        if task is not None:
+            task.stop_error = error
+            task.scope.cancel()
+            return []
+        live = self._generations.of(run, node) if isinstance(node, Gen) else None
+        if live is not None:
+            self._generations.stop(live, error, reason)
+            return []
+        return [failed(run, node, error)]

@@ -1,0 +1,63 @@
+"""One engine as the runtime sees it: a backend in a role, with the codec it takes ids of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentrt.backend import Backend, Capabilities
+from agentrt.errors import InternalError, Unsupported
+from agentrt.program import GenerateWork
+from agentrt.prompt import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A backend in a role.
+
+    Attributes:
+        role: What `model=` names.
+        backend: It.
+        codec: Of its model; None for engines that take messages.
+    """
+
+    role: str
+    backend: Backend
+    codec: Codec | None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do; known once it was started."""
+        return self.backend.capabilities
+
+    def check(self) -> None:
+        """Refuse a backend that does not fit its codec.
+
+        Raises:
+            InternalError: It takes token ids, and there is no codec or that of another model.
+        """
+        takes = self.capabilities
+        if takes.prompt == "tokens" and self.codec is None:
+            raise InternalError(f"the engine {self.role!r} takes token ids but has no codec")
+        if self.codec is not None and takes.codec and takes.codec != self.codec.fingerprint:
+            raise InternalError(
+                f"the engine {self.role!r} has another tokenizer or template than its codec"
+            )
+
+    def check_work(self, work: GenerateWork, site: str) -> None:
+        """Refuse what this engine cannot do.
+
+        Raises:
+            Unsupported: It does not enforce the constraint, or reports no logprobs.
+        """
+        takes = self.capabilities
+        constraint = work.output.constraint
+        name = f"the {takes.backend} engine of {takes.model}"
+        if constraint is not None and constraint.kind not in takes.constraints:
+            can = ", ".join(sorted(takes.constraints)) or "none"
+            raise Unsupported(
+                f"{name} does not enforce {constraint.kind} constraints ({work.output.name})",
+                hint=f"It enforces: {can}. Use another engine or another output type",
+                where=site,
+            )
+        if work.sampling.logprobs and not takes.logprobs:
+            raise Unsupported(f"{name} reports no logprobs", hint="Leave logprobs at 0", where=site)

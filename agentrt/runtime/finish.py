@@ -1,0 +1,75 @@
+"""The end of a node: its promise is kept, and the event that says so is made. Once a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentrt.backend import Ledger
+from agentrt.errors import AgentrtError, NodeCancelled, record
+from agentrt.events import NodeFinished, Outcome
+from agentrt.program import Node
+from agentrt.runtime.run import Run
+
+
+def succeeded(
+    run: Run,
+    node: Node[Any],
+    value: Any,
+    *,
+    ledger: Ledger | None = None,
+    closed_early: bool = False,
+    finish_reason: str = "",
+) -> NodeFinished:
+    """It has its value."""
+    node.succeed(value)
+    return _event(run, node, "ok", None, ledger, closed_early, finish_reason)
+
+
+def failed(
+    run: Run,
+    node: Node[Any],
+    error: Exception,
+    *,
+    ledger: Ledger | None = None,
+    finish_reason: str = "",
+) -> NodeFinished:
+    """It has its error, or was cancelled. Dependents are handed the same error object."""
+    if isinstance(error, AgentrtError) and not error.where:
+        error.where = node.site
+    note = f"in node {node.label}"
+    if not any(known.startswith("in node ") for known in getattr(error, "__notes__", ())):
+        error.add_note(f"{note} ({node.site})")
+    elif node.kind == "program":
+        error.add_note(note)
+    node.fail(error)
+    outcome: Outcome = "cancelled" if isinstance(error, NodeCancelled) else "failed"
+    return _event(run, node, outcome, error, ledger, False, finish_reason)
+
+
+def _event(
+    run: Run,
+    node: Node[Any],
+    outcome: Outcome,
+    error: Exception | None,
+    ledger: Ledger | None,
+    closed_early: bool,
+    finish_reason: str,
+) -> NodeFinished:
+    run.nodes.pop(node.id, None)
+    run.tasks.pop(node.id, None)
+    run.contexts.pop(node.id, None)
+    run.waited_for_parts.discard(node.id)
+    waited = run.body_waits.pop(node.id, None)
+    return NodeFinished(
+        run.run_id,
+        node.id,
+        outcome,
+        run.now_s(),
+        reason=error.reason if isinstance(error, NodeCancelled) else "",
+        error=record(error) if error is not None and outcome == "failed" else None,
+        ledger=ledger,
+        closed_early=closed_early,
+        finish_reason=finish_reason,
+        after=waited.node_id if waited is not None else None,
+        after_item=waited.item if waited is not None else None,
+    )

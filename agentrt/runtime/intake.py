@@ -1,0 +1,161 @@
+"""What engines deliver, handed to the nodes it belongs to: text, items, values, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentrt.backend import BackendDown, Delta, End, StepDone
+from agentrt.errors import (
+    AgentrtError,
+    Degenerate,
+    InternalError,
+    NodeCancelled,
+    RequestRejected,
+    Truncated,
+    revive,
+)
+from agentrt.events import Event, FirstToken, ItemClosed
+from agentrt.ids import RunId
+from agentrt.program import Each, GenerateWork, GenMeta
+from agentrt.runtime.finish import failed, succeeded
+from agentrt.runtime.generations import Generations
+from agentrt.runtime.live import Live
+from agentrt.runtime.run import Run
+from agentrt.segments import Generated
+
+
+class Intake:
+    """Turns one delivery of an engine into what changed for nodes."""
+
+    def __init__(self, generations: Generations, runs: Mapping[RunId, Run]) -> None:
+        self._generations = generations
+        self._runs = runs
+
+    def take(self, delivery: StepDone) -> list[Event]:
+        """One step's tokens and ends."""
+        events: list[Event] = []
+        for delta in delivery.deltas:
+            live = self._generations.live.get(delta.request_id)
+            if live is not None:
+                self._add(live, delta, events)
+        for end in delivery.ends:
+            live = self._generations.live.get(end.request_id)
+            if live is not None:
+                self._generations.forget(live)
+                events.append(self._end(live, end))
+        return events
+
+    def lose(self, down: BackendDown) -> list[Event]:
+        """The requests that went down with an engine."""
+        events: list[Event] = []
+        for request_id in down.lost:
+            live = self._generations.live.get(request_id)
+            if live is not None:
+                self._generations.forget(live)
+                error = live.stop_error or revive(down.error)
+                self._keep(live, "failed", End(request_id, "failed"))
+                events.append(failed(self._runs[live.run_id], live.gen, error))
+        return events
+
+    def _add(self, live: Live, delta: Delta, events: list[Event]) -> None:
+        run, gen = self._runs[live.run_id], live.gen
+        now_s = run.now_s()
+        if not live.begun:
+            live.begun = True
+            events.append(FirstToken(run.run_id, gen.id, now_s))
+        live.token_ids += delta.token_ids
+        live.logprobs += delta.logprobs
+        gen.produced_tokens += len(delta.token_ids)
+        for budget in gen.scope.budgets:
+            budget.spend(len(delta.token_ids))
+        if not delta.text:
+            return
+        gen.add_text(delta.text)
+        if live.stop_error is not None:
+            return
+        try:
+            items = live.reader.push(delta.text)
+        except Exception as error:
+            self._generations.stop(live, _unreadable(live, error), "its output cannot be read")
+            return
+        if items and isinstance(gen, Each):
+            for item in items:
+                events.append(ItemClosed(run.run_id, gen.id, len(gen.items), now_s))
+                gen.add_item(item)
+        if live.repetition.push(delta.text):
+            stuck = Degenerate(
+                f"{gen.label} repeats itself: ...{live.repetition.tail!r}", where=gen.site
+            )
+            self._generations.stop(live, stuck, "it repeats itself")
+
+    def _end(self, live: Live, end: End) -> Event:
+        run, gen = self._runs[live.run_id], live.gen
+        self._keep(live, end.reason, end)
+        error = live.stop_error or self._error_of(live, end)
+        value: Any = None
+        if error is None:
+            try:
+                value = live.reader.finish(gen.text)
+            except Exception as cause:
+                error = _unreadable(live, cause)
+        if error is not None:
+            return failed(run, gen, error, ledger=end.ledger, finish_reason=end.reason)
+        return succeeded(
+            run,
+            gen,
+            value,
+            ledger=end.ledger,
+            closed_early=end.closed_early,
+            finish_reason=end.reason,
+        )
+
+    def _error_of(self, live: Live, end: End) -> Exception | None:
+        gen = live.gen
+        work = gen.work
+        assert isinstance(work, GenerateWork)
+        match end.reason:
+            case "failed":
+                if end.error is None:
+                    return InternalError(f"{gen.label} failed without an error")
+                return revive(end.error)
+            case "cancelled":
+                return NodeCancelled(
+                    f"{gen.label} was cancelled by its engine", reason="cancelled by the engine"
+                )
+            case "length" if work.output.constraint is not None and not end.closed_early:
+                return Truncated(
+                    f"{gen.label} reached max_tokens={work.sampling.max_tokens} before its "
+                    f"{work.output.name} was complete",
+                    partial_text=gen.text,
+                )
+            case _:
+                return None
+
+    def _keep(self, live: Live, reason: str, end: End) -> None:
+        """What stays of a generation on its node: how it went, and its place in a chat."""
+        gen, takes = live.gen, live.engine.capabilities
+        gen.meta = GenMeta(takes.model, reason, end.closed_early, end.ledger, tuple(live.logprobs))
+        ids = tuple(live.token_ids) if takes.codec else ()
+        calls = live.reader.calls()
+        gen.generated = Generated(
+            gen.text, ids, takes.codec if ids else "", calls, live.reader.content()
+        )
+
+
+def _unreadable(live: Live, error: Exception) -> AgentrtError:
+    """The error for an output that is not of its type: the engine did not do its work."""
+    if isinstance(error, AgentrtError):
+        return error
+    gen = live.gen
+    work = gen.work
+    assert isinstance(work, GenerateWork)
+    what = (
+        f"{gen.label}: the output {gen.text[:200]!r} is no {work.output.name} "
+        f"({str(error).splitlines()[0]})"
+    )
+    if live.engine.capabilities.backend == "embedded":
+        return InternalError(what)
+    return RequestRejected(
+        what, hint="This engine does not enforce output types: use another, or a simpler type"
+    )

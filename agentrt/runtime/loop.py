@@ -1,0 +1,113 @@
+"""The heart: facts come in, state changes, decisions are carried out, observers see."""
+
+from __future__ import annotations
+
+import anyio
+
+from agentrt.backend import BackendDown, StepDone
+from agentrt.clock import Clock
+from agentrt.events import Event
+from agentrt.runtime.effects import Effects
+from agentrt.runtime.intake import Intake
+from agentrt.runtime.observers import Observers
+from agentrt.scheduler import (
+    CancelWanted,
+    DemandEnded,
+    Fact,
+    Held,
+    Performed,
+    Released,
+    State,
+    apply,
+    decide,
+)
+
+_INTERNAL = (Held, Released, DemandEnded, CancelWanted, Performed)
+
+
+class Loop:
+    """One loop for all runs of a runtime.
+
+    Attributes:
+        state: What the scheduler knows; changed here only.
+        batches: How many batches of facts it has handled.
+    """
+
+    def __init__(
+        self, state: State, effects: Effects, intake: Intake, observers: Observers, clock: Clock
+    ) -> None:
+        self.state = state
+        self.batches = 0
+        self._effects = effects
+        self._intake = intake
+        self._observers = observers
+        self._clock = clock
+        self._inbox: list[Fact] = []
+        self._wake: anyio.Event | None = None
+        self._waiting: list[tuple[Fact, anyio.Event]] = []
+
+    def post(self, fact: Fact) -> None:
+        """Leave a fact for the next batch."""
+        self._inbox.append(fact)
+        if self._wake is not None:
+            self._wake.set()
+
+    async def seen(self, fact: Fact) -> None:
+        """Leave a fact and wait until it was handled and every observer has seen it."""
+        done = anyio.Event()
+        self._waiting.append((fact, done))
+        self.post(fact)
+        with anyio.CancelScope(shield=True):
+            await done.wait()
+
+    async def serve(self) -> None:
+        """Handle facts until cancelled."""
+        while True:
+            if not self._inbox:
+                await self._more()
+            self._batch()
+
+    async def _more(self) -> None:
+        """Wait for a fact or the next deadline."""
+        self._wake = anyio.Event()
+        deadline_s = self.state.next_deadline_s()
+        if deadline_s is None:
+            await self._wake.wait()
+        else:
+            with anyio.move_on_after(max(0.0, deadline_s - self._clock.now_s())):
+                await self._wake.wait()
+        self._wake = None
+
+    def _batch(self) -> None:
+        self.batches += 1
+        facts, self._inbox = self._inbox, []
+        seen: list[Event] = []
+        for fact in facts:
+            self._take(fact, seen)
+        while decisions := decide(self.state, self._clock.now_s()):
+            for decision in decisions:
+                for event in self._effects.perform(decision):
+                    self._take(event, seen)
+                apply(self.state, Performed(decision))
+        if self._observers and seen:
+            self._observers.see(seen)
+        if self._waiting:
+            self._answer(facts)
+
+    def _take(self, fact: Fact, seen: list[Event]) -> None:
+        apply(self.state, fact)
+        if not isinstance(fact, _INTERNAL):
+            seen.append(fact)
+        if isinstance(fact, StepDone):
+            for event in self._intake.take(fact):
+                self._take(event, seen)
+        elif isinstance(fact, BackendDown):
+            for event in self._intake.lose(fact):
+                self._take(event, seen)
+
+    def _answer(self, facts: list[Fact]) -> None:
+        handled = {id(fact) for fact in facts}
+        for fact, done in self._waiting:
+            if id(fact) in handled:
+                done.set()
+        self._waiting = [(fact, done) for fact, done in self._waiting if not done.is_set()]

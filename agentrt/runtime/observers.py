@@ -1,0 +1,40 @@
+"""Everybody who watches, told once a batch; one that raises is dropped and reported."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from agentrt.events import Event, Observer
+
+_log = logging.getLogger("agentrt")
+
+
+class Observers:
+    """Hands events to all observers.
+
+    Attributes:
+        dropped: Observers that raised, with what they raised.
+    """
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = list(observers)
+        self.dropped: list[tuple[Observer, Exception]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
+    def see(self, events: Sequence[Event]) -> None:
+        """Tell everybody; never raises."""
+        for observer in tuple(self._observers):
+            try:
+                observer.see(events)
+            except Exception as error:
+                self._observers.remove(observer)
+                self.dropped.append((observer, error))
+                _log.error(
+                    "observer %s raised %r and is dropped; the run goes on",
+                    type(observer).__name__,
+                    error,
+                    exc_info=error,
+                )

@@ -1,0 +1,46 @@
+"""How one run goes, where its caller wants it otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from agentrt.ids import NodeId, RunId
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a program asks a person.
+
+    Attributes:
+        node_id: The node that waits for the answer.
+        text: As shown.
+        form: The type of the answer.
+    """
+
+    node_id: NodeId
+    text: str
+    form: Any
+
+
+OnAsk = Callable[[Question], "Awaitable[Any] | Any"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of one run; what is None comes from the runtime's `RunConfig`.
+
+    Attributes:
+        run_id: 16 hex digits; None makes one.
+        seed: From which every node derives its own.
+        deadline_s: For the whole run.
+        on_emit: Takes the text that the program emits, as it comes.
+        on_ask: Answers the program's questions, with a value or with text.
+    """
+
+    run_id: RunId | None = None
+    seed: int | None = None
+    deadline_s: float | None = None
+    on_emit: Callable[[str], None] | None = None
+    on_ask: OnAsk | None = None

@@ -1,0 +1,140 @@
+"""From the text of a generation, as it comes, to items and to its value."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from agentrt.constraints import CallScanner, CallText, ItemScanner
+from agentrt.errors import RequestRejected, ToolFailed
+from agentrt.program import Calls, Final, Gen, GenerateWork, ToolCall
+from agentrt.segments import CallFrame, CallMade
+
+
+class Reader(Protocol):
+    """Reads the output of one generation; each character is looked at once."""
+
+    def push(self, text: str) -> list[Any]:
+        """The items that more text completes."""
+        ...
+
+    def finish(self, text: str) -> Any:
+        """The value of the whole text. Raises ValueError when it is not what was asked for."""
+        ...
+
+    def calls(self) -> tuple[CallMade, ...]:
+        """The tool calls it holds."""
+        ...
+
+    def content(self) -> str:
+        """Its text without calls; "" where it is the text."""
+        ...
+
+
+def reader_of(gen: Gen[Any], frame: CallFrame) -> Reader:
+    """The reader for what this generation writes."""
+    work = gen.work
+    assert isinstance(work, GenerateWork)
+    match work.output.kind:
+        case "value":
+            return ValueReader(work.output.parse)
+        case "items":
+            return ItemReader(work.output.parse)
+        case "calls" | "step":
+            return CallReader(gen, work, frame)
+
+
+class ValueReader:
+    """One value, read at the end."""
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self._parse = parse
+
+    def push(self, text: str) -> list[Any]:
+        return []
+
+    def finish(self, text: str) -> Any:
+        return self._parse(text)
+
+    def calls(self) -> tuple[CallMade, ...]:
+        return ()
+
+    def content(self) -> str:
+        return ""
+
+
+class ItemReader:
+    """A JSON array, item by item."""
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self._parse = parse
+        self._scanner = ItemScanner()
+        self._items: list[Any] = []
+
+    def push(self, text: str) -> list[Any]:
+        new = [self._parse(item) for item in self._scanner.push(text)]
+        self._items += new
+        return new
+
+    def finish(self, text: str) -> Any:
+        if not self._scanner.done:
+            raise ValueError("the list has no end")
+        return list(self._items)
+
+    def calls(self) -> tuple[CallMade, ...]:
+        return ()
+
+    def content(self) -> str:
+        return ""
+
+
+class CallReader:
+    """Tool calls, or a final answer."""
+
+    def __init__(self, gen: Gen[Any], work: GenerateWork, frame: CallFrame) -> None:
+        self._gen = gen
+        self._work = work
+        self._scanner = CallScanner(frame)
+        self._calls: list[ToolCall] = []
+
+    def push(self, text: str) -> list[Any]:
+        new = [self._call(found) for found in self._scanner.push(text)]
+        self._calls += new
+        return new if self._work.output.kind == "calls" else []
+
+    def finish(self, text: str) -> Any:
+        content = self._scanner.flush()
+        if self._work.output.kind == "calls":
+            return list(self._calls)
+        if self._calls:
+            return Calls(tuple(self._calls), self._gen.ctx, content)
+        return Final(self._work.output.parse(content))
+
+    def calls(self) -> tuple[CallMade, ...]:
+        return tuple(call.call for call in self._calls)
+
+    def content(self) -> str:
+        return self._scanner.content
+
+    def _call(self, found: CallText) -> ToolCall:
+        index = len(self._calls)
+        tool = self._work.output.tools.get(found.name)
+        if tool is None:
+            raise RequestRejected(
+                f"the model called {found.name!r}, which is no tool it was offered",
+                hint=f"Offered: {', '.join(self._work.output.tools)}",
+            )
+        refused: ToolFailed | None = None
+        arguments: dict[str, Any] = {}
+        try:
+            arguments = tool.spec.parse(found.arguments_json)
+        except ToolFailed as error:
+            refused = error
+        made = CallMade(call_id(self._gen.id, index), found.name, found.arguments_json)
+        return ToolCall(tool, arguments, made, self._gen, index, refused)
+
+
+def call_id(node_id: str, index: int) -> str:
+    """The id of a call: 9 letters and digits, which every chat template accepts."""
+    return hashlib.blake2b(f"{node_id}/{index}".encode(), digest_size=8).hexdigest()[:9]

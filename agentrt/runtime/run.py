@@ -1,0 +1,210 @@
+"""One run: the port that its program hands nodes to."""
+
+from __future__ import annotations
+
+import contextvars
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from anyio.abc import TaskGroup
+
+from agentrt.clock import Clock
+from agentrt.errors import UsageError
+from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
+from agentrt.ids import NodeId, RunId
+from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
+from agentrt.program.scope import Waited, sooner
+from agentrt.runtime.engine import Engine
+from agentrt.runtime.options import RunOptions
+from agentrt.runtime.task import Task
+from agentrt.scheduler import CancelWanted, DemandEnded, Fact, Held, Released
+
+CLOSE_MARGIN_S = 0.25
+CLOSE_MARGIN_FRACTION = 0.1
+
+
+class Run:
+    """One execution of a program; implements the language's `Submit` port.
+
+    Attributes:
+        run_id: Its id.
+        seed: From which every node derives its own.
+        options: What its caller wants.
+        nodes: Those that have not ended, by id.
+        tasks: Of tools, programs and questions under way.
+        contexts: Context variables of the code that made a node, until it starts.
+        waited_for_parts: Generations whose prompt had holes when they were made.
+        body_waits: What the code of each program under way has waited for.
+        task_group: Where tasks live; nothing of a run outlives it.
+    """
+
+    def __init__(
+        self,
+        run_id: RunId,
+        seed: int,
+        options: RunOptions,
+        *,
+        clock: Clock,
+        engines: Mapping[str, Engine],
+        post: Callable[[Fact], None],
+        path: Callable[[Run], str],
+        task_group: TaskGroup,
+    ) -> None:
+        self.run_id = run_id
+        self.seed = seed
+        self.options = options
+        self.nodes: dict[str, Node[Any]] = {}
+        self.tasks: dict[str, Task] = {}
+        self.contexts: dict[str, contextvars.Context] = {}
+        self.body_waits: dict[str, Waited] = {}
+        self.waited_for_parts: set[str] = set()
+        self.task_group = task_group
+        self._clock = clock
+        self._engines = engines
+        self._post = post
+        self._path = path
+        self._continued: dict[int, NodeId] = {}
+        self._seed_bytes = seed.to_bytes(16, "little", signed=True)
+
+    def now_s(self) -> float:
+        """Now, on the run's clock."""
+        return self._clock.now_s()
+
+    def seed_of(self, node_id: NodeId) -> int:
+        """63 bits of a hash of the run's seed and the node's path."""
+        digest = hashlib.blake2b(node_id.encode(), digest_size=8, key=self._seed_bytes).digest()
+        return int.from_bytes(digest, "little") >> 1
+
+    def check_model(self, role: str) -> None:
+        """Raises `UsageError` when no engine has this role."""
+        if role not in self._engines:
+            raise UsageError(
+                f"no engine has the role {role!r}",
+                hint=f"There are: {', '.join(sorted(self._engines))}",
+            )
+
+    def declare(self, node: Node[Any], *, held: bool) -> None:
+        """Take a new node."""
+        now_s = self._clock.now_s()
+        work = node.work
+        if isinstance(work, GenerateWork):
+            self._engines[work.model].check_work(work, node.site)
+            event = self._generation(node, work, now_s)
+        else:
+            self.contexts[node.id] = contextvars.copy_context()
+            event = self._other(node, work, now_s)
+        self.nodes[node.id] = node
+        self._post(event)
+        if held:
+            self._post(Held(self.run_id, node.id))
+
+    def release(self, node: Node[Any]) -> None:
+        """A node that was held may start."""
+        self._post(Released(self.run_id, node.id))
+
+    def demand(self, node: Node[Any]) -> None:
+        """Somebody waits for the node."""
+        self._post(NodeDemanded(self.run_id, node.id, self._clock.now_s()))
+
+    def withdraw(self, node: Node[Any]) -> None:
+        """Nobody waits for the node any more."""
+        self._post(DemandEnded(self.run_id, node.id))
+
+    def cancel(self, node: Node[Any], reason: str) -> None:
+        """End the node without its value."""
+        self._post(CancelWanted(self.run_id, node.id, reason))
+
+    def so_far(self) -> str:
+        """The path that took the time until now."""
+        return self._path(self)
+
+    def emit(self, text: str) -> None:
+        """Hand text to the caller of the run."""
+        if self.options.on_emit is not None:
+            self.options.on_emit(text)
+
+    def _generation(self, node: Node[Any], work: GenerateWork, now_s: float) -> NodeDeclared:
+        inputs = work.chat.inputs()
+        if any(not source.done for source in inputs):
+            self.waited_for_parts.add(node.id)
+        constraint = work.output.constraint
+        attributes: dict[str, AttributeValue] = {
+            "gen_ai.request.max_tokens": work.sampling.max_tokens,
+            "gen_ai.request.temperature": work.sampling.temperature,
+            "gen_ai.request.seed": work.sampling.seed,
+            "agentrt.output.type": work.output.name,
+        }
+        if constraint is not None:
+            attributes["agentrt.constraint.kind"] = constraint.kind
+        waited = node.scope.waited
+        return NodeDeclared(
+            self.run_id,
+            node.id,
+            "generate",
+            node.name,
+            node.scope.owner,
+            tuple([source.id for source in inputs if source.scope.run is self]),
+            node.site,
+            now_s,
+            self._fork_of(node, work),
+            attributes=attributes,
+            after=waited.node_id,
+            after_item=waited.item,
+            model=work.model,
+            expires_at_s=work.deadline_at_s,
+            deadline_at_s=self._engine_deadline_s(node, work, now_s),
+        )
+
+    def _other(
+        self, node: Node[Any], work: ToolWork | ProgramWork | AskWork, now_s: float
+    ) -> NodeDeclared:
+        waited = node.scope.waited
+        tool = work if isinstance(work, ToolWork) else None
+        attributes: dict[str, AttributeValue] = {}
+        if tool is not None:
+            attributes = {
+                "gen_ai.tool.name": tool.spec.name,
+                "gen_ai.tool.description": tool.spec.description,
+                "agentrt.tool.effects": tool.spec.effects,
+            }
+            if tool.call is not None:
+                attributes["gen_ai.tool.call.id"] = tool.call.call_id
+        deps: tuple[NodeId, ...] = ()
+        if isinstance(work, ProgramWork):
+            deps = tuple(source.id for source in work.inputs if source.scope.run is self)
+        return NodeDeclared(
+            self.run_id,
+            node.id,
+            node.kind,
+            node.name,
+            node.scope.owner,
+            deps,
+            node.site,
+            now_s,
+            plan=tool.plan.id if tool is not None and tool.plan is not None else None,
+            plan_item=tool.plan_item if tool is not None else 0,
+            attributes=attributes,
+            after=waited.node_id,
+            after_item=waited.item,
+            effects=tool.spec.effects if tool is not None else "",
+            threaded=tool is not None and not tool.spec.is_async,
+            expires_at_s=None if isinstance(work, ProgramWork) else work.deadline_at_s,
+            deadline_at_s=node.scope.deadline_at_s,
+        )
+
+    def _fork_of(self, node: Node[Any], work: GenerateWork) -> NodeId | None:
+        """The first node that continues the same chat; this one, from now on, where none does."""
+        for chat in work.chat.recent():
+            first = self._continued.setdefault(chat.serial, node.id)
+            if first != node.id:
+                return first
+        return None
+
+    def _engine_deadline_s(self, node: Node[Any], work: GenerateWork, now_s: float) -> float | None:
+        """When the engine must be done: a little early where it has to close its output."""
+        deadline_at_s = sooner(work.deadline_at_s, node.scope.deadline_at_s)
+        if deadline_at_s is None or work.on_limit == "raise":
+            return deadline_at_s
+        left_s = max(0.0, deadline_at_s - now_s)
+        return deadline_at_s - min(CLOSE_MARGIN_S, CLOSE_MARGIN_FRACTION * left_s)

@@ -1,0 +1,239 @@
+"""A runtime: engines, one loop, and the runs that share them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, cast
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agentrt.backend import Backend
+from agentrt.clock import Clock, MonotonicClock
+from agentrt.config import RunConfig
+from agentrt.errors import UsageError, record
+from agentrt.events import Observer, Outcome, RunFinished, RunStarted
+from agentrt.ids import RunId
+from agentrt.program import Node, Program, Scope, in_scope
+from agentrt.prompt import Codec
+from agentrt.runtime.bodies import Bodies
+from agentrt.runtime.effects import Effects
+from agentrt.runtime.engine import Engine
+from agentrt.runtime.generations import Generations
+from agentrt.runtime.intake import Intake
+from agentrt.runtime.loop import Loop
+from agentrt.runtime.observers import Observers
+from agentrt.runtime.options import RunOptions
+from agentrt.runtime.run import Run
+from agentrt.runtime.so_far import path_so_far
+from agentrt.scheduler import State
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_RUN_ID = re.compile(r"[0-9a-f]{16}")
+
+
+class Runtime:
+    """Runs programs on engines; several runs at once share them.
+
+    Example:
+        ```python
+        async with Runtime({"default": (backend, codec)}) as runtime:
+            report = await runtime.run(finance, "Which returned more, AAPL or IBM?")
+        ```
+
+    Args:
+        backends: By role, with the codec of their model; `default` serves what names no model.
+        clock: That everything reads.
+        observers: See every event.
+        config: For runs that do not say otherwise.
+    """
+
+    def __init__(
+        self,
+        backends: Mapping[str, tuple[Backend, Codec | None]],
+        *,
+        clock: Clock | None = None,
+        observers: Sequence[Observer] = (),
+        config: RunConfig | None = None,
+    ) -> None:
+        if "default" not in backends:
+            raise UsageError("no engine has the role 'default'", hint="Name one of them so")
+        self._clock = clock or MonotonicClock()
+        self._config = config or RunConfig()
+        self._engines = {
+            role: Engine(role, backend, codec) for role, (backend, codec) in backends.items()
+        }
+        self.observers = Observers(observers)
+        self._runs: dict[RunId, Run] = {}
+        self._loop: Loop | None = None
+        self._stack: AsyncExitStack | None = None
+
+    @property
+    def engines(self) -> Mapping[str, Engine]:
+        """By role."""
+        return self._engines
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            for engine in self._engines.values():
+                stack.push_async_callback(engine.backend.aclose)
+                await engine.backend.start()
+                engine.check()
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.callback(tasks.cancel_scope.cancel)
+            self._loop = self._make_loop()
+            tasks.start_soon(self._loop.serve, name="agentrt loop")
+            for engine in self._engines.values():
+                tasks.start_soon(self._read, engine.backend, self._loop)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._stack is not None
+        self._loop = None
+        with anyio.CancelScope(shield=True):
+            await self._stack.aclose()
+
+    async def run(self, program: Program[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a program and give its result.
+
+        Raises:
+            UsageError: Its arguments do not fit, or the runtime was not entered.
+            Exception: What the program raises, as itself.
+        """
+        return await self._run(RunOptions(), program, args, kwargs)
+
+    def with_options(self, options: RunOptions) -> ConfiguredRuntime:
+        """The same runtime, for runs with options of their own."""
+        return ConfiguredRuntime(self, options)
+
+    async def _run(
+        self,
+        options: RunOptions,
+        program: Program[P, R],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> R:
+        loop = self._loop
+        if loop is None:
+            raise UsageError(
+                "the runtime is not open", hint="Use it as `async with ... as runtime`"
+            )
+        work = program.work(*args, **kwargs)
+        run_id = self._new_id(options)
+        seed = self._config.seed if options.seed is None else options.seed
+        deadline_s = options.deadline_s or self._config.deadline_s
+        if deadline_s is not None:
+            own_s = work.deadline_s
+            work = work.within(deadline_s if own_s is None else min(own_s, deadline_s))
+        now_s, unix_ns = self._clock.now_s(), self._clock.unix_ns()
+        loop.post(
+            RunStarted(run_id, program.name, work.source, now_s, unix_ns, work.deadline_s, seed)
+        )
+        error: BaseException | None = None
+        result: Any = None
+        async with anyio.create_task_group() as tasks:
+            run = self._runs[run_id] = self._new_run(run_id, seed, options, loop, tasks)
+            scope = Scope(run, "", None)
+            node: Node[R] = Node(
+                scope, scope.next_id(program.name), "program", program.name, work.source, work
+            )
+
+            async def body() -> R:
+                scope.adopt(node)
+                return await node
+
+            try:
+                result = await in_scope(scope, body)
+            except BaseException as raised:
+                error = raised
+        await loop.seen(self._end_of(run, error))
+        del self._runs[run_id]
+        if error is not None:
+            raise error
+        return cast(R, result)
+
+    def _end_of(self, run: Run, error: BaseException | None) -> RunFinished:
+        now_s = self._clock.now_s()
+        if error is None:
+            return RunFinished(run.run_id, "ok", now_s)
+        outcome: Outcome = "failed" if isinstance(error, Exception) else "cancelled"
+        return RunFinished(run.run_id, outcome, now_s, record(error))
+
+    def _new_id(self, options: RunOptions) -> RunId:
+        run_id = options.run_id or RunId(secrets.token_hex(8))
+        if not _RUN_ID.fullmatch(run_id):
+            raise UsageError(f"run id {run_id!r} is malformed", hint="Give 16 hex digits")
+        if run_id in self._runs:
+            raise UsageError(f"run id {run_id!r} is in use", hint="Give another one")
+        return run_id
+
+    def _new_run(
+        self, run_id: RunId, seed: int, options: RunOptions, loop: Loop, tasks: TaskGroup
+    ) -> Run:
+        return Run(
+            run_id,
+            seed,
+            options,
+            clock=self._clock,
+            engines=self._engines,
+            post=loop.post,
+            path=self._path,
+            task_group=tasks,
+        )
+
+    def _path(self, run: Run) -> str:
+        assert self._loop is not None
+        known = self._loop.state.runs.get(run.run_id)
+        return "" if known is None else path_so_far(known, run.nodes, self._clock.now_s())
+
+    def _make_loop(self) -> Loop:
+        incomplete = [
+            role
+            for role, engine in self._engines.items()
+            if engine.capabilities.holes and engine.codec is not None
+        ]
+        threads = self._config.max_concurrent_tools
+        state = State(incomplete_roles=incomplete, max_threaded=threads)
+        generations = Generations(self._engines)
+        bodies = Bodies(self._post, self._clock, threads)
+        effects = Effects(self._runs, self._engines, generations, bodies)
+        intake = Intake(generations, self._runs)
+        return Loop(state, effects, intake, self.observers, self._clock)
+
+    def _post(self, fact: Any) -> None:
+        assert self._loop is not None
+        self._loop.post(fact)
+
+    @staticmethod
+    async def _read(backend: Backend, loop: Loop) -> None:
+        async for event in backend.events():
+            loop.post(event)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredRuntime:
+    """A runtime with options for its runs.
+
+    Attributes:
+        runtime: It.
+        options: For each run started here.
+    """
+
+    runtime: Runtime
+    options: RunOptions
+
+    async def run(self, program: Program[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a program with these options; see `Runtime.run`."""
+        return await self.runtime._run(self.options, program, args, kwargs)
