@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentrt.constraints import compile_constraint
 from agentrt.errors import ContextOverflow
 from agentrt.program import GenerateWork, Node
 from agentrt.prompt import Codec
@@ -46,6 +45,8 @@ def room_for_output(
 def _smallest_output(codec: Codec, work: GenerateWork) -> int:
     if work.output.constraint is None:
         return 1
+    from agentrt.constraints import compile_constraint  # native libraries come along
+
     compiled = compile_constraint(work.output.constraint, codec.vocab, codec.call_frame)
     return compiled.min_tokens or 1
 

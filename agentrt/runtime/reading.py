@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from agentrt.constraints import CallScanner, CallText, ItemScanner
 from agentrt.errors import RequestRejected, ToolFailed
 from agentrt.program import Calls, Final, Gen, GenerateWork, ToolCall
 from agentrt.segments import CallFrame, CallMade
+
+if TYPE_CHECKING:
+    from agentrt.constraints import CallText
 
 
 class Reader(Protocol):
@@ -68,6 +70,8 @@ class ItemReader:
     """A JSON array, item by item."""
 
     def __init__(self, parse: Callable[[str], Any]) -> None:
+        from agentrt.constraints import ItemScanner  # native libraries come along
+
         self._parse = parse
         self._scanner = ItemScanner()
         self._items: list[Any] = []
@@ -93,6 +97,8 @@ class CallReader:
     """Tool calls, or a final answer."""
 
     def __init__(self, gen: Gen[Any], work: GenerateWork, frame: CallFrame) -> None:
+        from agentrt.constraints import CallScanner  # native libraries come along
+
         self._gen = gen
         self._work = work
         self._scanner = CallScanner(frame)

@@ -82,7 +82,7 @@ class Runtime:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             for engine in self._engines.values():
-                stack.push_async_callback(engine.backend.aclose)
+                stack.push_async_callback(_close, engine.backend)
                 await engine.backend.start()
                 engine.check()
             tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -102,8 +102,7 @@ class Runtime:
     ) -> None:
         assert self._stack is not None
         self._loop = None
-        with anyio.CancelScope(shield=True):
-            await self._stack.aclose()
+        await self._stack.aclose()
 
     async def run(self, program: Program[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a program and give its result.
@@ -220,6 +219,12 @@ class Runtime:
     async def _read(backend: Backend, loop: Loop) -> None:
         async for event in backend.events():
             loop.post(event)
+
+
+async def _close(backend: Backend) -> None:
+    """End an engine, also when whoever waits for that is being cancelled."""
+    with anyio.CancelScope(shield=True):
+        await backend.aclose()
 
 
 @dataclass(frozen=True, slots=True)

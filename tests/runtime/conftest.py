@@ -1,0 +1,88 @@
+"""Runs on a scripted engine with virtual time, and everything that observers saw."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentrt import Program, embedded
+from agentrt.config import RunConfig
+from agentrt.events import Event
+from agentrt.prompt import Codec
+from agentrt.runtime import RunOptions, Runtime
+from agentrt.scripted import ScriptedBackend
+from agentrt.testing import LoopClock, run_virtual
+
+
+class Recorder:
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.batches: list[tuple[Event, ...]] = []
+
+    def see(self, events: Sequence[Event]) -> None:
+        self.events += events
+        self.batches.append(tuple(events))
+
+    def of(self, kind: type, name: str = "") -> list[Any]:
+        """Events of one kind, of the nodes whose id ends with `name#...`."""
+        found = [event for event in self.events if isinstance(event, kind)]
+        return [e for e in found if not name or f"{name}#" in e.node_id.rpartition("/")[2]]
+
+
+class Bench:
+    """One scripted engine and the runs on it."""
+
+    def __init__(self, script: Any, *, codec: Codec | None = None, **speeds: float) -> None:
+        self.clock = LoopClock()
+        self.backend = ScriptedBackend(script, clock=self.clock, codec=codec, **speeds)
+        self.codec = codec
+        self.recorder = Recorder()
+
+    def runtime(self, config: RunConfig | None = None) -> Runtime:
+        return Runtime(
+            {"default": (self.backend, self.codec)},
+            clock=self.clock,
+            observers=[self.recorder],
+            config=config,
+        )
+
+    def run(
+        self,
+        program: Program[Any, Any],
+        *args: Any,
+        options: RunOptions | None = None,
+        config: RunConfig | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The program's result, on virtual time."""
+
+        async def main() -> Any:
+            async with self.runtime(config) as runtime:
+                configured = runtime.with_options(options or RunOptions())
+                return await configured.run(program, *args, **kwargs)
+
+        return run_virtual(main)
+
+    def main(self, body: Callable[[Runtime], Any]) -> Any:
+        """What `body(runtime)` gives, on virtual time."""
+
+        async def main() -> Any:
+            async with self.runtime() as runtime:
+                return await body(runtime)
+
+        assert inspect.iscoroutinefunction(body)
+        return run_virtual(main)
+
+
+@pytest.fixture(scope="session")
+def codec() -> Codec:
+    return Codec.load(Path(embedded.path()))
+
+
+@pytest.fixture()
+def bench() -> type[Bench]:
+    return Bench
