@@ -1,0 +1,23 @@
+"""Traces of runs: built when a run is over, as OpenTelemetry spans with GenAI names."""
+
+from agentrt.ids import trace_id_of
+from agentrt.telemetry.build import build
+from agentrt.telemetry.jaeger_file import JaegerFile
+from agentrt.telemetry.observer import Exporter, SpanObserver
+from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of
+from agentrt.telemetry.span import Span, SpanEvent, SpanLink, Trace
+
+__all__ = [
+    "RUNS_FOLDER",
+    "Exporter",
+    "JaegerFile",
+    "Settings",
+    "Span",
+    "SpanEvent",
+    "SpanLink",
+    "SpanObserver",
+    "Trace",
+    "build",
+    "settings_of",
+    "trace_id_of",
+]

@@ -1,0 +1,96 @@
+"""What Jaeger's critical path would take for the path though it is not, and how that is prevented.
+
+Jaeger walks back from the end of a span through whichever child ended last. While a program's own
+code runs, a node that nobody waited for may end; the walk would go through it. Such a node is
+published as work in the background: a CONSUMER span below a short PRODUCER span, which that walk
+leaves out. So is prefill done before a prompt was complete.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+
+from agentrt.graph import NodeRecord, PathStep, RunRecord
+from agentrt.ids import NodeId
+from agentrt.telemetry.timeline import GAP_US, Timeline
+
+_FOREVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of the path below a program: one of its children, or one item of it."""
+
+    start_us: int
+    end_us: int
+
+
+class Background:
+    """Which nodes of a record to publish as background work.
+
+    Args:
+        record: A run that is over.
+        path: Its critical path.
+        timeline: Where its spans lie.
+    """
+
+    def __init__(self, record: RunRecord, path: tuple[PathStep, ...], timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._through: dict[NodeId, dict[NodeId, list[Stretch]]] = defaultdict(dict)
+        self.critical: set[NodeId] = set()
+        self.items: dict[NodeId, int] = {}
+        for step in path:
+            self._follow(record, step)
+        self._ends: dict[NodeId, list[int]] = {}
+        self.nodes: set[NodeId] = set()
+        for program_id, through in self._through.items():
+            stretches = sorted(
+                (stretch for child in through.values() for stretch in child),
+                key=lambda stretch: stretch.end_us,
+            )
+            self._ends[program_id] = [stretch.end_us for stretch in stretches]
+            for child in record.nodes[program_id].children:
+                whole = child.node_id in through and child.node_id not in self.items
+                if not whole and self._would_be_taken(child, stretches):
+                    self.nodes.add(child.node_id)
+
+    def spot_us(self, program_id: NodeId, wanted_us: int) -> int:
+        """Where a PRODUCER of 1 us below a program is harmless: not just behind a path span."""
+        ends = self._ends.get(program_id, [])
+        while (place := bisect_right(ends, wanted_us + 1)) and wanted_us < ends[place - 1] + GAP_US:
+            wanted_us = ends[place - 1] + GAP_US
+        start_us, end_us = self._timeline.start_us[program_id], self._timeline.end_us[program_id]
+        return wanted_us if start_us <= wanted_us < end_us else start_us
+
+    def _follow(self, record: RunRecord, step: PathStep) -> None:
+        node = record.nodes.get(step.node_id)
+        if node is None:
+            return
+        self.critical.add(node.node_id)
+        item = step.item
+        if item is not None:
+            self.items[node.node_id] = item
+        while (parent_id := node.declared.parent) is not None:
+            parent = record.nodes.get(parent_id)
+            if parent is None:
+                return
+            self._through[parent_id].setdefault(node.node_id, self._stretches(node, item))
+            node, item = parent, None
+
+    def _stretches(self, node: NodeRecord, last_item: int | None) -> list[Stretch]:
+        """The node's time on the path; up to an item, cut into items as its spans are."""
+        start_us = self._timeline.start_us[node.node_id]
+        if last_item is None:
+            return [Stretch(start_us, self._timeline.end_us[node.node_id])]
+        until_us = self._timeline.item_us[(node.node_id, last_item)][1]
+        placed = (self._timeline.item_us[(node.node_id, item)] for item in node.items)
+        return [Stretch(start, end) for start, end in placed if end <= until_us]
+
+    def _would_be_taken(self, child: NodeRecord, stretches: list[Stretch]) -> bool:
+        """Whether a child ends where the program's own code ran, between two path spans."""
+        end_us = self._timeline.end_us[child.node_id]
+        place = bisect_right(stretches, end_us, key=lambda stretch: stretch.end_us)
+        next_us = stretches[place].start_us if place < len(stretches) else _FOREVER
+        return end_us < next_us

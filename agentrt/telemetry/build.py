@@ -1,0 +1,234 @@
+"""The spans of a run, built from its record when it is over: nothing here runs while it does."""
+
+from __future__ import annotations
+
+from agentrt.graph import (
+    Causes,
+    NodeRecord,
+    RunRecord,
+    Split,
+    critical_path,
+    slack_s,
+    split,
+    stages,
+    work_s,
+)
+from agentrt.ids import NodeId, trace_id_of
+from agentrt.telemetry import names
+from agentrt.telemetry.background import Background
+from agentrt.telemetry.content import Capture, clean, content_of, without_content
+from agentrt.telemetry.node_attributes import (
+    node_attributes,
+    run_attributes,
+    span_kind,
+    span_name,
+)
+from agentrt.telemetry.span import Attributes, Span, SpanEvent, SpanIds, SpanLink, Trace
+from agentrt.telemetry.timeline import GAP_US, Timeline
+
+_ENGINE_STAGES = {"queue", "kv_reload", "constraint", "prefill", "decode"}
+
+
+def build(record: RunRecord, capture: Capture = "NO_CONTENT") -> Trace:
+    """The trace of a run that is over, however it ended.
+
+    Args:
+        record: The run.
+        capture: Where message content goes, if anywhere.
+    """
+    return _Builder(record, capture).trace()
+
+
+class _Builder:
+    def __init__(self, record: RunRecord, capture: Capture) -> None:
+        self.record = record
+        self.capture = capture
+        self.trace_id = trace_id_of(record.run_id)
+        self.ids = SpanIds(self.trace_id)
+        self.causes = Causes(record)
+        self.path = critical_path(record, self.causes)
+        self.slack = slack_s(record, self.causes)
+        self.timeline = Timeline(record, self.causes)
+        self.background = Background(record, self.path, self.timeline)
+        self.spans: list[Span] = []
+        self.span_ids: dict[NodeId, str] = {}
+
+    def trace(self) -> Trace:
+        started = self.record.started
+        name = started.program if started else "run"
+        if self.record.root is None:
+            self._bare_root(name)
+        for node in self.record.nodes.values():
+            self._node(node)
+        self.spans[0].attributes.update(self._run_attributes())
+        return Trace(self.trace_id, name, tuple(self.spans))
+
+    def _run_attributes(self) -> Attributes:
+        found: Split = split(self.record, self.path, self.causes)
+        nodes = list(dict.fromkeys(step.node_id for step in self.path if step.node_id))
+        return run_attributes(self.record, found, nodes, work_s(self.record, self.causes))
+
+    def _bare_root(self, name: str) -> None:
+        """A run that failed before its program began still has a span."""
+        start_us = self.timeline.us(self.record.started_at_s)
+        end_us = max(start_us + 1, self.timeline.us(self.record.ended_at_s))
+        root = Span(f"{names.INVOKE_WORKFLOW} {name}", self.ids.next(), None, start_us, end_us)
+        root.attributes[names.OPERATION] = names.INVOKE_WORKFLOW
+        root.attributes[names.WORKFLOW] = name
+        self._end_of_run(root)
+        self.spans.append(root)
+
+    def _node(self, node: NodeRecord) -> None:
+        parent_id = node.declared.parent
+        parent = self.span_ids.get(parent_id) if parent_id else None
+        start_us = self.timeline.start_us[node.node_id]
+        end_us = self.timeline.end_us[node.node_id]
+        kind = span_kind(node)
+        if node.node_id in self.background.nodes and parent_id and parent:
+            parent, kind = self._producer(parent_id, parent, node, start_us), "consumer"
+        span = Span(span_name(node), self.ids.next(), parent, start_us, end_us, kind=kind)
+        self.span_ids[node.node_id] = span.span_id
+        self.spans.append(span)
+        told = node_attributes(
+            node,
+            self.slack[node.node_id],
+            critical=node.node_id in self.background.critical,
+        )
+        self._describe(span, node, told)
+        if parent_id is None:
+            self._end_of_run(span)
+        if node.kind == "generate":
+            self._engine(span, node)
+            self._items(node)
+        elif len(node.attempts) > 1:
+            self._attempts(span, node)
+
+    def _describe(self, span: Span, node: NodeRecord, told: Attributes) -> None:
+        span.attributes = clean(without_content(told))
+        if self.capture != "NO_CONTENT" and (content := content_of(told)):
+            if self.capture in {"SPAN_ONLY", "SPAN_AND_EVENT"}:
+                span.attributes.update(content)
+            if self.capture in {"EVENT_ONLY", "SPAN_AND_EVENT"}:
+                span.events.append(SpanEvent(names.DETAILS_EVENT, span.end_us, content))
+        if node.finished is not None and node.finished.error is not None:
+            span.error = node.finished.error.message
+        if node.first_token_at_s is not None:
+            at_us = self._inside(span, node.first_token_at_s)
+            span.events.insert(0, SpanEvent(names.FIRST_TOKEN, at_us))
+        self._link(span, node)
+
+    def _end_of_run(self, span: Span) -> None:
+        finished = self.record.finished
+        if finished is not None and finished.error is not None:
+            span.error = finished.error.message
+            span.attributes[names.ERROR_TYPE] = finished.error.type
+
+    def _link(self, span: Span, node: NodeRecord) -> None:
+        """Data edges and forks; a span that does not exist yet cannot be one's input."""
+        declared = node.declared
+        linked: list[tuple[NodeId | None, str]] = [(dep, "value") for dep in declared.deps]
+        linked += [(declared.plan, "item"), (declared.fork_of, "fork")]
+        for node_id, how in linked:
+            target = self.span_ids.get(node_id) if node_id else None
+            if target is not None and target != span.span_id:
+                span.links.append(SpanLink(self.trace_id, target, {names.LINK: how}))
+
+    def _engine(self, span: Span, node: NodeRecord) -> None:
+        """What the engine did for a generation, stage by stage, on its own lane."""
+        ledger = node.ledger
+        at_us = span.start_us
+        for stage in stages(self.record, node, self.causes):
+            if stage.label not in _ENGINE_STAGES:
+                continue
+            start_us = max(at_us, self.timeline.us(stage.started_at_s))
+            end_us = min(self.timeline.us(stage.ended_at_s), span.end_us)
+            if end_us <= start_us:
+                continue
+            made = self._child(span.span_id, f"engine.{stage.label}", start_us, end_us, node)
+            if ledger is not None and stage.label == "prefill":
+                made.attributes[names.PREFILL_TOKENS] = ledger.prompt_tokens - ledger.cached_tokens
+            elif ledger is not None and stage.label == "decode":
+                made.attributes[names.DECODE_TOKENS] = ledger.output_tokens
+            for label, seconds in stage.shares:
+                made.attributes[names.STAGE_MS.format(label)] = round(seconds * 1e3, 3)
+            at_us = end_us + GAP_US
+        self._early_prefill(span, node)
+
+    def _early_prefill(self, span: Span, node: NodeRecord) -> None:
+        """Prompt parts computed while later ones were pending: background, for the path."""
+        ledger, parent_id = node.ledger, node.declared.parent
+        if ledger is None or parent_id is None or not node.sent or ledger.admitted_at_s <= 0.0:
+            return
+        start_us = self.timeline.us(max(ledger.admitted_at_s, ledger.received_at_s))
+        end_us = span.start_us - GAP_US
+        parent = self.span_ids.get(parent_id)
+        if end_us <= start_us or ledger.prefill_s <= 0.0 or parent is None:
+            return
+        late_s = sum(
+            stage.length_s
+            for stage in stages(self.record, node, self.causes)
+            if stage.label == "prefill"
+        )
+        early_s = ledger.prefill_s - late_s
+        if early_s <= 1e-6:
+            return
+        producer = self._producer(parent_id, parent, node, start_us)
+        made = self._child(producer, "engine.prefill", start_us, end_us, node)
+        made.kind = "consumer"
+        made.attributes[names.PREFILL_EARLY_MS] = round(early_s * 1e3, 3)
+        span.attributes[names.PREFILL_EARLY_MS] = made.attributes[names.PREFILL_EARLY_MS]
+
+    def _producer(self, program_id: NodeId, parent: str, node: NodeRecord, at_us: int) -> str:
+        """A span of 1 us below a program, for background work to hang from."""
+        at_us = self.background.spot_us(program_id, at_us)
+        span = Span(
+            f"start {node.kind}", self.ids.next(), parent, at_us, at_us + 1, kind="producer"
+        )
+        span.attributes = {names.NODE_ID: program_id, names.NODE_STARTED: node.node_id}
+        self.spans.append(span)
+        return span.span_id
+
+    def _items(self, node: NodeRecord) -> None:
+        """Items of a streamed output up to the one where the critical path leaves it."""
+        last, parent_id = self.background.items.get(node.node_id), node.declared.parent
+        parent = self.span_ids.get(parent_id) if parent_id else None
+        if last is None or parent is None:
+            return
+        until_us = self.timeline.item_us[(node.node_id, last)][1]
+        for item in node.items:
+            start_us, end_us = self.timeline.item_us[(node.node_id, item)]
+            if end_us > until_us:
+                continue
+            made = Span(f"item {node.name}", self.ids.next(), parent, start_us, end_us)
+            made.attributes = {
+                names.NODE_ID: node.node_id,
+                names.NODE_ITEM: item,
+                names.CRITICAL: True,
+            }
+            self.spans.append(made)
+
+    def _attempts(self, span: Span, node: NodeRecord) -> None:
+        at_us = span.start_us
+        for number, attempt in enumerate(node.attempts, 1):
+            ended_at_s = attempt.ended_at_s
+            start_us = max(at_us, self.timeline.us(attempt.started_at_s))
+            end_us = span.end_us if ended_at_s is None else self.timeline.us(ended_at_s)
+            end_us = min(end_us, span.end_us)
+            if end_us <= start_us:
+                continue
+            made = Span("attempt", self.ids.next(), span.span_id, start_us, end_us)
+            made.attributes = {names.NODE_ID: node.node_id, names.ATTEMPT: number}
+            if attempt.error is not None:
+                made.error = attempt.error.message
+                made.attributes[names.ERROR_TYPE] = attempt.error.type
+            self.spans.append(made)
+            at_us = end_us + GAP_US
+
+    def _child(self, parent: str, name: str, start_us: int, end_us: int, node: NodeRecord) -> Span:
+        span = Span(name, self.ids.next(), parent, start_us, end_us, lane="engine")
+        span.attributes = {names.NODE_ID: node.node_id}
+        self.spans.append(span)
+        return span
+
+    def _inside(self, span: Span, at_s: float) -> int:
+        return min(max(self.timeline.us(at_s), span.start_us), span.end_us)

@@ -1,0 +1,116 @@
+"""Message content in traces: off unless asked for, redacted, and never too long."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from agentrt.telemetry.names import CONTENT
+from agentrt.telemetry.span import Attributes
+
+Capture = Literal["NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT"]
+CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+LIMIT_BYTES = 8192
+REDACTED = "[redacted]"
+CUT = "…"
+
+_SECRET_KEY = re.compile(r"authorization|api[-_]?key|token|secret|password|cookie", re.IGNORECASE)
+_COUNTED = re.compile(r"tokens?$|_tokens\b|token_count", re.IGNORECASE)  # sizes, not secrets
+_SECRET_VALUE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*")
+
+
+def capture_of(environment: Mapping[str, str]) -> Capture:
+    """What the environment asks for; anything not understood captures nothing."""
+    asked = environment.get(CAPTURE_VARIABLE, "").strip().upper()
+    match asked:
+        case "SPAN_ONLY" | "EVENT_ONLY" | "SPAN_AND_EVENT":
+            return asked
+        case "TRUE":
+            return "SPAN_ONLY"  # the older spelling
+        case _:
+            return "NO_CONTENT"
+
+
+def without_content(attributes: Attributes) -> Attributes:
+    """The attributes that carry no message content."""
+    return {key: value for key, value in attributes.items() if key not in CONTENT}
+
+
+def content_of(attributes: Attributes) -> Attributes:
+    """The attributes that do, redacted and cut, each still valid JSON where it was."""
+    return {
+        key: clean_json(value) if isinstance(value, str) else value
+        for key, value in attributes.items()
+        if key in CONTENT
+    }
+
+
+def clean(attributes: Attributes) -> Attributes:
+    """Attributes fit to leave the process: secrets redacted, long text cut."""
+    return {key: _clean_value(key, value) for key, value in attributes.items()}
+
+
+def clean_json(text: str) -> str:
+    """A JSON text without secrets, at most `LIMIT_BYTES` long and still valid; or plain text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return cut(redact(text))
+    value = _redact_deep(value)
+    for longest in (LIMIT_BYTES, 1024, 256, 64, 16):
+        dumped = json.dumps(_shorten(value, longest), ensure_ascii=False, separators=(",", ":"))
+        if len(dumped.encode()) <= LIMIT_BYTES:
+            return dumped
+    return json.dumps(cut(dumped, LIMIT_BYTES // 2), ensure_ascii=True)[:LIMIT_BYTES]
+
+
+def redact(text: str) -> str:
+    """Text without what looks like a key."""
+    return _SECRET_VALUE.sub(REDACTED, text)
+
+
+def cut(text: str, limit_bytes: int = LIMIT_BYTES) -> str:
+    """At most `limit_bytes` of UTF-8, a cut marked."""
+    if len(text) * 4 <= limit_bytes:
+        return text
+    raw = text.encode()
+    if len(raw) <= limit_bytes:
+        return text
+    room = limit_bytes - len(CUT.encode())
+    return raw[:room].decode(errors="ignore") + CUT
+
+
+def _clean_value(key: str, value: Any) -> Any:
+    if isinstance(value, str):
+        if _is_secret(key):
+            return REDACTED
+        return cut(redact(value) if "sk-" in value or "earer" in value else value)
+    if isinstance(value, tuple):
+        return tuple(_clean_value(key, part) for part in value)
+    return value
+
+
+def _is_secret(key: str) -> bool:
+    return bool(_SECRET_KEY.search(key)) and not _COUNTED.search(key)
+
+
+def _redact_deep(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: REDACTED if _is_secret(key) and isinstance(part, str) else _redact_deep(part)
+            for key, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_redact_deep(part) for part in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+def _shorten(value: Any, longest: int) -> Any:
+    """Strings to at most `longest` bytes, lists to at most `longest` parts."""
+    if isinstance(value, dict):
+        return {key: _shorten(part, longest) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_shorten(part, longest) for part in value[:longest]]
+    return cut(value, longest) if isinstance(value, str) else value

@@ -1,0 +1,91 @@
+"""Names of spans, attributes and events, in one place.
+
+The GenAI conventions move fast and their Python constants are all marked deprecated, so this table
+is our own: profile 1.36 to 1.42, which trace viewers understand today. `agentrt.*` is ours.
+"""
+
+from __future__ import annotations
+
+SCOPE = "agentrt"
+RUNTIME_SERVICE = "agentrt"
+
+OPERATION = "gen_ai.operation.name"
+PROVIDER = "gen_ai.provider.name"
+WORKFLOW = "gen_ai.workflow.name"
+REQUEST_MODEL = "gen_ai.request.model"
+RESPONSE_MODEL = "gen_ai.response.model"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"  # seconds
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+TOOL_NAME = "gen_ai.tool.name"
+TOOL_TYPE = "gen_ai.tool.type"
+FIRST_TOKEN = "gen_ai.first_token"
+DETAILS_EVENT = "gen_ai.client.inference.operation.details"
+ERROR_TYPE = "error.type"
+
+INVOKE_WORKFLOW = "invoke_workflow"
+CHAT = "chat"
+EXECUTE_TOOL = "execute_tool"
+
+# Message content: exported only when the user asked for it.
+CONTENT = frozenset(
+    {
+        "gen_ai.input.messages",
+        "gen_ai.output.messages",
+        "gen_ai.system_instructions",
+        "gen_ai.tool.definitions",
+        "gen_ai.tool.call.arguments",
+        "gen_ai.tool.call.result",
+    }
+)
+
+RUN_ID = "agentrt.run.id"
+PROGRAM = "agentrt.program"
+COMPOUND_MS = "agentrt.latency.compound_ms"
+WORK_MS = "agentrt.latency.work_ms"
+PARALLELISM = "agentrt.parallelism"
+PATH_MS = "agentrt.critical_path.ms"
+PATH_NODES = "agentrt.critical_path.nodes"
+SPLIT_MS = "agentrt.split.{}_ms"
+DEADLINE_MS = "agentrt.slo.deadline_ms"
+DEADLINE_MET = "agentrt.slo.met"
+SEED = "agentrt.seed"
+RETRIES = "agentrt.retries"
+ENGINE_DOWNS = "agentrt.engine.downs"
+
+NODE_ID = "agentrt.node.id"
+NODE_NAME = "agentrt.node.name"
+NODE_KIND = "agentrt.node.kind"
+NODE_SITE = "agentrt.node.site"
+NODE_DEPS = "agentrt.node.deps"
+NODE_SLACK_MS = "agentrt.node.slack_ms"
+NODE_STARTED = "agentrt.node.started"
+NODE_ITEM = "agentrt.node.item"
+CRITICAL = "agentrt.critical"
+ATTEMPT = "agentrt.attempt"
+CANCELLED_REASON = "agentrt.cancelled.reason"
+CLOSED_EARLY = "agentrt.closed_early"
+ENGINE = "agentrt.engine"
+STAGE_MS = "agentrt.{}_ms"
+PREFIX_CACHED = "agentrt.prefix.cached_tokens"
+PREFIX_LOST = "agentrt.prefix.lost_tokens"
+PREFIX_LOST_REASON = "agentrt.prefix.lost_reason"
+PREFILL_CHUNKS = "agentrt.prefill.chunks"
+PREFILL_EARLY_MS = "agentrt.prefill.early_ms"
+PREFILL_TOKENS = "agentrt.prefill.tokens"
+RECOMPUTED = "agentrt.prefill.recomputed_tokens"
+DECODE_TOKENS = "agentrt.decode.tokens"
+FORCED = "agentrt.constraint.forced_tokens"
+ITL_MEAN = "agentrt.itl_ms.mean"
+BATCH_MEAN = "agentrt.batch.size_mean"
+PREEMPTED = "agentrt.preempted"
+TIMING_SOURCE = "agentrt.timing.source"
+LINK = "agentrt.link"
+
+STEP = "engine.step"
+STEP_INDEX = "agentrt.step"
+BATCH_SIZE = "agentrt.batch.size"
+BATCH_TOKENS = "agentrt.batch.tokens"
+BATCH_PREFILL_TOKENS = "agentrt.batch.prefill_tokens"

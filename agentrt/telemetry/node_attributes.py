@@ -1,0 +1,152 @@
+"""What the span of a node says about it."""
+
+from __future__ import annotations
+
+from agentrt.backend import Ledger
+from agentrt.events import AttributeValue
+from agentrt.graph import NodeRecord, RunRecord, Split
+from agentrt.ids import NodeId
+from agentrt.telemetry import names
+from agentrt.telemetry.span import Attributes, SpanKind
+
+
+def span_name(node: NodeRecord) -> str:
+    """The operation and its low-cardinality subject."""
+    match node.kind:
+        case "program":
+            return f"{names.INVOKE_WORKFLOW} {node.name}"
+        case "generate":
+            return f"{names.CHAT} {node.sent[-1].model if node.sent else node.name}"
+        case "tool":
+            return f"{names.EXECUTE_TOOL} {node.name}"
+        case "ask":
+            return f"node {node.name}"
+
+
+def span_kind(node: NodeRecord) -> SpanKind:
+    """A call of a remote engine is a client's; all else happens in this program."""
+    return "client" if node.sent and node.sent[-1].backend == "remote" else "internal"
+
+
+def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attributes:
+    """Attributes of any node; what the runtime gave goes last and wins."""
+    declared, finished = node.declared, node.finished
+    told: Attributes = {
+        names.NODE_ID: declared.node_id,
+        names.NODE_NAME: declared.name,
+        names.NODE_KIND: declared.kind,
+        names.NODE_SITE: declared.site,
+        names.NODE_SLACK_MS: round(slack_s * 1e3, 3),
+        names.CRITICAL: critical,
+    }
+    if declared.deps:
+        told[names.NODE_DEPS] = tuple(declared.deps)
+    if declared.plan is not None:
+        told[names.NODE_ITEM] = declared.plan_item
+    match declared.kind:
+        case "program":
+            told[names.OPERATION] = names.INVOKE_WORKFLOW
+            told[names.WORKFLOW] = declared.name
+        case "generate":
+            _generation(told, node)
+        case "tool":
+            told[names.OPERATION] = names.EXECUTE_TOOL
+            told[names.TOOL_NAME] = declared.name
+            told[names.TOOL_TYPE] = "function"
+            if len(node.attempts) > 1:
+                told[names.ATTEMPT] = len(node.attempts)
+        case "ask":
+            pass
+    if finished is not None:
+        if finished.outcome == "cancelled":
+            told[names.CANCELLED_REASON] = finished.reason or "cancelled"
+        if finished.error is not None:
+            told[names.ERROR_TYPE] = finished.error.type
+    told.update(declared.attributes)
+    if finished is not None:
+        told.update(finished.attributes)
+    return told
+
+
+def run_attributes(
+    record: RunRecord, split: Split, path: list[NodeId], work_s: float
+) -> Attributes:
+    """Attributes of the root span: what the whole run was."""
+    started = record.started
+    assert started is not None
+    told: Attributes = {
+        names.RUN_ID: record.run_id,
+        names.PROGRAM: started.source,
+        names.SEED: started.seed,
+        names.COMPOUND_MS: _ms(record.compound_s),
+        names.WORK_MS: _ms(work_s),
+        names.PARALLELISM: round(work_s / record.compound_s, 2) if record.compound_s else 0.0,
+        names.PATH_MS: _ms(record.compound_s),
+        names.PATH_NODES: tuple(path),
+    }
+    for label, seconds in split.parts().items():
+        told[names.SPLIT_MS.format(label)] = _ms(seconds)
+    if started.deadline_s is not None:
+        told[names.DEADLINE_MS] = _ms(started.deadline_s)
+        told[names.DEADLINE_MET] = record.compound_s <= started.deadline_s
+    retries = sum(max(0, len(node.attempts) - 1) for node in record.nodes.values())
+    if retries:
+        told[names.RETRIES] = retries
+    if record.downs:
+        told[names.ENGINE_DOWNS] = len(record.downs)
+    if record.finished is None:
+        told[names.CANCELLED_REASON] = "the run did not end"
+    return told
+
+
+def _generation(told: Attributes, node: NodeRecord) -> None:
+    told[names.OPERATION] = names.CHAT
+    if node.sent:
+        sent = node.sent[-1]
+        told[names.ENGINE] = sent.backend
+        told[names.PROVIDER] = "agentrt" if sent.backend == "embedded" else sent.backend
+        told[names.REQUEST_MODEL] = sent.model
+        told[names.RESPONSE_MODEL] = sent.model
+    finished = node.finished
+    if finished is not None:
+        if finished.finish_reason:
+            told[names.FINISH_REASONS] = (finished.finish_reason,)
+        if finished.closed_early:
+            told[names.CLOSED_EARLY] = True
+        if finished.ledger is not None:
+            _ledger(told, finished.ledger)
+    if node.lost:
+        told[names.PREFIX_LOST] = sum(lost.lost_tokens for lost in node.lost)
+        told[names.PREFIX_LOST_REASON] = node.lost[-1].reason
+
+
+def _ledger(told: Attributes, ledger: Ledger) -> None:
+    told[names.INPUT_TOKENS] = ledger.prompt_tokens
+    told[names.OUTPUT_TOKENS] = ledger.output_tokens
+    told[names.CACHED_TOKENS] = ledger.cached_tokens
+    told[names.PREFIX_CACHED] = ledger.cached_tokens
+    told[names.TIMING_SOURCE] = ledger.source
+    for label in ("queue", "prefill", "decode", "constraint", "kv_reload"):
+        seconds: float = getattr(ledger, f"{label}_s")
+        if seconds or label in {"queue", "prefill", "decode"}:
+            told[names.STAGE_MS.format(label)] = _ms(seconds)
+    begun_at_s = max(ledger.received_at_s, ledger.completed_at_s)
+    if ledger.first_token_at_s > 0.0:
+        first_s = max(0.0, ledger.first_token_at_s - begun_at_s)
+        told[names.TIME_TO_FIRST_CHUNK] = round(first_s, 6)
+        if ledger.output_tokens > 1:
+            rest_s = ledger.finished_at_s - ledger.first_token_at_s
+            told[names.ITL_MEAN] = _ms(rest_s / (ledger.output_tokens - 1))
+    if ledger.steps:
+        told[names.BATCH_MEAN] = round(ledger.batch_size_sum / ledger.steps, 2)
+    optional: tuple[tuple[str, AttributeValue], ...] = (
+        (names.PREFILL_CHUNKS, ledger.prefill_chunks),
+        (names.RECOMPUTED, ledger.recomputed_tokens),
+        (names.FORCED, ledger.forced_tokens),
+        (names.PREEMPTED, ledger.preemptions),
+    )
+    told.update((key, value) for key, value in optional if value)
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1e3, 3)

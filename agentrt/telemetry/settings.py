@@ -1,0 +1,79 @@
+"""What the environment says about telemetry: the standard `OTEL_*` variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentrt.errors import UsageError
+from agentrt.telemetry.content import Capture, capture_of
+
+RUNS_FOLDER = Path("traces") / "runs"
+STEPS_VARIABLE = "AGENTRT_TRACE_STEPS"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How traces are made and where they go.
+
+    Attributes:
+        enabled: False with `OTEL_SDK_DISABLED=true` or `OTEL_TRACES_EXPORTER=none`.
+        endpoint: Set when spans go to a collector over OTLP/HTTP; "" writes files.
+        capture: Where message content goes.
+        steps_every: One engine step in so many is told; 0 none.
+        folder: Of the files.
+    """
+
+    enabled: bool = True
+    endpoint: str = ""
+    capture: Capture = "NO_CONTENT"
+    steps_every: int = 0
+    folder: Path = RUNS_FOLDER
+
+
+def settings_of(environment: Mapping[str, str], folder: Path = RUNS_FOLDER) -> Settings:
+    """Read the environment.
+
+    Raises:
+        UsageError: A value cannot be understood, or asks for what there is not.
+    """
+    steps = environment.get(STEPS_VARIABLE, "").strip() or "0"
+    if not steps.isdecimal():
+        raise UsageError(
+            f"{STEPS_VARIABLE}={steps!r} is not a whole number",
+            hint=f"Set {STEPS_VARIABLE}=10 to trace one engine step in ten, or unset it",
+        )
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return Settings(
+        enabled=not disabled and exporter != "none",
+        endpoint=_endpoint(environment),
+        capture=capture_of(environment),
+        steps_every=int(steps),
+        folder=folder,
+    )
+
+
+def _endpoint(environment: Mapping[str, str]) -> str:
+    """Where OTLP/HTTP goes: the variable for traces as it is, the general one as a base."""
+    own = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "").strip()
+    base = environment.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
+    if not own and not base:
+        return ""
+    for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        protocol = environment.get(name, "").strip()
+        if protocol and protocol != "http/protobuf":
+            raise UsageError(
+                f"{name}={protocol} is not spoken here",
+                hint=f"Set {name}=http/protobuf and point the endpoint at port 4318",
+            )
+        if protocol:
+            break
+    endpoint = own or f"{base.rstrip('/')}/v1/traces"
+    if not endpoint.startswith(("http://", "https://")):
+        raise UsageError(
+            f"the OTLP endpoint {endpoint!r} is not an http address",
+            hint="Set OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318",
+        )
+    return endpoint

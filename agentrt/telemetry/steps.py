@@ -1,0 +1,76 @@
+"""Engine steps as spans, in a trace of their own.
+
+A step serves nodes of many runs, so it belongs to none of their traces; it links to the generations
+in its batch. Only one step in N is told.
+"""
+
+from __future__ import annotations
+
+from agentrt.backend import StepRecord
+from agentrt.graph import RunRecord
+from agentrt.ids import RequestId, RunId, trace_id_of
+from agentrt.telemetry import names
+from agentrt.telemetry.span import Span, SpanIds, SpanLink, Trace
+
+_MAX_LINKS = 128  # what OpenTelemetry keeps of a span's links by default
+
+
+def step_trace(record: RunRecord, run: Trace, every: int) -> Trace | None:
+    """The trace of one step in `every` of those that served a run; None when there are none.
+
+    Args:
+        record: The run.
+        run: Its own trace, to link to.
+        every: 0 tells no steps at all.
+    """
+    started = record.started
+    if every <= 0 or started is None:
+        return None
+    trace_id = trace_id_of(RunId(f"{record.run_id}/steps"))
+    zero_us = started.unix_ns / 1000 - started.at_s * 1e6
+    spans_of = _spans_of(record, run)
+    ids = SpanIds(trace_id)
+    spans = [
+        _span(step, ids.next(), zero_us, run.trace_id, spans_of)
+        for step in record.steps
+        if step.index % every == 0
+    ]
+    return Trace(trace_id, f"{run.name}-steps", tuple(spans)) if spans else None
+
+
+def _span(
+    step: StepRecord,
+    span_id: str,
+    zero_us: float,
+    run_trace_id: str,
+    spans_of: dict[RequestId, str],
+) -> Span:
+    start_us = round(zero_us + step.started_at_s * 1e6)
+    end_us = max(start_us + 1, round(zero_us + step.ended_at_s * 1e6))
+    span = Span(names.STEP, span_id, None, start_us, end_us, lane="engine")
+    span.attributes = {
+        names.STEP_INDEX: step.index,
+        names.BATCH_SIZE: len(step.requests),
+        names.BATCH_TOKENS: step.prefill_tokens + step.decode_tokens,
+        names.BATCH_PREFILL_TOKENS: step.prefill_tokens,
+    }
+    members = [spans_of[request] for request in step.requests if request in spans_of]
+    span.links = [
+        SpanLink(run_trace_id, member, {names.LINK: "batch"}) for member in members[:_MAX_LINKS]
+    ]
+    return span
+
+
+def _spans_of(record: RunRecord, run: Trace) -> dict[RequestId, str]:
+    """Request -> span of its node."""
+    by_node = {
+        span.attributes[names.NODE_ID]: span.span_id
+        for span in run.spans
+        if span.attributes.get(names.OPERATION) == names.CHAT
+    }
+    return {
+        sent.request_id: by_node[node.node_id]
+        for node in record.nodes.values()
+        for sent in node.sent
+        if node.node_id in by_node
+    }
