@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from concurrent.futures import Future, wait
 
-import torch
-from torch import Tensor
-
 from agentrt.backend import (
     Capabilities,
     Delta,
@@ -31,14 +28,13 @@ from agentrt.constraints.cache import CompileCache
 from agentrt.engine import output
 from agentrt.engine.account import Account, Bucket
 from agentrt.engine.batch import Part
+from agentrt.engine.decoder import Decoder
 from agentrt.engine.guide import Guide
 from agentrt.engine.intake import check_ids, check_length, check_request, out_of_pages
 from agentrt.engine.machine import Machine
-from agentrt.engine.masking import Masks
 from agentrt.engine.output import Finish
 from agentrt.engine.paging import Paging
 from agentrt.engine.roster import Roster
-from agentrt.engine.sampler import Draw, Picked, pick
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.stops import StopStrings
 from agentrt.errors import AgentrtError, InternalError, RequestRejected, record
@@ -88,9 +84,13 @@ class EngineCore:
         model = self._machine.model
         vocab = self.codec.vocab
         self._logits_size = model.logits_size
-        self._unused_from = vocab.size  # rows of the embedding that no token has
-        self._eos_ids = frozenset(vocab.eos_ids)
         self._window_tokens = self.codec.window_tokens or model.window_tokens
+        self._decoder = Decoder(
+            frozenset(vocab.eos_ids),
+            used_ids=vocab.size,
+            logits_size=model.logits_size,
+            window_tokens=self._window_tokens,
+        )
         pages = self._machine.kv.pages
         self.paging = Paging(
             PagePool(pages), config.page_tokens, self._machine.tables, config.max_running
@@ -312,12 +312,14 @@ class EngineCore:
         for sequence, count in shares:
             sequence.computed_tokens += count
             sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
-        finishes, masks_s = self._pick(rows, logits)
+        outcome = self._decoder.decode(rows, logits)
         ended_s = self._clock.now_s()
         for (sequence, _), decodes in zip(shares, past, strict=True):
             request_id = sequence.request.request_id
             bucket: Bucket = "decode" if decodes else "prefill"
-            sequence.account.book_step(bucket, ended_s, masks_s.get(request_id, 0.0), len(shares))
+            sequence.account.book_step(
+                bucket, ended_s, outcome.masks_s.get(request_id, 0.0), len(shares)
+            )
             if not decodes:
                 self.paging.publish(sequence)
             if sequence.complete or sequence.pending_tokens(self._config.page_tokens):
@@ -327,7 +329,7 @@ class EngineCore:
             if sequence.account.first_token_at_s == 0.0 and sequence.output_tokens:
                 sequence.account.first_token_at_s = ended_s
             self._tell(sequence)
-        for sequence, finish in finishes:
+        for sequence, finish in outcome.finishes:
             self._end(sequence, finish, ended_s)
         seconds = ended_s - began_s
         self._step_s = seconds if self._steps == 0 else 0.8 * self._step_s + 0.2 * seconds
@@ -340,47 +342,6 @@ class EngineCore:
             decode_tokens=len(rows),
             requests=tuple(sequence.request.request_id for sequence, _ in shares),
         )
-
-    def _pick(
-        self, rows: list[Sequence], logits: Tensor
-    ) -> tuple[list[tuple[Sequence, Finish]], dict[RequestId, float]]:
-        """A token for each row; which sequences are over, and how long their masks took."""
-        finishes: list[tuple[Sequence, Finish]] = []
-        if not rows:
-            return finishes, {}
-        with torch.inference_mode():
-            logits[:, self._unused_from :] = -torch.inf
-            masks = Masks(rows, self._logits_size, logits.device)
-            draws = [_draw(sequence) for sequence in rows]
-            picked = pick(logits, draws, masks.allowed)
-        for index, sequence in enumerate(rows):
-            try:
-                if index in masks.failed:
-                    raise masks.failed[index]
-                finish = self._append(sequence, picked[index], logits[index], draws[index])
-            except AgentrtError as error:
-                finish = self._give_up(sequence, error)
-            if finish is not None:
-                finishes.append((sequence, finish))
-        seconds = zip(rows, masks.seconds, strict=True)
-        return finishes, {one.request.request_id: spent for one, spent in seconds}
-
-    def _append(
-        self, sequence: Sequence, picked: Picked, logits: Tensor, draw: Draw
-    ) -> Finish | None:
-        def redraw(token_id: int) -> Picked:
-            with torch.inference_mode():
-                logits[token_id] = -torch.inf
-                return pick(logits[None], [draw.again()], None)[0]
-
-        most_tokens = output.most_output_tokens(sequence, self._window_tokens)
-        return output.append(sequence, picked, redraw, self._eos_ids, most_tokens)
-
-    def _give_up(self, sequence: Sequence, error: AgentrtError) -> Finish:
-        """The grammar cannot go on: its way out where one is held, else the error."""
-        if sequence.guide is not None and sequence.guide.closes:
-            return output.close(sequence)
-        return Finish("failed", error=record(error))
 
     def _fail(self, sequence: Sequence, error: AgentrtError) -> None:
         self._end(sequence, Finish("failed", error=record(error)), self._clock.now_s())
@@ -423,16 +384,4 @@ def _part(sequence: Sequence, count: int) -> Part:
         position=done,
         pages=sequence.pages,
         wants_logits=sequence.complete and done + count == len(sequence.tokens),
-    )
-
-
-def _draw(sequence: Sequence) -> Draw:
-    prompt = sequence.prompt_tokens
-    how = sequence.request.sampling
-    wants = how.repetition_penalty != 1.0 or how.presence_penalty or how.frequency_penalty
-    return Draw(
-        sampling=how,
-        position=sequence.output_tokens,
-        prompt=sequence.tokens[:prompt] if wants else (),
-        output=sequence.tokens[prompt:] if wants else (),
     )

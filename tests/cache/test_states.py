@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agentrt.cache import PagePool, RadixNode, RadixTree, Retention, key_of
+from agentrt.ids import PageId
 
 TOTAL = 24
 TOKEN = st.integers(0, 2)  # few, so that prefixes coincide
@@ -14,8 +15,8 @@ TOKEN = st.integers(0, 2)  # few, so that prefixes coincide
 
 @dataclass
 class Runner:
-    tokens: list
-    pages: list
+    tokens: list[int]
+    pages: list[PageId]
     node: RadixNode
     tree_pages: int
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -37,7 +38,7 @@ SHAPE = {
     "eos_token_id": 257,
     "pad_token_id": None,
 }
-KINDS: dict[str, tuple[str, dict]] = {
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", {"tie_word_embeddings": True}),
     "qwen2": ("Qwen2Config", {}),
     "qwen3": ("Qwen3Config", {"head_dim": 8}),
@@ -49,7 +50,12 @@ KINDS: dict[str, tuple[str, dict]] = {
     ),
     "gemma2": (
         "Gemma2Config",
-        {"head_dim": 8, "sliding_window": 9, "query_pre_attn_scalar": 8, "attn_logit_softcapping": 5.0},
+        {
+            "head_dim": 8,
+            "sliding_window": 9,
+            "query_pre_attn_scalar": 8,
+            "attn_logit_softcapping": 5.0,
+        },
     ),
 }
 Build = Callable[..., EngineCore]
@@ -111,9 +117,9 @@ def build(model_dir: Callable[[str], Path]) -> Iterator[Build]:
     """Engines over tiny models; closed at the end of the test."""
     opened: list[EngineCore] = []
 
-    def make(kind: str = "llama", *, clock: FakeClock | None = None, **settings: object) -> EngineCore:
+    def make(kind: str = "llama", *, clock: Any = None, **settings: Any) -> EngineCore:
         settings.setdefault("kv_pages", 256)
-        config = EngineConfig(model_dir(kind), threads=1, **settings)  # type: ignore[arg-type]
+        config = EngineConfig(model_dir(kind), threads=1, **settings)
         opened.append(EngineCore(config, clock or FakeClock()))
         return opened[-1]
 

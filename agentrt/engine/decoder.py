@@ -1,0 +1,106 @@
+"""From the logits of a step to the next tokens of its sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from agentrt.engine import output
+from agentrt.engine.masking import Masks
+from agentrt.engine.output import Finish
+from agentrt.engine.sampler import Draw, Picked, pick
+from agentrt.engine.sequence import Sequence
+from agentrt.errors import AgentrtError, record
+from agentrt.ids import RequestId
+
+
+@dataclass(slots=True, eq=False)
+class Outcome:
+    """What a step's tokens led to.
+
+    Attributes:
+        finishes: Sequences that are over.
+        masks_s: How long each sequence's mask took.
+    """
+
+    finishes: list[tuple[Sequence, Finish]] = field(default_factory=list)
+    masks_s: dict[RequestId, float] = field(default_factory=dict)
+
+
+class Decoder:
+    """Picks and appends tokens.
+
+    Args:
+        eos_ids: Tokens that end an output.
+        used_ids: Ids from here on are no tokens: the embedding is padded.
+        logits_size: Width of the logits.
+        window_tokens: Longest context; 0 when unknown.
+    """
+
+    def __init__(
+        self, eos_ids: frozenset[int], *, used_ids: int, logits_size: int, window_tokens: int
+    ) -> None:
+        self._eos_ids = eos_ids
+        self._used_ids = used_ids
+        self._logits_size = logits_size
+        self._window_tokens = window_tokens
+
+    def decode(self, rows: Rows[Sequence], logits: Tensor) -> Outcome:
+        """A token for each row, appended to its sequence.
+
+        Args:
+            rows: Sequences that want a token.
+            logits: `[rows, logits_size]` fp32; changed in place.
+        """
+        outcome = Outcome()
+        if not rows:
+            return outcome
+        with torch.inference_mode():
+            logits[:, self._used_ids :] = -torch.inf
+            masks = Masks(rows, self._logits_size, logits.device)
+            draws = [_draw(sequence) for sequence in rows]
+            picked = pick(logits, draws, masks.allowed)
+        for index, sequence in enumerate(rows):
+            outcome.masks_s[sequence.request.request_id] = masks.seconds[index]
+            try:
+                if index in masks.failed:
+                    raise masks.failed[index]
+                finish = self._append(sequence, picked[index], logits[index], draws[index])
+            except AgentrtError as error:
+                finish = _give_up(sequence, error)
+            if finish is not None:
+                outcome.finishes.append((sequence, finish))
+        return outcome
+
+    def _append(
+        self, sequence: Sequence, picked: Picked, logits: Tensor, draw: Draw
+    ) -> Finish | None:
+        def redraw(token_id: int) -> Picked:
+            with torch.inference_mode():
+                logits[token_id] = -torch.inf
+                return pick(logits[None], [draw.again()], None)[0]
+
+        most_tokens = output.most_output_tokens(sequence, self._window_tokens)
+        return output.append(sequence, picked, redraw, self._eos_ids, most_tokens)
+
+
+def _give_up(sequence: Sequence, error: AgentrtError) -> Finish:
+    """The grammar cannot go on: its way out where one is held, else the error."""
+    if sequence.guide is not None and sequence.guide.closes:
+        return output.close(sequence)
+    return Finish("failed", error=record(error))
+
+
+def _draw(sequence: Sequence) -> Draw:
+    prompt = sequence.prompt_tokens
+    how = sequence.request.sampling
+    wants = how.repetition_penalty != 1.0 or how.presence_penalty or how.frequency_penalty
+    return Draw(
+        sampling=how,
+        position=sequence.output_tokens,
+        prompt=sequence.tokens[:prompt] if wants else (),
+        output=sequence.tokens[prompt:] if wants else (),
+    )
