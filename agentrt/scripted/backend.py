@@ -33,6 +33,7 @@ from agentrt.clock import Clock
 from agentrt.delivery import EventQueue
 from agentrt.errors import (
     AgentrtError,
+    ContextOverflow,
     EngineDied,
     EngineUnavailable,
     Unsupported,
@@ -130,9 +131,8 @@ class ScriptedBackend:
         if ongoing is None or ongoing.complete:
             return
         ongoing.prompt_ids += fill.token_ids
-        ongoing.complete = fill.complete
         if fill.complete:
-            ongoing.ledger["completed_at_s"] = self._clock.now_s()
+            ongoing.complete_at(self._clock.now_s())
         self._rouse()
 
     def facts(self, facts: tuple[RequestFacts, ...]) -> None:
@@ -198,7 +198,7 @@ class ScriptedBackend:
             return  # lost with the engine
         deltas: list[Delta] = []
         for one in alive:
-            one.charge(now_s - started_at_s, len(batch))
+            one.charge(now_s, len(batch))
             if not one.cancelled and (delta := one.next_delta(now_s)) is not None:
                 deltas.append(delta)
         ends = [self._finish(one, now_s) for one in alive if one.done and not one.cancelled]
@@ -220,15 +220,23 @@ class ScriptedBackend:
         batch = [one for one in self._ongoing.values() if one.answer is not None]
         for one in waiting[: self._max_running - len(batch)]:
             request = one.request
-            prompt = self._prompt_text(one)
-            self.seen.prompts[request.request_id] = prompt
-            try:
-                reply = self._answers.reply(request, prompt)
-            except AgentrtError as error:
-                reply = Reply(error=error)
+            reply = self._reply(one)
             one.admit(self._answerer.answer(request, reply), self._clock.now_s())
             batch.append(one)
         return batch
+
+    def _reply(self, one: Ongoing) -> Reply:
+        """What the script says to a prompt that is complete."""
+        prompt_tokens, window_tokens = len(one.prompt_ids), self.capabilities.window_tokens
+        if window_tokens and prompt_tokens >= window_tokens:
+            what = f"the prompt of {prompt_tokens} tokens does not fit {window_tokens} tokens"
+            return Reply(error=ContextOverflow(what, hint="Shorten the prompt"))
+        prompt = self._prompt_text(one)
+        self.seen.prompts[one.request.request_id] = prompt
+        try:
+            return self._answers.reply(one.request, prompt)
+        except AgentrtError as error:
+            return Reply(error=error)
 
     def _finish(self, one: Ongoing, now_s: float) -> End:
         answer = one.answer

@@ -29,6 +29,7 @@ class Ongoing:
         answer: Known once it was admitted.
         produced: Tokens of the answer that are out.
         cancelled: Somebody cancelled it.
+        mark_s: Until when its time is accounted for.
         ledger: Figures of its account, by field name.
     """
 
@@ -40,17 +41,17 @@ class Ongoing:
     answer: Answer | None = None
     produced: int = 0
     cancelled: bool = False
+    mark_s: float = 0.0
     ledger: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, request: GenerateRequest, prompt_ids: tuple[int, ...], now_s: float) -> Ongoing:
         """As it arrives."""
         prompt = request.prompt
-        complete = not isinstance(prompt, TokenPrompt) or prompt.complete
-        new = cls(request, prompt_ids, complete, request.demanded, request.deadline_at_s)
+        new = cls(request, prompt_ids, False, request.demanded, request.deadline_at_s)
         new.ledger = {"received_at_s": now_s}
-        if complete:
-            new.ledger["completed_at_s"] = now_s
+        if not isinstance(prompt, TokenPrompt) or prompt.complete:
+            new.complete_at(now_s)
         return new
 
     @property
@@ -63,19 +64,28 @@ class Ongoing:
         """The whole answer is out."""
         return self.answer is not None and self.produced >= len(self.answer.token_ids)
 
+    def complete_at(self, now_s: float) -> None:
+        """Its prompt is whole: from here on every instant is accounted for."""
+        self.complete = True
+        self.ledger["completed_at_s"] = self.mark_s = now_s
+
     def admit(self, answer: Answer, now_s: float) -> None:
         """It takes part in steps from now on."""
         self.answer = answer
         self.ledger["admitted_at_s"] = now_s
-        self.ledger["queue_s"] = now_s - self.ledger["completed_at_s"]
         self.ledger["prefill_chunks"] = 1
+        self._book("queue_s", now_s)
 
-    def charge(self, seconds: float, batch: int) -> None:
-        """One step that it took part in."""
-        part = "decode_s" if self.produced else "prefill_s"
-        self.ledger[part] = self.ledger.get(part, 0.0) + seconds
+    def charge(self, now_s: float, batch: int) -> None:
+        """One step that it took part in has ended."""
+        self._book("decode_s" if self.produced else "prefill_s", now_s)
         self.ledger["steps"] = self.ledger.get("steps", 0) + 1
         self.ledger["batch_size_sum"] = self.ledger.get("batch_size_sum", 0) + batch
+
+    def _book(self, part: str, now_s: float) -> None:
+        """Count the time since the last booking to one part."""
+        self.ledger[part] = self.ledger.get(part, 0.0) + now_s - self.mark_s
+        self.mark_s = now_s
 
     def next_delta(self, now_s: float) -> Delta | None:
         """One token more; None when there is none."""
@@ -109,8 +119,9 @@ class Ongoing:
         """Its last event."""
         figures = self.ledger
         figures["finished_at_s"] = now_s
-        if "admitted_at_s" not in figures and "completed_at_s" in figures:
-            figures["queue_s"] = now_s - figures["completed_at_s"]
+        if self.complete:
+            running = "decode_s" if self.produced else "prefill_s"
+            self._book(running if self.answer else "queue_s", now_s)
         ledger = Ledger(
             **figures,  # type: ignore[arg-type]  # counts and seconds by field name
             prompt_tokens=len(self.prompt_ids),
