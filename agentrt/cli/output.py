@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from typing import Any, TextIO
+from typing import Any
 
 from agentrt.canonical_json import dumps
 
@@ -33,10 +32,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     return value
-
-
-def write(value: Any, to: TextIO | None = None) -> None:
-    """Writes a result and flushes it."""
-    to = to or sys.stdout
-    to.write(shown(value, pretty=to.isatty()) + "\n")
-    to.flush()

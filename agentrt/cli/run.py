@@ -26,11 +26,14 @@ def execute(program: Any, own: Sequence[Parameter], settings: RunSettings) -> in
         inputs = batch_of(settings.batch, own, settings.given, where=where)
     else:
         inputs = [arguments_of(own, settings.given, settings.args, where=where)]
-    return anyio.run(until_signal, Session(program, inputs, settings))
+    return anyio.run(until_signal, program, inputs, settings)
 
 
-async def until_signal(session: Session) -> int:
+async def until_signal(
+    program: Any, inputs: Sequence[dict[str, Any]], settings: RunSettings
+) -> int:
     """Runs until done, or until told to stop: then runs are cancelled and still accounted for."""
+    session = Session(program, inputs, settings)
     told: list[int] = []
     async with anyio.create_task_group() as tasks:
 

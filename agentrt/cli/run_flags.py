@@ -42,6 +42,10 @@ Model = Annotated[
         help="A checkpoint directory; with a URL, the model's name there.",
     ),
 ]
+ApiKey = Annotated[
+    str | None,
+    typer.Option("--api-key", metavar="env:NAME", help="The variable with the engine's key."),
+]
 DeviceName = Annotated[
     str,
     typer.Option(
@@ -74,6 +78,7 @@ def settings_of(
     concurrency: Concurrency = 8,
     engine: Engine = "embedded",
     model: Model = "",
+    api_key: ApiKey = None,
     device: DeviceName = "cpu",
     deadline: Deadline = None,
     seed: Seed = None,
@@ -94,6 +99,7 @@ def settings_of(
         concurrency=concurrency,
         engine=engine,
         model=model,
+        api_key=api_key,
         device="cuda" if device == "cuda" else "cpu",
         deadline_s=seconds(deadline) if deadline is not None else None,
         seed=seed,

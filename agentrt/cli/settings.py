@@ -18,12 +18,13 @@ class TraceTarget:
     """Where spans go.
 
     Attributes:
-        kind: `jaeger` writes a file, or sends where `OTEL_*` says; `otlp` only sends; or `off`.
+        kind: `jaeger` sends where `OTEL_*` says, else writes a file; `file` writes one whatever
+            they say; `otlp` sends; `off` does neither.
         url: Of the collector, for `otlp`; "" leaves it to `OTEL_*`.
         folder: For files.
     """
 
-    kind: Literal["jaeger", "otlp", "off"] = "jaeger"
+    kind: Literal["jaeger", "file", "otlp", "off"] = "jaeger"
     url: str = ""
     folder: Path = Path("traces/runs")
 
@@ -40,6 +41,7 @@ class RunSettings:
         concurrency: Most runs at once, with `batch`.
         engine: URL, or "embedded".
         model: Directory for the embedded engine, name for a remote one; "" takes the default.
+        api_key: `env:NAME`, the variable that holds the key of a remote engine, or None.
         device: Where the embedded engine runs.
         deadline_s: For each run, or None.
         seed: Of each run.
@@ -56,6 +58,7 @@ class RunSettings:
     concurrency: int = 8
     engine: str = "embedded"
     model: str = ""
+    api_key: str | None = None
     device: Device = "cpu"
     deadline_s: float | None = None
     seed: int | None = None
@@ -90,7 +93,7 @@ def trace_target(text: str) -> TraceTarget:
     if kind == "otlp" and (rest.startswith(("http://", "https://")) or not equals):
         return TraceTarget("otlp", url=rest)
     if kind == "file" and rest:
-        return TraceTarget("jaeger", folder=Path(rest))
+        return TraceTarget("file", folder=Path(rest))
     if kind in ("jaeger", "off") and not equals:
         return TraceTarget("jaeger" if kind == "jaeger" else "off")
     raise UsageError(

@@ -28,7 +28,7 @@ def test_no_duration(text: str) -> None:
         ("off", TraceTarget("off")),
         ("otlp", TraceTarget("otlp")),
         ("otlp=http://localhost:4318", TraceTarget("otlp", url="http://localhost:4318")),
-        ("file=out/x", TraceTarget("jaeger", folder=Path("out/x"))),
+        ("file=out/x", TraceTarget("file", folder=Path("out/x"))),
     ],
 )
 def test_trace_targets(text: str, target: TraceTarget) -> None:

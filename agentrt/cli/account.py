@@ -1,0 +1,100 @@
+"""What runs cost: their records, traces and latency lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import Any
+
+from agentrt.cli.settings import TraceTarget
+from agentrt.clock import Clock
+from agentrt.errors import ErrorRecord, record
+from agentrt.events import Event, NodeDeclared, NodeFinished, Observer, RunFinished, RunStarted
+from agentrt.graph import Recorder, RunRecord
+from agentrt.ids import NodeId, RunId
+from agentrt.program import Program
+from agentrt.report import latency_line, summary
+from agentrt.telemetry import Settings, SpanObserver, settings_of
+
+COLLECTOR = "http://localhost:4318"
+
+
+class Account:
+    """Records every run, and traces it where the command was told to.
+
+    Args:
+        target: Where traces go.
+
+    Attributes:
+        observers: To hand to a runtime.
+    """
+
+    def __init__(self, target: TraceTarget) -> None:
+        self._records: dict[RunId, RunRecord] = {}
+        self._recorder = Recorder(self._keep)
+        settings = None if target.kind == "off" else trace_settings(target)
+        self._endpoint = settings.endpoint if settings else ""
+        self._spans = SpanObserver(settings=settings, warn=warn) if settings else None
+        self.observers: list[Observer] = [self._recorder]
+        if self._spans is not None:
+            self.observers.append(self._spans)
+
+    def line(self, run_id: RunId) -> str:
+        """The latency line of a run that is over, with the place of its trace; "" if unknown."""
+        known = self._records.get(run_id)
+        return latency_line(known, self._place(run_id)) if known else ""
+
+    def summary(self, run_id: RunId, output: Any, error: ErrorRecord | None) -> dict[str, Any]:
+        """The `agentrt.run/1` object of a run that is over."""
+        known = self._records.get(run_id) or RunRecord(run_id)
+        file = self._spans.file_of(run_id) if self._spans else None
+        return summary(known, output, trace_file=file, error=error)
+
+    def failed_start(
+        self, run_id: RunId, program: Program[..., Any], clock: Clock, error: Exception
+    ) -> None:
+        """Account for a run whose engine did not start: it was asked for, and it failed."""
+        now_s, what = clock.now_s(), record(error)
+        root = NodeId(f"{program.name}#0")
+        events: list[Event] = [
+            RunStarted(run_id, program.name, program.source, now_s, clock.unix_ns()),
+            NodeDeclared(run_id, root, "program", program.name, None, (), program.source, now_s),
+            NodeFinished(run_id, root, "failed", now_s, error=what),
+            RunFinished(run_id, "failed", now_s, what),
+        ]
+        for observer in self.observers:
+            observer.see(events)
+
+    def close(self) -> None:
+        """Write what is left, runs that did not end as well."""
+        self._recorder.give_up()
+        if self._spans is not None:
+            self._spans.close()
+
+    def _keep(self, known: RunRecord) -> None:
+        self._records[known.run_id] = known
+
+    def _place(self, run_id: RunId) -> str:
+        """Where the trace of a run is."""
+        if self._spans is None:
+            return ""
+        file = self._spans.file_of(run_id)
+        return str(file) if file else self._endpoint
+
+
+def trace_settings(target: TraceTarget) -> Settings:
+    """How spans get to the target; the environment's `OTEL_*` fill in the rest."""
+    settings = settings_of(os.environ, target.folder)
+    if target.kind == "file":
+        settings = replace(settings, endpoint="")
+    elif target.kind == "otlp" and (target.url or not settings.endpoint):
+        base = (target.url or COLLECTOR).rstrip("/")
+        whole = base if base.endswith("/v1/traces") else f"{base}/v1/traces"
+        settings = replace(settings, endpoint=whole)
+    return settings
+
+
+def warn(text: str) -> None:
+    """Tells what went wrong with telemetry; the run is not harmed."""
+    sys.stderr.write(text + "\n")

@@ -1,0 +1,27 @@
+"""Answers a program's questions from the terminal."""
+
+from __future__ import annotations
+
+import sys
+
+import anyio
+
+from agentrt.errors import UsageError
+from agentrt.runtime import Question
+
+
+async def ask_on_terminal(question: Question) -> str:
+    """What the person at the terminal types; the run goes on meanwhile.
+
+    Raises:
+        UsageError: Nobody can answer, since standard input is no terminal or is at its end.
+    """
+    sys.stderr.write(f"\n{question.text} ")
+    sys.stderr.flush()
+    line: str = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    if not line:
+        raise UsageError(
+            f"nobody answered {question.text!r}",
+            hint="answer on standard input, one line a question",
+        )
+    return line.rstrip("\n")

@@ -1,0 +1,172 @@
+"""The runs of one command: opens a runtime, runs, and tells results in the order of inputs."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from agentrt import embedded
+from agentrt.app import open_runtime
+from agentrt.cli.account import Account
+from agentrt.cli.asking import ask_on_terminal
+from agentrt.cli.complaint import exit_code_of, root_of, three_lines
+from agentrt.cli.output import plain, shown
+from agentrt.cli.progress import progress
+from agentrt.cli.settings import RunSettings
+from agentrt.clock import MonotonicClock
+from agentrt.config import EngineConfig
+from agentrt.errors import record
+from agentrt.ids import RunId
+from agentrt.runtime import RunOptions, Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one run ended.
+
+    Attributes:
+        run_id: Of the run.
+        value: Its result.
+        error: What it raised instead.
+    """
+
+    run_id: RunId
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Session:
+    """The runs of one command.
+
+    Args:
+        program: What is run.
+        inputs: Its arguments, one mapping a run.
+        settings: What was asked for.
+    """
+
+    def __init__(
+        self, program: Any, inputs: Sequence[dict[str, Any]], settings: RunSettings
+    ) -> None:
+        self._program = program
+        self._inputs = inputs
+        self._settings = settings
+        self._clock = MonotonicClock()
+        self._scope = anyio.CancelScope()
+        self._progress = progress(quiet=settings.quiet, runs=len(inputs), clock=self._clock)
+        self._account = Account(settings.trace)
+        self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
+        self._outcomes: dict[int, Outcome] = {}
+        self._told = 0
+
+    def cancel(self) -> None:
+        """End what is under way; it is still accounted for."""
+        self._scope.cancel()
+
+    async def perform(self) -> int:
+        """Run everything and tell it; gives the exit code of the first run that failed, or 0."""
+        with self._scope:
+            try:
+                async with self._open() as runtime:
+                    await self._run_all(runtime)
+            except Exception as error:
+                self._not_started(error)
+        self._progress.close()
+        self._account.close()
+        self._tell_due()
+        failures = [o.error for _, o in sorted(self._outcomes.items()) if o.error is not None]
+        return exit_code_of(failures[0]) if failures else 0
+
+    def _open(self) -> AbstractAsyncContextManager[Runtime]:
+        return open_runtime(
+            engine=engine_of(self._settings),
+            remote_model=self._settings.model or None,
+            api_key=self._settings.api_key,
+            observers=[self._progress, *self._account.observers],
+            clock=self._clock,
+        )
+
+    async def _run_all(self, runtime: Runtime) -> None:
+        limiter = anyio.CapacityLimiter(self._settings.concurrency)
+        async with anyio.create_task_group() as tasks:
+            for index in range(len(self._inputs)):
+                await limiter.acquire_on_behalf_of(index)
+                tasks.start_soon(self._run, runtime, index, limiter)
+
+    async def _run(self, runtime: Runtime, index: int, limiter: anyio.CapacityLimiter) -> None:
+        run_id = self._run_ids[index]
+        options = RunOptions(
+            run_id=run_id,
+            seed=self._settings.seed,
+            deadline_s=self._settings.deadline_s,
+            on_emit=self._progress.emit,
+            on_ask=ask_on_terminal,
+        )
+        configured = runtime.with_options(options)
+        try:
+            value = await configured.run(self._program, **self._inputs[index])
+            self._outcomes[index] = Outcome(run_id, value)
+        except Exception as error:
+            self._outcomes[index] = Outcome(run_id, error=error)
+        except anyio.get_cancelled_exc_class() as error:
+            self._outcomes[index] = Outcome(run_id, error=error)
+            raise
+        finally:
+            limiter.release_on_behalf_of(index)
+        self._tell_due()
+
+    def _not_started(self, error: Exception) -> None:
+        """The engine failed outside any run: each run that is missing failed with it."""
+        for index, run_id in enumerate(self._run_ids):
+            if index not in self._outcomes:
+                self._account.failed_start(run_id, self._program, self._clock, error)
+                self._outcomes[index] = Outcome(run_id, error=error)
+
+    def _tell_due(self) -> None:
+        """Tell every outcome whose predecessors have been told: results stay in input order."""
+        while (outcome := self._outcomes.get(self._told)) is not None:
+            self._told += 1
+            if len(self._inputs) == 1:
+                self._progress.close()
+            self._tell(outcome)
+
+    def _tell(self, outcome: Outcome) -> None:
+        error = outcome.error
+        if isinstance(error, Exception):
+            folder = Path(inspect.getfile(self._program.fn)).resolve().parent
+            if self._settings.verbose:
+                traceback.print_exception(error, file=sys.stderr)
+            sys.stderr.write(three_lines(error, folder=folder) + "\n")
+        if self._settings.as_json:
+            failure = record(root_of(error)) if isinstance(error, Exception) else None
+            told = self._account.summary(outcome.run_id, plain(outcome.value), failure)
+            self._write(shown(told, pretty=False))
+        elif error is None:
+            pretty = sys.stdout.isatty() and len(self._inputs) == 1
+            self._write(shown(plain(outcome.value), pretty=pretty))
+        elif len(self._inputs) > 1:
+            self._write("null")  # results stay on the lines of their inputs
+        line = self._account.line(outcome.run_id)
+        if line and not self._settings.quiet:
+            sys.stderr.write(line + "\n")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def engine_of(settings: RunSettings) -> EngineConfig | str:
+    """What the command asked to be served by."""
+    if settings.engine != "embedded":
+        return settings.engine
+    model = Path(settings.model) if settings.model else embedded.path()
+    return EngineConfig(model_path=model, device=settings.device)
