@@ -46,6 +46,7 @@ class Dialect:
         tool_role: Takes tool messages; else results come as user messages.
         lists_tools: Tells the model of tools; else they are listed in the system message.
         repeats: Takes two messages of one role in a row; else they are joined.
+        no_tools: What it wants when there are none.
     """
 
     frame: CallFrame = JSON_ARRAY_FRAME
@@ -56,6 +57,7 @@ class Dialect:
     tool_role: bool = True
     lists_tools: bool = True
     repeats: bool = True
+    no_tools: Literal["none", "list"] = "none"
 
     def messages(
         self, turns: Sequence[Turn], tools: tuple[ToolSchema, ...]
@@ -72,7 +74,7 @@ class Dialect:
     def tools(self, tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]] | None:
         """The tools as the template's `tools`."""
         if not tools or not self.lists_tools:
-            return None
+            return None if self.no_tools == "none" else []
         return [{"type": "function", "function": function_of(tool)} for tool in tools]
 
     def _listed(self, turns: Sequence[Turn], tools: tuple[ToolSchema, ...]) -> list[Turn]:

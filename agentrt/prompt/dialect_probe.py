@@ -37,6 +37,8 @@ def find_dialect(render: Render, lexicon: Lexicon, where: str) -> tuple[Dialect,
         notes.append(note)
 
     if not probe.shows([user]):
+        probe = replace(probe, dialect=Dialect(no_tools="list"))
+    if not probe.shows([user]):
         raise ModelInvalid(
             f"the chat template of {where} does not write a user message",
             hint="Copy the template that came with the model again",

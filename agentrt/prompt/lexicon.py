@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from agentrt.errors import ModelInvalid
 from agentrt.prompt.model_files import ModelFiles
 from agentrt.prompt.text_encoder import TextEncoder
@@ -62,7 +60,10 @@ class Lexicon:
             if yes
         }
         kept = [entry for entry, yes in zip(added, is_marker, strict=True) if not yes]
-        self.texts = TextEncoder(tokenizer, kept)
+        try:
+            self.texts = TextEncoder(tokenizer, kept, frozenset(self.markers))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise _broken(files, error) from error
         self.eos_ids = _eos_ids(files, added)
         self.vocab = _vocab(files, tokenizer, added, self.markers, self.eos_ids)
         alternatives = sorted(self.markers, key=len, reverse=True)
@@ -111,17 +112,18 @@ class Lexicon:
 
 
 def _parse(files: ModelFiles) -> dict[str, Any]:
-    where = files.path / "tokenizer.json"
     try:
         tokenizer = json.loads(files.tokenizer_json)
-        Tokenizer.from_str(files.tokenizer_json)
-    except Exception as error:  # tokenizers raises bare Exception
-        raise ModelInvalid(
-            f"{where} is not a tokenizer: {error}", hint="Save the tokenizer again"
-        ) from error
+    except ValueError as error:
+        raise _broken(files, error) from error
     if not isinstance(tokenizer, dict):
-        raise ModelInvalid(f"{where} holds no JSON object", hint="Save the tokenizer again")
+        raise _broken(files, "no JSON object")
     return tokenizer
+
+
+def _broken(files: ModelFiles, why: object) -> ModelInvalid:
+    where = files.path / "tokenizer.json"
+    return ModelInvalid(f"{where} is not a tokenizer: {why}", hint="Save the tokenizer again")
 
 
 def _added_tokens(tokenizer: dict[str, Any]) -> list[dict[str, Any]]:

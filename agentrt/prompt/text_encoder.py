@@ -1,13 +1,15 @@
 """Text to ids in parts, equal to the ids of the whole.
 
 A tokenizer first cuts text into pieces (words, numbers, runs of spaces) and merges bytes inside a
-piece only. So a part is sealed up to the last piece boundary before any trailing whitespace, and
-the rest is held until more is known.
+piece only. So a part is sealed up to a piece boundary before any trailing whitespace, and the rest
+is held until more is known. Two pieces are held, not one: `I'l` is cut `I`, `'`, `l`, but `I'll` is
+cut `I`, `'ll`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
@@ -15,8 +17,13 @@ from typing import Any
 from tokenizers import Tokenizer
 
 SHORT_CHARACTERS = 256
+HELD_PIECES = 2
+
+UNTYPED = "\ue1f5"
+"""Before the name of a marker, it makes a name that no text spells."""
+
 SAMPLE = (
-    "The 1,234 foxes' dens weren't  full:\n\n\tx = [3.14159, -2]; // done!!! \r\n"
+    "The 1,234 foxes' dens weren't  we'll they've full:\n\n\tx = [3.14159, -2]; // done!!! \r\n"
     "Naïve café — 東京 2024年。 e\u0301 \U0001f600\u200d\U0001f4bb  end  \n  HTTPServer2x "
 )
 
@@ -36,9 +43,17 @@ class TextEncoder:
         seals: Whether parts can be sealed; where not, text is held until a marker ends it.
     """
 
-    def __init__(self, tokenizer: dict[str, Any], kept: list[dict[str, Any]]) -> None:
-        """Take a parsed `tokenizer.json`, and those of its added tokens that are text."""
-        self._tokenizers = _variants(tokenizer, kept)
+    def __init__(
+        self, tokenizer: dict[str, Any], kept: list[dict[str, Any]], markers: frozenset[str]
+    ) -> None:
+        """Take a parsed `tokenizer.json`.
+
+        Args:
+            tokenizer: The JSON.
+            kept: Those of its added tokens that are text.
+            markers: Texts of the others, which no text may become.
+        """
+        self._tokenizers = _variants(tokenizer, kept, markers)
         self._ids = _renumbering(self._tokenizers[0], kept)
         self._openings = frozenset(
             text[:n] for text in (entry["content"] for entry in kept) for n in range(1, len(text))
@@ -74,9 +89,11 @@ class TextEncoder:
         index = len(pieces) - 1
         while index >= 0 and _start(encoding, index) >= settled:
             index -= 1
-        piece = pieces[index] if index >= 0 else None
-        while index > 0 and pieces[index - 1] == piece:
-            index -= 1
+        for _ in range(HELD_PIECES):
+            index = _piece_start(pieces, index) - 1
+        index += 1
+        while index > 0 and _end(encoding, index - 1) > _start(encoding, index):
+            index = _piece_start(pieces, index - 1)  # the boundary cuts one character in two
         if index <= 0:
             return (), text
         cut = _start(encoding, index)
@@ -109,16 +126,32 @@ class TextEncoder:
         return True
 
 
+def _piece_start(pieces: Sequence[int | None], index: int) -> int:
+    """First token of the piece that token `index` belongs to."""
+    while index > 0 and pieces[index - 1] == pieces[index]:
+        index -= 1
+    return index
+
+
 def _start(encoding: Any, index: int) -> int:
     """First character of a token; tokens of one character's bytes share it."""
     span = encoding.token_to_chars(index)
     return span[0] if span else 0
 
 
-def _variants(tokenizer: dict[str, Any], kept: list[dict[str, Any]]) -> tuple[Tokenizer, ...]:
+def _end(encoding: Any, index: int) -> int:
+    """The character after a token."""
+    span = encoding.token_to_chars(index)
+    return span[1] if span else 0
+
+
+def _variants(
+    tokenizer: dict[str, Any], kept: list[dict[str, Any]], markers: frozenset[str]
+) -> tuple[Tokenizer, ...]:
     """One tokenizer a place; places that need no other share one."""
     plain = {
         **tokenizer,
+        "model": _without(tokenizer.get("model"), markers),
         "added_tokens": kept,
         "post_processor": None,
         "truncation": None,
@@ -137,6 +170,29 @@ def _variants(tokenizer: dict[str, Any], kept: list[dict[str, Any]]) -> tuple[To
             by_text[key] = Tokenizer.from_str(json.dumps(settings))
         found.append(by_text[key])
     return tuple(found)
+
+
+def _without(model: Any, markers: frozenset[str]) -> Any:
+    """The model, with no way from text to a marker that its own vocabulary lists."""
+    if not isinstance(model, dict):
+        return model
+    vocab, merges = model.get("vocab"), model.get("merges")
+    if isinstance(vocab, list):  # Unigram
+        return {**model, "vocab": [[_untyped(text, markers), n] for text, n in vocab]}
+    if model.get("ignore_merges") or not merges:  # whole words are looked up
+        model = {**model, "vocab": {_untyped(text, markers): i for text, i in vocab.items()}}
+    if merges:
+        model = {**model, "merges": [pair for pair in merges if _merged(pair) not in markers]}
+    return model
+
+
+def _untyped(text: str, markers: frozenset[str]) -> str:
+    return UNTYPED + text if text in markers else text
+
+
+def _merged(pair: Any) -> str:
+    """What a merge makes; files write it as one text or as two."""
+    return pair.replace(" ", "") if isinstance(pair, str) else "".join(pair)
 
 
 def _placed(part: Any, place: Place) -> Any:

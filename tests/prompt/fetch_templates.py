@@ -18,7 +18,7 @@ from pathlib import Path
 PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
 INSIDE = "vendor/llama.cpp/models/"
 WANTED = (".jinja", ".gguf", ".inp", ".out")
-BACKEND = '''
+BACKEND = """
 import os, shutil
 def get_requires_for_build_wheel(config_settings=None):
     return []
@@ -26,7 +26,7 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
     os.makedirs(os.path.join(directory, "{name}.dist-info"))
     shutil.copy("PKG-INFO", os.path.join(directory, "{name}.dist-info", "METADATA"))
     return "{name}.dist-info"
-'''
+"""
 
 
 def sources() -> Path:
