@@ -100,7 +100,11 @@ class Roster:
             self._make_room(sequence, given, step, now_s)
 
     def _plan_waiting(self, step: StepPlan, now_s: float) -> None:
-        waiting = [one for one in self._all.values() if one.phase is Phase.WAITING]
+        waiting = [
+            one
+            for one in self._all.values()
+            if one.phase is Phase.WAITING and one not in self.starved
+        ]
         waiting.sort(key=lambda one: order_key(_facts(one)))
         size = self._config.page_tokens
         under_way = [key_of(one.tokens) for one in self.running.values() if one.prefills]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,9 +204,15 @@ def engine():
 
 class Helpers:
     KINDS = tuple(KINDS)
+    replace = staticmethod(dataclasses.replace)
     VOCABULARY = VOCABULARY
     Served = Served
     drain = staticmethod(drain)
     request = staticmethod(request)
     save_model = staticmethod(save_model)
     save_tokenizer = staticmethod(save_tokenizer)
+
+    @staticmethod
+    def core(path: Path, **settings: Any) -> EngineCore:
+        settings.setdefault("kv_pages", 256)
+        return EngineCore(EngineConfig(path, threads=1, **settings), FakeClock())
