@@ -63,7 +63,7 @@ def clean_json(text: str) -> str:
         dumped = json.dumps(_shorten(value, longest), ensure_ascii=False, separators=(",", ":"))
         if len(dumped.encode()) <= LIMIT_BYTES:
             return dumped
-    return json.dumps(cut(dumped, LIMIT_BYTES // 2), ensure_ascii=True)[:LIMIT_BYTES]
+    return json.dumps(cut(dumped, LIMIT_BYTES // 2 - 2), ensure_ascii=False)  # as one text
 
 
 def redact(text: str) -> str:

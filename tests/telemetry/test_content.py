@@ -1,0 +1,113 @@
+"""Message content stays out of traces unless asked for; secrets always do."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
+from agentrt.graph import RunRecord
+from agentrt.ids import NodeId, RunId
+from agentrt.telemetry import Span, build
+from agentrt.telemetry.content import LIMIT_BYTES, capture_of, clean, clean_json, cut
+
+RUN = RunId("00000000000000a1")
+MESSAGES = json.dumps(
+    [{"role": "user", "parts": [{"type": "text", "content": "my key is sk-abcdefghijkl"}]}]
+)
+
+
+def chat_span(capture: Any) -> Span:
+    record = RunRecord()
+    told: dict[str, Any] = {"gen_ai.input.messages": MESSAGES, "gen_ai.request.max_tokens": 9}
+    record.see(
+        [
+            RunStarted(RUN, "p", "p.py:p", 5.0, 1_700_000_000_000_000_000),
+            NodeDeclared(RUN, NodeId("p"), "program", "p", None, (), "p.py:1", 5.0),
+            NodeDeclared(
+                RUN, NodeId("p/g"), "generate", "g", NodeId("p"), (), "p.py:2", 5.0, attributes=told
+            ),
+            NodeFinished(RUN, NodeId("p/g"), "ok", 6.0),
+            NodeFinished(RUN, NodeId("p"), "ok", 6.0),
+            RunFinished(RUN, "ok", 6.0),
+        ]
+    )
+    return build(record, capture).spans[1]
+
+
+def test_content_is_left_out() -> None:
+    span = chat_span("NO_CONTENT")
+    assert "gen_ai.input.messages" not in span.attributes
+    assert span.attributes["gen_ai.request.max_tokens"] == 9
+    assert not span.events
+
+
+def test_content_asked_for_is_redacted() -> None:
+    span = chat_span("SPAN_ONLY")
+    messages = json.loads(str(span.attributes["gen_ai.input.messages"]))
+    assert messages[0]["parts"][0]["content"] == "my key is [redacted]"
+
+
+def test_content_may_go_to_an_event() -> None:
+    span = chat_span("EVENT_ONLY")
+    assert "gen_ai.input.messages" not in span.attributes
+    (event,) = span.events
+    assert event.name == "gen_ai.client.inference.operation.details"
+    assert "sk-" not in str(event.attributes)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("", "NO_CONTENT"),
+        ("no_content", "NO_CONTENT"),
+        ("SPAN_ONLY", "SPAN_ONLY"),
+        ("span_and_event", "SPAN_AND_EVENT"),
+        ("true", "SPAN_ONLY"),
+        ("everything", "NO_CONTENT"),
+    ],
+)
+def test_the_variable_is_read(said: str, meant: str) -> None:
+    name = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+    assert capture_of({name: said}) == meant
+
+
+def test_secret_keys_and_values_are_redacted() -> None:
+    cleaned = clean(
+        {
+            "http.request.header.authorization": "Bearer abcdefghijklmn",
+            "api_key": "x",
+            "gen_ai.usage.input_tokens": 5,
+            "agentrt.note": "call with Bearer abcdefghijklmn now",
+        }
+    )
+    assert cleaned == {
+        "http.request.header.authorization": "[redacted]",
+        "api_key": "[redacted]",
+        "gen_ai.usage.input_tokens": 5,
+        "agentrt.note": "call with [redacted] now",
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"text": "é" * 20_000, "password": "hidden"},
+        [{"content": "x" * 5000} for _ in range(40)],
+        {f"k{n}": "y" * 900 for n in range(300)},
+        {f"k{n}": n for n in range(9000)},
+        "z" * 50_000,
+    ],
+)
+def test_long_json_is_cut_and_stays_json(value: Any) -> None:
+    text = clean_json(json.dumps(value))
+    assert len(text.encode()) <= LIMIT_BYTES
+    json.loads(text)
+    assert "hidden" not in text
+
+
+def test_long_text_is_cut_between_characters() -> None:
+    shortened = cut("é" * 10_000)
+    assert len(shortened.encode()) <= LIMIT_BYTES
+    assert shortened.endswith("…")
+    assert cut("short") == "short"
