@@ -1,0 +1,178 @@
+"""Every program of `programs/`: its trace is well-formed and Jaeger's walk is its true path."""
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentrt import chat, embedded
+from agentrt.cli.target import find, load, programs_of
+from agentrt.events import Event
+from agentrt.graph import Causes, RunRecord, critical_path, slack_s, split
+from agentrt.prompt import Codec
+from agentrt.runtime import Runtime
+from agentrt.scripted import ScriptedBackend, calls_text
+from agentrt.telemetry import build
+from agentrt.telemetry.jaeger import jaeger_json
+from agentrt.telemetry.resource import resources_of
+from agentrt.testing import LoopClock, jaeger, run_virtual
+
+PROGRAMS = Path(__file__).parents[2] / "programs"
+Answer = Callable[[str, str], str]
+ORDER = {"name": "A", "email": "a@b.c", "quantity": 3, "item": "lamp", "city": "Oslo"}
+
+
+@pytest.fixture(scope="module")
+def codec() -> Codec:
+    return Codec.load(Path(embedded.path()))
+
+
+def finance(frame: Any) -> Answer:
+    calls = [
+        ("total_return", {"symbol": symbol, "start": None, "end": None})
+        for symbol in ("AAPL", "IBM")
+    ]
+    plan = calls_text(*calls, frame=frame)
+    report = json.dumps({"answer": "AAPL", "figures": []}, separators=(",", ":"))
+    return lambda name, prompt: plan if name == "plan" else report
+
+
+def react(frame: Any) -> Answer:
+    search = calls_text(
+        ("search", {"query": "Ostrava"}), ("growth", {"old": 1.0, "new": 2.0}), frame=frame
+    )
+    final = json.dumps({"text": "100 %", "sources": ["Ostrava"]}, separators=(",", ":"))
+    return lambda name, prompt: final if "Ostrava" in prompt.partition("q?")[2] else search
+
+
+def vote(frame: Any) -> Answer:
+    numbers = count(1)
+    del frame
+
+    def answer(name: str, prompt: str) -> str:
+        reasoning = "x" * (next(numbers) * 7 % 11)
+        return json.dumps({"reasoning": reasoning, "answer": 85}, separators=(",", ":"))
+
+    return answer
+
+
+def tree(frame: Any) -> Answer:
+    numbers = count(1)
+    del frame
+
+    def answer(name: str, prompt: str) -> str:
+        n = next(numbers)
+        if "0 to 10?" in prompt[-40:]:
+            return str(n % 10)
+        return "85" if "Answer." in prompt[-40:] else "think " * (n % 4 + 1)
+
+    return answer
+
+
+def advisor(frame: Any) -> Answer:
+    del frame
+    answers = {"guard": "yes", "draft": "Buy. " * 30, "decline": "I cannot advise on that."}
+    return lambda name, prompt: answers[name]
+
+
+def extract(frame: Any) -> Answer:
+    del frame
+    return lambda name, prompt: json.dumps(ORDER, separators=(",", ":"))
+
+
+CASES: dict[str, tuple[Callable[[Any], Answer], dict[str, Any]]] = {
+    "finance": (finance, {"question": "q?"}),
+    "react": (react, {"question": "q?"}),
+    "vote": (vote, {"question": "47 + 38?"}),
+    "tree": (tree, {"question": "47 + 38?"}),
+    "advisor": (advisor, {"history": chat(system="s"), "message": "m"}),
+    "extract": (extract, {"text": "3 lamps"}),
+}
+
+
+def test_every_program_is_among_the_cases() -> None:
+    files = [path for path in PROGRAMS.glob("*.py") if "@program" in path.read_text("utf-8")]
+    assert {path.stem for path in files} == CASES.keys()
+    for path in files:
+        assert path.stem in programs_of(load(path))
+
+
+class Seen:
+    """Keeps events as they come, for more than one record."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def see(self, events: Sequence[Event]) -> None:
+        self.events += events
+
+
+def run(name: str, codec: Codec, *, decode_tokens_per_s: float) -> RunRecord:
+    """The program on a scripted engine, on virtual time."""
+    script, arguments = CASES[name]
+    answer, seen, clock = script(codec.call_frame), Seen(), LoopClock()
+
+    async def main() -> None:
+        backend = ScriptedBackend(
+            lambda request, prompt: answer(_name_of(request.node_id), prompt),
+            clock=clock,
+            codec=codec,
+            prefill_tokens_per_s=5_000.0,
+            decode_tokens_per_s=decode_tokens_per_s,
+        )
+        backends = {"default": (backend, codec)}
+        async with Runtime(backends, clock=clock, observers=[seen]) as runtime:
+            await runtime.run(find(str(PROGRAMS / f"{name}.py")), **arguments)
+
+    run_virtual(main)
+    record = RunRecord()
+    record.see(seen.events)
+    return record
+
+
+def _name_of(node_id: str) -> str:
+    return node_id.rpartition("/")[2].partition("#")[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("decode_tokens_per_s", [100.0, 7_777.0])
+def test_trace_is_sound_and_the_walk_is_the_path(
+    name: str, decode_tokens_per_s: float, codec: Codec
+) -> None:
+    record = run(name, codec, decode_tokens_per_s=decode_tokens_per_s)
+    document = json.loads(jaeger_json([build(record)], resources_of({})))
+    assert jaeger.faults(document) == []
+    trace = document["data"][0]
+    nodes = {span["spanID"]: jaeger.tags_of(span)["agentrt.node.id"] for span in trace["spans"]}
+    drawn = [
+        nodes[part.span_id]
+        for part in reversed(jaeger.critical_path(trace))
+        if part.end_us - part.start_us > 10
+    ]
+    path = critical_path(record)
+    true = [step.node_id for step in path if step.length_s > 10e-6]
+    assert _merged(drawn) == _merged(true)
+    slack = slack_s(record)
+    assert all(
+        slack[step.node_id] < 1e-6 for step in path if step.part == "work" and step.item is None
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_split_sums_and_is_attributed(name: str, codec: Codec) -> None:
+    record = run(name, codec, decode_tokens_per_s=200.0)
+    found = split(record)
+    assert sum(found.parts().values()) == pytest.approx(record.compound_s, abs=1e-9)
+    assert found.unattributed <= 0.02 * record.compound_s
+    assert found.decode > 0.5 * record.compound_s
+    assert record.tells_after
+    causes = Causes(record)
+    assert all(node.finished is not None for node in record.nodes.values())
+    assert all(causes.ready_at_s(node) >= record.started_at_s for node in record.nodes.values())
+
+
+def _merged(nodes: list[Any]) -> list[Any]:
+    return [node for index, node in enumerate(nodes) if not index or nodes[index - 1] != node]
