@@ -39,9 +39,10 @@ def find_dialect(render: Render, lexicon: Lexicon, where: str) -> tuple[Dialect,
     if not probe.shows([user]):
         probe = replace(probe, dialect=Dialect(no_tools="list"))
     if not probe.shows([user]):
+        why = probe.refusal([user]) or "its text is missing"
         raise ModelInvalid(
-            f"the chat template of {where} does not write a user message",
-            hint="Copy the template that came with the model again",
+            f"the chat template of {where} does not write a user message: {why}",
+            hint="It may need variables that only its own software sets; take another template",
         )
     if not probe.shows([user, Turn("user", said(2))]):
         lacks("messages of one role in a row are joined by an empty line", repeats=False)

@@ -6,7 +6,8 @@ conversation tried; anything else is rendered whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -17,8 +18,11 @@ from agentrt.segments import ToolSchema
 Kind = Literal["start", "system", "user", "assistant", "calls", "tool", "answer"]
 """Of a message; `start` stands before the first, `answer` is where the model goes on."""
 
-Edges = Literal["kept", "stripped", "odd"]
-"""What becomes of whitespace around a content."""
+Edges = Literal["kept", "stripped", "odd", "quoted", "rewritten"]
+"""What becomes of a content: whitespace around it is stripped, or some of it; it is written as the
+inside of a JSON string; or more happens to it."""
+
+AWKWARD = 'a "b" \\ <c> & \'d\' {"e": [1]}\n\n  # f\n'
 
 PREVIOUS_NAME, NEXT_NAME = "\ue110", "\ue111"
 PREVIOUS_ID, NEXT_ID = "\ue112", "\ue113"
@@ -39,7 +43,7 @@ class Layout:
 
     Attributes:
         between: (kind before, kind after) -> text, with slots for names and ids of tool messages.
-        edges: Kind -> what the template does with whitespace around its content.
+        edges: Kind -> what the template does with contents of that kind.
         joiner: Between the text of an assistant and its calls; None when not known.
         unsteady: Pairs whose text depends on more than the pair.
     """
@@ -65,6 +69,11 @@ def find_layout(probe: Probe, tools: tuple[ToolSchema, ...]) -> Layout:
     between = {pair: min(v) for pair, v in texts.items() if pair not in unsteady}
     _add_answered(probe, tools, between, unsteady)
     return Layout(between, _edges(probe, tools), _joiner(probe, tools), frozenset(unsteady))
+
+
+def quoted(text: str) -> str:
+    """`text` as the inside of a JSON string."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def filled(text: str, previous: tuple[str, str], following: tuple[str, str]) -> str:
@@ -176,23 +185,32 @@ def _slotted(text: str, index: int) -> str | None:
 
 def _edges(probe: Probe, tools: tuple[ToolSchema, ...]) -> dict[Kind, Edges]:
     found: dict[Kind, Edges] = {}
-    for kind, letters, index in (
+    tries: tuple[tuple[Kind, str, int], ...] = (
         ("system", "su", 0),
         ("user", "u", 0),
         ("assistant", "uau", 1),
         ("tool", "uct", 2),
-    ):
+    )
+    for kind, letters, index in tries:
         turns = _turns(letters)
         turn = turns[index]
-        spaced = Turn(turn.role, f"\n \n{turn.text}\n \n", (), turn.call_id, turn.name)
-        plain = probe.text(turns, tools)
-        text = probe.text([*turns[:index], spaced, *turns[index + 1 :]], tools)
+        inner = turn.text + AWKWARD + turn.text
+
+        def render(content: str, turns: list[Turn] = turns, index: int = index) -> str | None:
+            said_so = replace(turns[index], text=content)
+            return probe.text([*turns[:index], said_so, *turns[index + 1 :]], tools)
+
+        plain, text, spaced = render(turn.text), render(inner), render(f"\n \n{inner}\n \n")
         if plain is None or text is None:
             continue
-        if text == plain.replace(turn.text, spaced.text):
-            found[kind] = "kept"  # type: ignore[index]
+        if text == plain.replace(turn.text, quoted(inner)):
+            found[kind] = "quoted"
+        elif text != plain.replace(turn.text, inner):
+            found[kind] = "rewritten"
+        elif spaced == text.replace(inner, f"\n \n{inner}\n \n"):
+            found[kind] = "kept"
         else:
-            found[kind] = "stripped" if text == plain else "odd"  # type: ignore[index]
+            found[kind] = "stripped" if spaced == text else "odd"
     return found
 
 

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from agentrt.prompt.dialect import Dialect
 from agentrt.prompt.encoded import PrefixLoss
-from agentrt.prompt.layout import Kind, Layout, filled
+from agentrt.prompt.layout import Kind, Layout, filled, quoted
 from agentrt.prompt.lexicon import Lexicon
 from agentrt.prompt.pen import Pen
 from agentrt.prompt.text_encoder import Place
@@ -24,6 +24,10 @@ from agentrt.segments import (
     Segment,
     Text,
 )
+
+
+PLAIN = re.compile(r"[\w .,:;!?()-]*")
+"""What even a template that escapes quotes leaves as it is."""
 
 
 class Irregular(Exception):
@@ -186,9 +190,10 @@ class Grammar:
         pen = self._pen(prefix)
         if message.entered is None:
             message = self._enter(pen, prefix, message.role)
-        if not message.said and self._edges(message.role, text) == "stripped":
+        edges = self._edges(message.role, text)
+        if edges == "stripped" and not message.said:
             text = text.lstrip()
-        pen.text(text)
+        pen.text(quoted(text) if edges == "quoted" else text)
         tail = (message.tail + text)[-32:]
         message = replace(message, said=message.said or bool(text), tail=tail)
         return _written(prefix, pen, message)
@@ -291,6 +296,8 @@ class Grammar:
         edges = self._layout.edges.get(kind, "odd")
         if edges == "odd" and text != text.strip():
             raise Irregular(f"whitespace around the content of {kind}")
+        if edges == "rewritten" and not PLAIN.fullmatch(text):
+            raise Irregular(f"the template rewrites the content of {kind}")
         return edges
 
     def _pen(self, prefix: Prefix) -> Pen:

@@ -75,6 +75,14 @@ class Probe:
         text = self.text(turns, tools)
         return text is not None and all(text.count(t.text) == 1 for t in turns if t.text)
 
+    def refusal(self, turns: list[Turn]) -> str:
+        """Why the template refuses these turns; "" when it does not."""
+        try:
+            self.render(self.dialect.messages(turns, ()), self.dialect.tools(()), True)
+        except TemplateRefused as error:
+            return str(error)
+        return ""
+
     def text(self, turns: list[Turn], tools: tuple[ToolSchema, ...] = ()) -> str | None:
         """What the template writes for these turns; None when it refuses them."""
         messages = self.dialect.messages(turns, tools)
