@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from pydantic_core import SchemaSerializer
 from typing_extensions import TypeForm, Unpack
 
 from agentrt.canonical_json import content
 from agentrt.errors import ToolFailed, UsageError
 from agentrt.program.each import Calls, Each, Final, ToolCall
 from agentrt.program.gen import Gen
+from agentrt.program.messages import chat_of, chat_schema, messages_of
 from agentrt.program.node import Node
 from agentrt.program.options import GenOptions
 from agentrt.program.output import calls_of, items_of, step_of, value_of
@@ -202,8 +204,6 @@ class Chat:
         Raises:
             NotYetKnown: A part is still pending.
         """
-        from agentrt.program.messages import messages_of
-
         return messages_of(self)
 
     @classmethod
@@ -213,8 +213,6 @@ class Chat:
         Raises:
             UsageError: Something in them is no message.
         """
-        from agentrt.program.messages import chat_of
-
         return chat_of(messages)
 
     def after(self, answer: Gen[Any]) -> Chat:
@@ -268,9 +266,11 @@ class Chat:
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        from agentrt.program.messages import chat_schema
-
         return chat_schema()
+
+
+# What pydantic looks for where a chat stands in a value of an unknown type.
+Chat.__pydantic_serializer__ = SchemaSerializer(chat_schema())  # type: ignore[attr-defined]
 
 
 def chat(system: str | None = None) -> Chat:

@@ -83,6 +83,6 @@ def codec() -> Codec:
     return Codec.load(Path(embedded.path()))
 
 
-@pytest.fixture()
+@pytest.fixture
 def bench() -> type[Bench]:
     return Bench

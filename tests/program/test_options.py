@@ -1,0 +1,54 @@
+"""Options are checked at run time too."""
+
+from typing import Any
+
+import pytest
+
+from agentrt.errors import UsageError
+from agentrt.program.options import GenOptions, check_options, sampling_of
+from agentrt.sampling import Sampling
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"max_token": 3}, "no option 'max_token'.*Did you mean max_tokens"),
+        ({"zzz": 3}, "no option 'zzz'.*There are: max_tokens"),
+        ({"deadline": 0}, "deadline=0"),
+        ({"on_limit": "stop"}, "on_limit='stop'"),
+    ],
+)
+def test_what_does_not_exist_is_refused(options: Any, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        check_options(options)
+
+
+def test_every_option_reaches_the_engine() -> None:
+    """All of `GenOptions` is either sampling or read by name; none is dropped."""
+    options = GenOptions(
+        max_tokens=7,
+        temperature=0.5,
+        top_k=3,
+        top_p=0.9,
+        min_p=0.1,
+        presence_penalty=0.2,
+        frequency_penalty=0.3,
+        repetition_penalty=1.1,
+        stop="end",
+        seed=5,
+        logprobs=2,
+    )
+    assert sampling_of(options, seed=99) == Sampling(
+        7, 0.5, 3, 0.9, 0.1, 0.2, 0.3, 1.1, seed=5, stop=("end",), logprobs=2
+    )
+    rest = GenOptions.__annotations__.keys() - options.keys()
+    assert rest == {"name", "deadline", "on_limit", "model"}
+
+
+def test_a_seed_left_out_is_the_nodes_own() -> None:
+    assert sampling_of({"stop": ["a", "b"]}, seed=99) == Sampling(seed=99, stop=("a", "b"))
+
+
+def test_an_option_out_of_range_is_refused() -> None:
+    with pytest.raises(UsageError, match="temperature=-1"):
+        sampling_of({"temperature": -1}, seed=0)

@@ -1,0 +1,81 @@
+"""Constraints as values, and types looked at once."""
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from agentrt import ConstraintError, cfg, choice, json_schema, regex
+from agentrt.program.output import items_of, step_of, value_of
+from agentrt.program.shapes import array_for, final_for, shape_for
+from agentrt.program.tool import tool
+
+
+class Point(BaseModel):
+    x: int
+
+
+def test_a_type_is_looked_at_once() -> None:
+    assert shape_for(Point) is shape_for(Point)
+    assert shape_for(list[int]) is shape_for(list[int])
+    form = Annotated[int, Field(ge=1, json_schema_extra={"unhashable": []})]
+    assert shape_for(form) is shape_for(form)
+
+
+def test_equal_is_not_the_same() -> None:
+    """`Literal[1]` and `Literal[True]` compare equal in places; their shapes must not."""
+    assert shape_for(Literal[1]).spec != shape_for(Literal[True]).spec
+    assert shape_for(Point) is not array_for(Point)
+
+
+def test_choice_gives_back_the_value() -> None:
+    picked = choice(1, "two", None)
+    assert picked.shape.spec is not None
+    assert picked.shape.spec.options == ("1", "two", "null")
+    assert [picked.shape.parse(t) for t in ("1", "two", "null")] == [1, "two", None]
+    with pytest.raises(ConstraintError, match="same text"):
+        choice("1", 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda: regex("[a-z]+"), "regex"),
+        (lambda: cfg('start: "a"+'), "grammar"),
+        (lambda: json_schema({"type": "integer"}), "json"),
+        (lambda: choice("a", "b"), "choice"),
+    ],
+)
+def test_constraints_of_every_kind(make: Any, kind: str) -> None:
+    constraint = make()
+    assert value_of(constraint).constraint.kind == kind  # type: ignore[union-attr]
+
+
+def test_constraints_inside_lists_and_finals() -> None:
+    assert array_for(choice("a", "b")).parse('["a","b"]') == ["a", "b"]
+    assert array_for(regex("[a-z]")).item.parse('"a"') == "a"  # type: ignore[union-attr]
+    assert final_for(json_schema({"type": "integer"})).parse("3") == 3
+    with pytest.raises(ConstraintError, match="no JSON form"):
+        array_for(cfg('start: "a"'))
+
+
+def test_what_cannot_be_enforced_is_told_at_declaration() -> None:
+    with pytest.raises(ConstraintError) as e:
+        json_schema({"type": "object", "properties": {"x": {"not": {"type": "string"}}}})
+    assert e.value.pointer == "/properties/x/not"
+    assert e.value.keyword == "not"
+
+
+def test_names_of_outputs_are_names_of_nodes() -> None:
+    assert value_of(Literal["a/b", "c#d"]).name.isprintable()
+    assert "/" not in value_of(Literal["a/b", "c#d"]).name
+    assert items_of(Point).name == "Point"
+
+
+def test_a_step_is_compiled_once() -> None:
+    @tool(effects="pure")
+    def double(x: int) -> int:
+        """Twice x."""
+        return 2 * x
+
+    assert step_of((double,), Point).constraint is step_of((double,), Point).constraint

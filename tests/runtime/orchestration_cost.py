@@ -1,0 +1,110 @@
+"""What orchestration costs a node: `python tests/runtime/orchestration_cost.py [nodes]`.
+
+One program makes that many nodes and awaits them all, on a scripted engine without any delay. The
+engine's own time is measured apart (the same requests straight to it) and taken off.
+"""
+
+import sys
+import time
+from statistics import median
+
+import anyio
+
+from agentrt import chat, gather, program, tool
+from agentrt.backend import GenerateRequest, MessagePrompt, StepDone
+from agentrt.clock import MonotonicClock
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.runtime import Runtime
+from agentrt.sampling import Sampling
+from agentrt.scripted import ScriptedBackend
+from agentrt.segments import Close, Open, Text
+
+ASK = chat(system="Be brief.")
+ROUNDS = 7
+
+
+@tool(effects="pure")
+async def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+@program
+async def generations(n: int) -> int:
+    return len(await gather(*(ASK.user("x").generate(max_tokens=4) for _ in range(n))))
+
+
+@program
+async def tools(n: int) -> int:
+    return len(await gather(*(double(i) for i in range(n))))
+
+
+@program
+async def chain(n: int) -> int:
+    for _ in range(n):
+        await ASK.user("x").generate(max_tokens=4)
+    return n
+
+
+@program
+async def leaf() -> int:
+    return 1
+
+
+@program
+async def programs(n: int) -> int:
+    return len(await gather(*(leaf() for _ in range(n))))
+
+
+async def run_once(program_to_run: object, nodes: int) -> float:
+    backend = ScriptedBackend(lambda request, prompt: "y", clock=MonotonicClock(), max_running=4096)
+    async with Runtime({"default": (backend, None)}) as runtime:
+        started_s = time.process_time()
+        await runtime.run(program_to_run, nodes)  # type: ignore[arg-type]
+        return time.process_time() - started_s
+
+
+async def engine_alone(nodes: int, at_once: int) -> float:
+    backend = ScriptedBackend(lambda request, prompt: "y", clock=MonotonicClock(), max_running=4096)
+    await backend.start()
+    prompt = MessagePrompt((Open("user"), Text("x"), Close()))
+    started_s = time.process_time()
+    sent = ended = 0
+    events = backend.events()
+    while ended < nodes:
+        while sent < nodes and sent - ended < at_once:
+            backend.submit(
+                GenerateRequest(
+                    RequestId(sent),
+                    RunId("0" * 16),
+                    NodeId("x#0"),
+                    "",
+                    prompt,
+                    Sampling(max_tokens=4),
+                )
+            )
+            sent += 1
+        event = await anext(events)
+        if isinstance(event, StepDone):
+            ended += len(event.ends)
+    took_s = time.process_time() - started_s
+    await backend.aclose()
+    return took_s
+
+
+def main() -> None:
+    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    for shape, at_once in ((generations, nodes), (chain, 1), (tools, 0), (programs, 0)):
+        whole, alone = [], []
+        for _ in range(ROUNDS):
+            whole.append(anyio.run(run_once, shape, nodes))
+            alone.append(anyio.run(engine_alone, nodes, at_once) if at_once else 0.0)
+        us = 1e6 / nodes
+        print(
+            f"{shape.name:12} {median(whole) * us:7.1f} us a node, of which the scripted engine "
+            f"{median(alone) * us:6.1f}; orchestration {(median(whole) - median(alone)) * us:6.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

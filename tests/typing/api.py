@@ -1,0 +1,176 @@
+"""The public surface as type checkers see it. Read by mypy and pyright, never run.
+
+A line that ends in `# error` must be an error for both, `# error: pyright` for pyright only. Any
+other line must be an error for neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict, assert_type
+
+from agentrt import (
+    Calls,
+    Chat,
+    Each,
+    Final,
+    Gen,
+    Node,
+    Partial,
+    Program,
+    Tool,
+    ToolCall,
+    ask,
+    cfg,
+    chat,
+    choice,
+    emit,
+    fan,
+    gather,
+    json_schema,
+    limits,
+    program,
+    race,
+    regex,
+    tool,
+)
+
+
+class Report(BaseModel):
+    ticker: str
+
+
+class Refusal(BaseModel):
+    why: str
+
+
+class Row(TypedDict):
+    x: int
+
+
+@dataclass
+class Point:
+    x: int
+
+
+@tool(effects="read", timeout=5, retries=2, stable_for=60)
+async def prices(ticker: str, days: int = 90) -> list[float]:
+    return []
+
+
+@tool(effects="pure")
+def growth(old: float, new: float) -> float:
+    return new / old
+
+
+@program
+async def leaf(n: int) -> int:
+    return n
+
+
+@program(deadline=8.0)
+async def finance(ticker: str, data: Path = Path()) -> Report:
+    ask_ = chat(system="x").user("Ticker: ", ticker)
+    assert_type(ask_, Chat)
+    plan = ask_.calls(prices, growth, max_tokens=400, name="plan")
+    assert_type(plan, Each[ToolCall])
+    data_ = [call.start() async for call in plan]
+    assert_type(data_, list[Node[Any]])
+    report = plan.ctx.results(data_).generate(Report, on_limit="close")
+    assert_type(report, Gen[Report])
+    return await report
+
+
+async def outputs(c: Chat) -> None:
+    assert_type(await c.generate(), str)
+    assert_type(await c.generate(int), int)
+    assert_type(await c.generate(Report), Report)
+    assert_type(await c.generate(Report | Refusal), Report | Refusal)
+    assert_type(await c.generate(Report | None), Report | None)
+    assert_type(await c.generate(Literal["yes", "no"]), Literal["yes", "no"])
+    assert_type(await c.generate(list[Report]), list[Report])
+    assert_type(await c.generate(dict[str, int]), dict[str, int])
+    assert_type(await c.generate(Row), Row)
+    assert_type(await c.generate(Point), Point)
+    assert_type(await c.generate(Annotated[int, Field(ge=1)]), int)
+    assert_type(await c.generate(regex("[a-z]+")), str)
+    assert_type(await c.generate(cfg("start: 'a'")), str)
+    assert_type(await c.generate(choice(1, 2)), int)
+    assert_type(await c.generate(json_schema({})), Any)
+    assert_type(await c.each(Report), list[Report])
+    async for item in c.each(int):
+        assert_type(item, int)
+    async for piece in c.generate(Report).stream():
+        assert_type(piece, str)
+    async for partial in c.generate(Report).partials():
+        assert_type(partial, Partial[Report])
+    assert_type(c.generate(Report).ctx, Chat)
+    assert_type(c.fork(2, names=("a", "b")), list[Chat])
+
+
+async def steps(c: Chat) -> Report:
+    match await c.step(tools=[prices, growth], final=Report):
+        case Final(value):
+            assert_type(value, Report)
+            return value
+        case Calls() as turn:
+            assert_type(turn.run(), Chat)
+    return await c.generate(Report)
+
+
+async def calls() -> None:
+    assert_type(prices, Tool[[str, int], list[float]])  # error
+    assert_type(prices("X"), Node[list[float]])
+    assert_type(await growth(1.0, 2.0), float)
+    assert_type(prices.bind(days=3), Tool[..., list[float]])
+    assert_type(await leaf(3), int)
+    assert_type(finance.run("X"), Report)
+    assert_type(await ask(Literal["yes", "no"], "Send?"), Literal["yes", "no"])
+
+
+async def combined(c: Chat) -> None:
+    a, b = await gather(c.generate(int), c.generate(str))
+    assert_type(a, int)
+    assert_type(b, str)
+    assert_type(await gather(*[c.generate(int)]), list[int])
+    async with race([c.generate(int)], errors="skip") as finished:
+        async for value in finished:
+            assert_type(value, int)
+    assert_type(fan(leaf, [1, 2, 3], limit=2), list[Node[int]])
+    async with limits(seconds=2.0, tokens=100, calls=3, on_limit="close"):
+        await emit(c.generate())
+    with limits(seconds=2.0):
+        await c.generate()
+
+
+def takes_text(node: Node[str]) -> None: ...
+
+
+def forgotten_await(report: Gen[Report]) -> None:
+    if report:  # error: pyright
+        pass
+
+
+async def mistakes(c: Chat, report: Gen[Report]) -> None:
+    print(report.ticker)  # error
+    c.generate(max_token=3)  # error
+    c.generate(Report, on_limit="stop")  # error
+    prices(3)  # error
+    prices("X", dayz=3)  # error
+    finance()  # error
+    finance.run(ticker=3)  # error
+    leaf("x")  # error
+    takes_text(c.generate(int))  # error
+    c.user("n = ", 3)  # error
+    c.step(tools=[prices])  # error
+    tool(effects="reads")  # error
+    c.calls(leaf)  # error
+    fan(leaf, ["x"])  # error
+    wrong: Program[[str], str] = finance  # error
+    await gather(c.generate(int), 3)  # error
+    race([c.generate(int)], errors="ignore")  # error
+    c.generate(choice("a")).stream().ticker  # error
