@@ -10,6 +10,7 @@ from agentrt import canonical_json
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints.native import json_in_lark
 from agentrt.constraints.normal import for_generation
+from agentrt.constraints.oracle import shortest_instance
 from agentrt.constraints.structure import check_structure
 from agentrt.errors import ConstraintError
 from agentrt.segments import CallFrame, ToolSchema
@@ -83,21 +84,55 @@ def calls_lark(spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, in
     return "\n".join(rules) + "\n"
 
 
-def literal(text: str, tokens: dict[str, int]) -> str:
-    """`text` as Lark: special tokens by id, the rest as strings; "" when there is nothing."""
-    pieces: list[str] = []
+def shortest_calls(
+    spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, int]
+) -> list[str | int] | None:
+    """The shortest output that was found: pieces of text and ids of special tokens."""
+    tokens = {text: special_ids[text] for text in frame.special if text in special_ids}
+    texts = [_call_text(tool, frame) for tool in spec.tools]
+    whole: list[str] = []
+    if spec.tools and None not in texts:
+        one = min((text for text in texts if text is not None), key=len)
+        count = max(spec.min_calls, 1)
+        whole.append(frame.first + frame.between.join([one] * count) + frame.last)
+    if spec.tools and spec.min_calls == 0:
+        whole.append(frame.first + frame.last)
+    final = shortest_instance(json.loads(spec.source)) if spec.source else None
+    if final is not None:
+        whole.append(final)
+    return pieces(min(whole, key=len), tokens) if whole else None
+
+
+def _call_text(tool: ToolSchema, frame: CallFrame) -> str | None:
+    arguments = shortest_instance(tool.parameters)
+    if arguments is None:
+        return None
+    return frame.before + _in_json(tool.name) + frame.middle + arguments + frame.after
+
+
+def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
+    """`text` cut at its special tokens, which become ids."""
+    found: list[str | int] = []
     rest = text
     while rest:
-        found = [(rest.find(token), -len(token), token) for token in tokens if token in rest]
-        if not found:
-            pieces.append(_quoted(rest))
+        places = [(rest.find(token), -len(token), token) for token in tokens if token in rest]
+        if not places:
+            found.append(rest)
             break
-        at, _, token = min(found)
+        at, _, token = min(places)
         if at:
-            pieces.append(_quoted(rest[:at]))
-        pieces.append(f"<[{tokens[token]}]>")
+            found.append(rest[:at])
+        found.append(tokens[token])
         rest = rest[at + len(token) :]
-    return " ".join(pieces)
+    return found
+
+
+def literal(text: str, tokens: dict[str, int]) -> str:
+    """`text` as Lark: special tokens by id, the rest as strings; "" when there is nothing."""
+    return " ".join(
+        f"<[{piece}]>" if isinstance(piece, int) else _quoted(piece)
+        for piece in pieces(text, tokens)
+    )
 
 
 def _list_of_calls(spec: ConstraintSpec, frame: CallFrame, tokens: dict[str, int]) -> str:

@@ -6,13 +6,15 @@ import json
 
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints.automaton import AutomatonConstraint
-from agentrt.constraints.calls import calls_lark
+from agentrt.constraints.calls import calls_lark, shortest_calls
 from agentrt.constraints.earley import EarleyConstraint
 from agentrt.constraints.matcher import CompiledConstraint
 from agentrt.constraints.native import json_grammar, lark_grammar, regex_grammar
+from agentrt.constraints.oracle import shortest_instance
 from agentrt.constraints.regex_text import cost_of, escape_regex, whole_match
+from agentrt.constraints.shortest import shortest_match
 from agentrt.constraints.table import END_MARKER
-from agentrt.constraints.vocabulary import alphabet_of
+from agentrt.constraints.vocabulary import Alphabet, alphabet_of
 from agentrt.errors import ConstraintError
 from agentrt.segments import CallFrame
 from agentrt.vocab import Vocab
@@ -43,7 +45,8 @@ def compile_constraint(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> 
     pattern = _pattern(spec)
     if pattern is not None and fits_table(pattern, vocab):
         return AutomatonConstraint(pattern, alphabet)
-    return EarleyConstraint(_grammar(spec, vocab, frame), alphabet)
+    guess = _guess(spec, alphabet, frame)
+    return EarleyConstraint(_grammar(spec, vocab, frame), alphabet, guess)
 
 
 def fits_table(pattern: str, vocab: Vocab) -> bool:
@@ -71,6 +74,26 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return "|".join(escape_regex(option) for option in spec.options)
         case _:
             return None
+
+
+def _guess(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
+    """A short output worked out without the grammar."""
+    found: list[str | int] | None = None
+    match spec.kind:
+        case "json":
+            text = shortest_instance(json.loads(spec.source))
+            found = None if text is None else [text]
+        case "calls":
+            found = shortest_calls(spec, frame, alphabet.vocab.special_ids)
+        case "regex":
+            text = shortest_match(whole_match(spec.source))
+            found = None if text is None else [text]
+        case "choice":
+            found = [min(spec.options, key=len)]
+    if found is None:
+        return None
+    spelled = ([p] if isinstance(p, int) else alphabet.spell(p.encode()) for p in found)
+    return [token for tokens in spelled for token in tokens]
 
 
 def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:

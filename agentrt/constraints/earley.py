@@ -18,11 +18,22 @@ _BASE_BYTES = 256_000
 
 
 class EarleyConstraint:
-    """A grammar compiled for one vocabulary; its first mask is computed, so copies are warm."""
+    """A grammar compiled for one vocabulary; its first mask is computed, so copies are warm.
+
+    Args:
+        grammar: For llguidance.
+        alphabet: The vocabulary.
+        guess: Tokens that may be a short whole text; checked, never trusted.
+
+    Raises:
+        ConstraintError: It does not compile within the limits.
+    """
 
     backend = BACKEND
 
-    def __init__(self, grammar: str, alphabet: Alphabet) -> None:
+    def __init__(
+        self, grammar: str, alphabet: Alphabet, guess: Sequence[int] | None = None
+    ) -> None:
         self.eos_ids = alphabet.vocab.eos_ids
         self.size_bytes = _BASE_BYTES + 16 * len(grammar)
         self._alphabet = alphabet
@@ -30,8 +41,7 @@ class EarleyConstraint:
         self._raise_error()
         self._base.unsafe_compute_mask_ptr(*_address(_scratch(alphabet.vocab.logits_size)))
         self._raise_error()
-        found = self.start().completion(limit=1 << 20)
-        self.shortest = None if found is None else tuple(found)
+        self.shortest = self._shortest(guess)
 
     @property
     def min_tokens(self) -> int | None:
@@ -39,6 +49,15 @@ class EarleyConstraint:
 
     def start(self) -> EarleyState:
         return EarleyState(self._base.deep_copy(), self._alphabet)
+
+    def _shortest(self, guess: Sequence[int] | None) -> tuple[int, ...] | None:
+        """A whole text, taken by the matcher: the guess where it holds, else by search."""
+        if guess is not None:
+            state = self.start()
+            if state.advance(guess) == len(guess) and state.can_stop():
+                return tuple(guess)
+        found = self.start().completion(limit=1 << 20)
+        return None if found is None else tuple(found)
 
     def _raise_error(self) -> None:
         if self._base.is_error():
