@@ -137,7 +137,10 @@ class _Builder:
         """What the engine did for a generation, stage by stage, on its own lane."""
         ledger = node.ledger
         at_us = span.start_us
+        late_s = 0.0
         for stage in stages(self.record, node, self.causes):
+            if stage.label == "prefill":
+                late_s += stage.length_s
             if stage.label not in _ENGINE_STAGES:
                 continue
             start_us = max(at_us, self.timeline.us(stage.started_at_s))
@@ -152,9 +155,9 @@ class _Builder:
             for label, seconds in stage.shares:
                 made.attributes[names.STAGE_MS.format(label)] = round(seconds * 1e3, 3)
             at_us = end_us + GAP_US
-        self._early_prefill(span, node)
+        self._early_prefill(span, node, late_s)
 
-    def _early_prefill(self, span: Span, node: NodeRecord) -> None:
+    def _early_prefill(self, span: Span, node: NodeRecord, late_s: float) -> None:
         """Prompt parts computed while later ones were pending: background, for the path."""
         ledger, parent_id = node.ledger, node.declared.parent
         if ledger is None or parent_id is None or not node.sent or ledger.admitted_at_s <= 0.0:
@@ -164,11 +167,6 @@ class _Builder:
         parent = self.span_ids.get(parent_id)
         if end_us <= start_us or ledger.prefill_s <= 0.0 or parent is None:
             return
-        late_s = sum(
-            stage.length_s
-            for stage in stages(self.record, node, self.causes)
-            if stage.label == "prefill"
-        )
         early_s = ledger.prefill_s - late_s
         if early_s <= 1e-6:
             return

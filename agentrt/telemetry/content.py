@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from agentrt.telemetry.names import CONTENT
@@ -88,10 +89,11 @@ def _clean_value(key: str, value: Any) -> Any:
             return REDACTED
         return cut(redact(value) if "sk-" in value or "earer" in value else value)
     if isinstance(value, tuple):
-        return tuple(_clean_value(key, part) for part in value)
+        return tuple([_clean_value(key, part) for part in value])
     return value
 
 
+@lru_cache(maxsize=1024)
 def _is_secret(key: str) -> bool:
     return bool(_SECRET_KEY.search(key)) and not _COUNTED.search(key)
 
