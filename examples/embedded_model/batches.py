@@ -3,7 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
@@ -14,7 +14,8 @@ from torch import Tensor
 
 ELSEWHERE = 0.08  # the weight of targets that the model need not say: prompts and tool results
 ROUND_TOKENS = 32
-ROW_TOKENS = 6144
+ROW_TOKENS = 2560
+PLANS_ONLY = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ def encode(text: str) -> list[int]:
 @cache
 def marker(name: str) -> int:
     """The id of a marker token."""
-    return int(tokenizer().token_to_id(name))
+    found = tokenizer().token_to_id(name)
+    assert found is not None, name
+    return found
 
 
 @cache
@@ -83,6 +86,18 @@ def row(example: Example) -> Row:
     return Row(example.kind, prefix[:-1], tuple(ids[start:]), tuple(weights[start + 1 :]))
 
 
+def opening(one: Row, rng: random.Random) -> Row:
+    """The row up to the end of the model's first message, in a part of the cases where a tool answers it.
+
+    What to ask of the tools is harder to learn than how to report what they said, so it is shown more often.
+    """
+    ends = [i for i, token in enumerate(one.ids) if token == marker("<|end|>")]
+    first = next((i for i in ends if i and one.weights[i - 1] == 1.0), None)
+    if one.kind != "finance" or first is None or rng.random() > PLANS_ONLY:
+        return one
+    return replace(one, ids=one.ids[: first + 1], weights=one.weights[:first])
+
+
 def copying(rng: random.Random) -> Row:
     """Random tokens said twice: the first thing to learn is to look back."""
     low, high = 9, tokenizer().get_vocab_size()
@@ -108,7 +123,7 @@ def group(rows: Iterable[Row], device: torch.device) -> list[Batch]:
                 count -= 1
             batches.append(_pad(prefix, same[:count], device))
             same = same[count:]
-    return batches
+    return sorted(batches, key=lambda batch: -batch.rows.numel())
 
 
 def _rounded(tokens: int) -> int:
@@ -130,6 +145,5 @@ def _pad(prefix: Sequence[int], rows: Sequence[Row], device: torch.device) -> Ba
 def step_rows(seed: int, step: int, count: int, copies: int) -> list[Row]:
     """The rows of training step `step`."""
     rng = random.Random(f"copy:{seed}:{step}")
-    return [row(draw(seed, step * count + i)) for i in range(count - copies)] + [
-        copying(rng) for _ in range(copies)
-    ]
+    drawn = [row(draw(seed, step * count + i)) for i in range(count - copies)]
+    return [opening(one, rng) for one in drawn] + [copying(rng) for _ in range(copies)]

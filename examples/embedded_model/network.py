@@ -16,18 +16,18 @@ class Shape:
     """The sizes of a model."""
 
     vocabulary: int = 1536
-    hidden: int = 192
+    hidden: int = 128
     layers: int = 6
-    heads: int = 6
-    kv_heads: int = 3
+    heads: int = 4
+    kv_heads: int = 2
     head: int = 32
-    inner: int = 512
+    inner: int = 384
     rope_theta: float = 10000.0
     epsilon: float = 1e-5
 
 
 MAIN = Shape()
-DRAFT = Shape(hidden=128, layers=3, heads=4, kv_heads=2, inner=320)
+DRAFT = Shape(hidden=96, layers=2, heads=3, kv_heads=1, inner=256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,8 @@ class Attention(nn.Module):
         """x: [N, D]."""
         s, p = self.shape, at.prefix
         weight = torch.cat([self.q_proj.weight, self.k_proj.weight, self.v_proj.weight])
-        query, key, value = F.linear(x, weight).split(
-            [s.heads * s.head, s.kv_heads * s.head, s.kv_heads * s.head], -1
-        )
+        widths = [s.heads * s.head, s.kv_heads * s.head, s.kv_heads * s.head]
+        query, key, value = torch.split(F.linear(x, weight), widths, -1)
         query = rotate(query.view(-1, s.heads, s.head), at)  # [N, H, C]
         key = rotate(key.view(-1, s.kv_heads, s.head), at).repeat_interleave(
             s.heads // s.kv_heads, 1
@@ -102,7 +101,7 @@ class Attention(nn.Module):
             .reshape(at.rows * at.length, -1)
         )
         if p:
-            head = F.scaled_dot_product_attention(*first, is_causal=True)
+            head = F.scaled_dot_product_attention(first[0], first[1], first[2], is_causal=True)
             out = torch.cat([head[0].transpose(0, 1).reshape(p, -1), out])
         return F.linear(out, self.o_proj.weight)
 
@@ -136,7 +135,8 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, D]."""
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        inner = F.silu(self.gate_proj(x)) * self.up_proj(x)
+        return F.linear(inner, self.down_proj.weight)
 
 
 class Layer(nn.Module):
@@ -152,7 +152,8 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, at: Layout) -> Tensor:
         """x: [N, D]."""
         x = x + self.self_attn(self.input_layernorm(x), at)
-        return x + self.mlp(self.post_attention_layernorm(x))
+        x = x + self.mlp(self.post_attention_layernorm(x))
+        return x
 
 
 class Decoder(nn.Module):
@@ -183,7 +184,7 @@ class Network(nn.Module):
 
     def forward(self, prefix: Tensor, rows: Tensor) -> Tensor:
         """The logits of the rows: `[B, L, vocabulary]` for prefix ids `[P]` and row ids `[B, L]`."""
-        at = layout(self.shape, prefix.numel(), *rows.shape, rows.device)
+        at = layout(self.shape, prefix.numel(), rows.shape[0], rows.shape[1], rows.device)
         x = self.model.embed_tokens(torch.cat([prefix, rows.flatten()]))  # [N, D]
         for layer in self.model.layers:
             x = layer(x, at)

@@ -35,6 +35,7 @@ class Problem:
 def problem(rng: random.Random) -> Problem:
     """A random sum or difference."""
     a, b = rng.randint(10, 99), rng.randint(10, 99)
+    words: tuple[str, ...]
     if rng.random() < 0.5:
         steps, answer, words = add(a, b), a + b, SUMS
     else:

@@ -3,7 +3,7 @@
 import random
 import string
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -31,7 +31,7 @@ HELD_OUT_SYMBOLS = frozenset({"MSFT", "AMZN", "IBM", "GOOG", "AAPL"})
 SYSTEM = "You are a market analyst. Use only the numbers of the tools."
 METRICS: tuple[market.Metric, ...] = ("total_return", "annual_return", "volatility", "drawdown")
 ONE_SYMBOL = ("prices", *METRICS)
-FUNCTIONS = {f.__name__: f for f in (
+FUNCTIONS: dict[str, Callable[..., market.Fact]] = {f.__name__: f for f in (
     market.prices, market.total_return, market.annual_return, market.volatility, market.drawdown, market.compare,
     market.correlation,
 )}  # fmt: skip
@@ -273,7 +273,7 @@ def run(table: market.Table, call: Call) -> market.Fact | str:
     """What the tool answers: its result, or the error as the runtime puts it into the chat."""
     name, arguments = call
     try:
-        return FUNCTIONS[name](table, **arguments)  # type: ignore[operator]
+        return FUNCTIONS[name](table, **arguments)
     except market.TableError as error:
         return f"error: {error}"
 
