@@ -59,6 +59,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
+ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt_oss": (
+        "GptOssConfig",
+        {
+            "head_dim": 8,
+            "sliding_window": 8,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    ),
+}
 Build = Callable[..., EngineCore]
 
 
@@ -85,7 +97,7 @@ def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 def save_model(kind: str, path: Path, **more: object) -> None:
     """A random model with a byte-level tokenizer."""
-    name, extra = KINDS[kind]
+    name, extra = {**KINDS, **ODD_KINDS}[kind]
     config = getattr(transformers, name)(**{**SHAPE, **extra, **more})
     torch.manual_seed(len(kind))
     model = transformers.AutoModelForCausalLM.from_config(config)
@@ -211,6 +223,26 @@ class Helpers:
     request = staticmethod(request)
     save_model = staticmethod(save_model)
     save_tokenizer = staticmethod(save_tokenizer)
+
+    @staticmethod
+    def compare_logits(kind: str, path: Path, *, page_tokens: int, tile_tokens: int) -> None:
+        """Log-probabilities of an engine and of the dense model, over a prompt in chunks."""
+        save_model(kind, path)
+        config = EngineConfig(path, page_tokens=page_tokens, kv_pages=64, prefill_chunk_tokens=9)
+        core = EngineCore(config, FakeClock(), tile_tokens=tile_tokens)
+        prompt = [(11 * at) % 250 for at in range(37)]
+        core.submit(request(1, prompt, max_tokens=6, logprobs=5))
+        served = drain(core)
+        core.close()
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, attn_implementation="eager"
+        )
+        with torch.inference_mode():
+            logits = model(torch.tensor([prompt + served.ids(1)])).logits[0]
+        for at, told in enumerate(served.logprobs(1)):
+            expected = logits[len(prompt) - 1 + at].log_softmax(-1)
+            for token, value in told.top:
+                assert abs(value - float(expected[token])) < 1e-4
 
     @staticmethod
     def core(path: Path, **settings: Any) -> EngineCore:

@@ -1,0 +1,80 @@
+"""The account of each request adds up, with a clock that moves only when the test says."""
+
+import itertools
+
+import pytest
+
+from agentrt.backend import Fill
+from agentrt.clock import FakeClock
+
+PROMPT = [(3 * at) % 250 for at in range(100)]
+
+
+class TickingClock(FakeClock):
+    """Every look costs a millisecond."""
+
+    def now_s(self):
+        self.advance(0.001)
+        return super().now_s()
+
+
+def total(ledger):
+    return (
+        ledger.queue_s
+        + ledger.kv_reload_s
+        + ledger.prefill_s
+        + ledger.decode_s
+        + ledger.constraint_s
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, {"kv_pages": 12}, {"prefill_chunk_tokens": 7}])
+def test_the_parts_are_the_whole(settings, build, engine):
+    core = build(clock=TickingClock(), **settings)
+    for number in range(4):
+        core.submit(engine.request(number, PROMPT[number:], max_tokens=20))
+    served = engine.drain(core)
+    for end in served.ends.values():
+        ledger = end.ledger
+        assert total(ledger) == pytest.approx(ledger.finished_at_s - ledger.received_at_s)
+        assert ledger.received_at_s <= ledger.admitted_at_s <= ledger.first_token_at_s
+        assert ledger.first_token_at_s <= ledger.finished_at_s
+        assert ledger.prefill_s > 0
+        assert ledger.decode_s > 0
+        assert ledger.output_tokens == len(served.ids(end.request_id))
+        mine = [d.step for d in served.steps if d.step and end.request_id in d.step.requests]
+        assert ledger.steps == len(mine)
+        assert ledger.batch_size_sum == sum(len(step.requests) for step in mine)
+
+
+def test_waiting_for_a_hole_is_not_counted(build, engine):
+    clock = FakeClock()
+    core = build(clock=clock)
+    core.submit(engine.request(1, PROMPT[:50], complete=False, max_tokens=3))
+    served = engine.drain(core)
+    clock.advance(100.0)
+    core.fill(1, Fill(tuple(PROMPT[50:]), complete=True))
+    engine.drain(core, served)
+    ledger = served.ends[1].ledger
+    assert ledger.completed_at_s > 100
+    assert total(ledger) < 1
+    assert ledger.received_at_s < 1
+
+
+def test_a_cancelled_request_has_its_account_too(build, engine):
+    core = build(clock=TickingClock())
+    core.submit(engine.request(1, PROMPT, max_tokens=20))
+    engine.drain(core, most_steps=4)
+    core.cancel(1, "test")
+    ledger = engine.drain(core).ends[1].ledger
+    assert total(ledger) == pytest.approx(ledger.finished_at_s - ledger.received_at_s)
+
+
+def test_steps_are_recorded_in_order(build, engine):
+    core = build(clock=TickingClock())
+    for number in range(3):
+        core.submit(engine.request(number, PROMPT[: 20 + number], max_tokens=5))
+    steps = [done.step for done in engine.drain(core).steps if done.step]
+    assert [step.index for step in steps] == list(range(len(steps)))
+    for step, following in itertools.pairwise(steps):
+        assert step.started_at_s < step.ended_at_s <= following.started_at_s

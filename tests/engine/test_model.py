@@ -1,0 +1,129 @@
+"""Loading: what is refused, and that it says what, where and how to mend it."""
+
+import json
+
+import pytest
+import torch
+
+from agentrt.clock import FakeClock
+from agentrt.config import EngineConfig
+from agentrt.engine.core import EngineCore
+from agentrt.engine.model import load_model
+from agentrt.errors import EngineUnavailable, ModelInvalid
+
+PROMPT = [(3 * at) % 250 for at in range(40)]
+
+
+@pytest.fixture
+def own_dir(engine, tmp_path):
+    engine.save_model("llama", tmp_path)
+    return tmp_path
+
+
+def refusal(path, **settings):
+    with pytest.raises(ModelInvalid) as caught:
+        EngineCore(EngineConfig(path, kv_pages=8, **settings), FakeClock())
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+    return caught.value.message
+
+
+def edit(path, **changes):
+    file = path / "config.json"
+    facts = {**json.loads(file.read_text()), **changes}
+    file.write_text(json.dumps(facts))
+
+
+def test_no_directory(tmp_path):
+    assert "is not a directory" in refusal(tmp_path / "nowhere")
+
+
+def test_no_config(own_dir):
+    (own_dir / "config.json").unlink()
+    assert "config.json" in refusal(own_dir)
+
+
+def test_broken_config(own_dir):
+    (own_dir / "config.json").write_text("{")
+    assert "config.json" in refusal(own_dir)
+
+
+def test_no_tokenizer(own_dir):
+    (own_dir / "tokenizer.json").unlink()
+    assert "tokenizer.json" in refusal(own_dir)
+
+
+def test_no_weights(own_dir):
+    (own_dir / "model.safetensors").unlink()
+    assert "has no *.safetensors: no weights at all" in refusal(own_dir)
+
+
+def test_pickled_weights_are_not_opened(own_dir):
+    (own_dir / "model.safetensors").unlink()
+    (own_dir / "pytorch_model.bin").write_bytes(b"\x80\x04never read")
+    assert "only pytorch_model.bin, which may run code" in refusal(own_dir)
+
+
+def test_code_of_a_checkpoint_is_not_run(own_dir):
+    (own_dir / "modeling_own.py").write_text("raise SystemExit('ran')")
+    edit(own_dir, auto_map={"AutoModelForCausalLM": "modeling_own.Own"})
+    assert "asks to run code of its own" in refusal(own_dir)
+
+
+def test_unknown_architecture(own_dir):
+    edit(own_dir, model_type="never_heard_of", architectures=["NeverHeardOf"])
+    assert "cannot be loaded" in refusal(own_dir)
+
+
+def test_weights_of_another_shape(own_dir):
+    edit(own_dir, num_hidden_layers=3)
+    assert "lacks 9 weights, model.layers.2" in refusal(own_dir)
+
+
+def test_broken_weights(own_dir):
+    (own_dir / "model.safetensors").write_bytes(b"\xff" * 64)
+    assert "cannot be loaded" in refusal(own_dir)
+
+
+def test_quantised_weights_are_named(own_dir):
+    edit(own_dir, quantization_config={"quant_method": "awq"})
+    assert "quantised (awq)" in refusal(own_dir)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_a_device_that_is_not_there(own_dir):
+    with pytest.raises(EngineUnavailable, match="no CUDA device"):
+        load_model(EngineConfig(own_dir, device="cuda"))
+
+
+def test_random_weights_need_no_checkpoint_and_follow_the_seed(own_dir, engine):
+    (own_dir / "model.safetensors").unlink()
+    outputs = []
+    for seed in (1, 1, 2):
+        core = engine.core(own_dir, random_weights=True, seed=seed)
+        core.submit(engine.request(1, PROMPT, max_tokens=12, logprobs=5))
+        outputs.append(engine.drain(core).logprobs(1))
+        core.close()
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_sinks_and_windows_page_too(engine, tmp_path):
+    """gpt-oss: attention sinks, alternating windows; an odd page and tile size."""
+    engine.compare_logits("gpt_oss", tmp_path, page_tokens=4, tile_tokens=8)
+
+
+def test_tied_weights_are_one_tensor(own_dir):
+    model = load_model(EngineConfig(own_dir)).module
+    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+
+
+def test_half_precision_is_close(own_dir, engine):
+    exact, half = (engine.core(own_dir, dtype=dtype) for dtype in ("float32", "bfloat16"))
+    told = []
+    for core in (exact, half):
+        core.submit(engine.request(1, PROMPT, max_tokens=1, logprobs=20))
+        told.append(dict(engine.drain(core).logprobs(1)[0].top))
+        core.close()
+    shared = told[0].keys() & told[1].keys()
+    assert len(shared) > 10
+    assert all(abs(told[0][token] - told[1][token]) < 0.3 for token in shared)

@@ -1,0 +1,59 @@
+"""The pure part of planning."""
+
+import pytest
+
+from agentrt.cache import key_of
+from agentrt.engine.plan import (
+    StepPlan,
+    VictimFacts,
+    WaitingFacts,
+    common_tokens,
+    order_key,
+    victim,
+    waits_for_prefix,
+)
+
+
+def test_shares_never_exceed_the_budget():
+    plan = StepPlan(10)
+    assert [plan.give(one, wanted, 6) for one, wanted in ((1, 3), (2, 20), (3, 5))] == [3, 6, 1]
+    assert plan.give(4, 5, 6) == 0
+    assert plan.shares == {1: 3, 2: 6, 3: 1}
+    plan.take_back(2)
+    assert plan.left_tokens == 6
+
+
+def test_the_order_of_waiting_sequences():
+    facts = {
+        "hole": WaitingFacts(preempted=False, demanded=True, complete=False, serial=0),
+        "undemanded": WaitingFacts(preempted=False, demanded=False, complete=True, serial=1),
+        "first": WaitingFacts(preempted=False, demanded=True, complete=True, serial=2),
+        "second": WaitingFacts(preempted=False, demanded=True, complete=True, serial=3),
+        "preempted": WaitingFacts(preempted=True, demanded=False, complete=True, serial=4),
+    }
+    order = sorted(facts, key=lambda name: order_key(facts[name]))
+    assert order == ["preempted", "first", "second", "undemanded", "hole"]
+
+
+def test_the_victim_has_done_least():
+    assert victim([]) is None
+    some = [VictimFacts(1, 5, 10, 0), VictimFacts(2, 2, 10, 1), VictimFacts(3, 2, 40, 2)]
+    assert victim(some) == 3
+
+
+@pytest.mark.parametrize("shared", [0, 1, 5, 63, 64])
+def test_common_tokens(shared):
+    one = list(range(64))
+    other = one[:shared] + [1000 + at for at in range(shared, 64)]
+    assert common_tokens(key_of(one), key_of(other)) == shared
+    assert common_tokens(key_of(one), key_of(other[: shared // 2])) == shared // 2
+
+
+@pytest.mark.parametrize(
+    ("cached", "other_tokens", "waits"),
+    [(0, 40, True), (0, 15, False), (32, 40, False), (16, 40, True), (0, 0, False)],
+)
+def test_waiting_pays_from_one_page_on(cached, other_tokens, waits):
+    key = key_of(range(50))
+    under_way = [key_of([*range(other_tokens), *range(900, 960)])]
+    assert waits_for_prefix(key, cached, under_way, 16) is waits
