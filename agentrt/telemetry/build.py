@@ -16,8 +16,16 @@ from agentrt.graph import (
 from agentrt.ids import NodeId, trace_id_of
 from agentrt.telemetry import names
 from agentrt.telemetry.background import Background
-from agentrt.telemetry.content import Capture, clean, content_of, without_content
+from agentrt.telemetry.content import (
+    Capture,
+    clean,
+    content_of,
+    cut,
+    redact,
+    without_content,
+)
 from agentrt.telemetry.node_attributes import (
+    given_attributes,
     node_attributes,
     run_attributes,
     span_kind,
@@ -89,12 +97,9 @@ class _Builder:
         span = Span(span_name(node), self.ids.next(), parent, start_us, end_us, kind=kind)
         self.span_ids[node.node_id] = span.span_id
         self.spans.append(span)
-        told = node_attributes(
-            node,
-            self.slack[node.node_id],
-            critical=node.node_id in self.background.critical,
-        )
-        self._describe(span, node, told)
+        critical = node.node_id in self.background.critical
+        span.attributes = node_attributes(node, self.slack[node.node_id], critical=critical)
+        self._describe(span, node, given_attributes(node))
         if parent_id is None:
             self._end_of_run(span)
         if node.kind == "generate":
@@ -103,15 +108,15 @@ class _Builder:
         elif len(node.attempts) > 1:
             self._attempts(span, node)
 
-    def _describe(self, span: Span, node: NodeRecord, told: Attributes) -> None:
-        span.attributes = clean(without_content(told))
-        if self.capture != "NO_CONTENT" and (content := content_of(told)):
+    def _describe(self, span: Span, node: NodeRecord, given: Attributes) -> None:
+        span.attributes.update(clean(without_content(given)))
+        if self.capture != "NO_CONTENT" and (content := content_of(given)):
             if self.capture in {"SPAN_ONLY", "SPAN_AND_EVENT"}:
                 span.attributes.update(content)
             if self.capture in {"EVENT_ONLY", "SPAN_AND_EVENT"}:
                 span.events.append(SpanEvent(names.DETAILS_EVENT, span.end_us, content))
         if node.finished is not None and node.finished.error is not None:
-            span.error = node.finished.error.message
+            span.error = cut(redact(node.finished.error.message))
         if node.first_token_at_s is not None:
             at_us = self._inside(span, node.first_token_at_s)
             span.events.insert(0, SpanEvent(names.FIRST_TOKEN, at_us))
@@ -120,7 +125,7 @@ class _Builder:
     def _end_of_run(self, span: Span) -> None:
         finished = self.record.finished
         if finished is not None and finished.error is not None:
-            span.error = finished.error.message
+            span.error = cut(redact(finished.error.message))
             span.attributes[names.ERROR_TYPE] = finished.error.type
 
     def _link(self, span: Span, node: NodeRecord) -> None:
@@ -217,7 +222,7 @@ class _Builder:
             made = Span("attempt", self.ids.next(), span.span_id, start_us, end_us)
             made.attributes = {names.NODE_ID: node.node_id, names.ATTEMPT: number}
             if attempt.error is not None:
-                made.error = attempt.error.message
+                made.error = cut(redact(attempt.error.message))
                 made.attributes[names.ERROR_TYPE] = attempt.error.type
             self.spans.append(made)
             at_us = end_us + GAP_US

@@ -29,7 +29,7 @@ def span_kind(node: NodeRecord) -> SpanKind:
 
 
 def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attributes:
-    """Attributes of any node; what the runtime gave goes last and wins."""
+    """Attributes of any node, without what the runtime gave it."""
     declared, finished = node.declared, node.finished
     told: Attributes = {
         names.NODE_ID: declared.node_id,
@@ -62,10 +62,15 @@ def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attr
             told[names.CANCELLED_REASON] = finished.reason or "cancelled"
         if finished.error is not None:
             told[names.ERROR_TYPE] = finished.error.type
-    told.update(declared.attributes)
-    if finished is not None:
-        told.update(finished.attributes)
     return told
+
+
+def given_attributes(node: NodeRecord) -> Attributes:
+    """What the runtime gave a node for its span; these win over ours."""
+    given = node.declared.attributes
+    if node.finished is not None and node.finished.attributes:
+        return {**given, **node.finished.attributes}
+    return given
 
 
 def run_attributes(
