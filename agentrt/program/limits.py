@@ -82,12 +82,12 @@ class limits:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         self._leave()
         if error is not None:
             self._scope.cancel_all("its scope failed")
         self._scope.hand_over(self._outer)
-        return self._verdict(kind, error, trace)
+        self._verdict(kind, error, trace)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -97,7 +97,7 @@ class limits:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         self._look()
         if error is None:
             try:
@@ -109,7 +109,7 @@ class limits:
         else:
             await self._scope.abandon("its scope failed")
         self._leave()
-        return self._verdict(kind, error, trace)
+        self._verdict(kind, error, trace)
 
     def _leave(self) -> None:
         assert self._token is not None
@@ -120,7 +120,7 @@ class limits:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         """Leave the cancel scope and raise the limit that ended the block, if one did."""
         swallowed = bool(self._cancel.__exit__(kind, error, trace))
         if self._reached is not None and (swallowed or error is None):
@@ -131,7 +131,6 @@ class limits:
                 f"limits passed {self._seconds:g} s{self._so_far and f': {self._so_far}'}",
                 where=self._site,
             ) from None
-        return False
 
     def _look(self) -> None:
         """Remember what took the time, before the rest is cancelled."""

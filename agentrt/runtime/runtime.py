@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
@@ -86,11 +87,10 @@ class Runtime:
                 await engine.backend.start()
                 engine.check()
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            stack.callback(tasks.cancel_scope.cancel)
             self._loop = self._make_loop()
-            tasks.start_soon(self._loop.serve, name="agentrt loop")
+            self._serve(tasks, stack, self._loop.serve)
             for engine in self._engines.values():
-                tasks.start_soon(self._read, engine.backend, self._loop)
+                self._serve(tasks, stack, partial(_read, engine.backend, self._loop))
             self._stack = stack.pop_all()
         return self
 
@@ -216,9 +216,23 @@ class Runtime:
         self._loop.post(fact)
 
     @staticmethod
-    async def _read(backend: Backend, loop: Loop) -> None:
-        async for event in backend.events():
-            loop.post(event)
+    def _serve(
+        tasks: TaskGroup, stack: AsyncExitStack, body: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Run `body` until the runtime closes, also while whoever opened it is being cancelled."""
+        scope = anyio.CancelScope(shield=True)
+
+        async def serve() -> None:
+            with scope:
+                await body()
+
+        tasks.start_soon(serve, name="agentrt service")
+        stack.callback(scope.cancel)
+
+
+async def _read(backend: Backend, loop: Loop) -> None:
+    async for event in backend.events():
+        loop.post(event)
 
 
 async def _close(backend: Backend) -> None:

@@ -9,7 +9,8 @@ class Task:
     """How to end what runs in a task.
 
     Attributes:
-        scope: Cancels it.
+        scope: Cancels it. Shielded: when the caller of the run is cancelled, the scopes of its
+            programs end what they own in order, and nothing ends before its owner says so.
         stop_error: What its node ends with, once it was told to end.
         so_far: The path that took the time, as it was when its deadline passed.
     """
@@ -17,6 +18,6 @@ class Task:
     __slots__ = ("scope", "so_far", "stop_error")
 
     def __init__(self) -> None:
-        self.scope = anyio.CancelScope()
+        self.scope = anyio.CancelScope(shield=True)
         self.stop_error: Exception | None = None
         self.so_far = ""

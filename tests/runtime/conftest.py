@@ -29,14 +29,14 @@ class Recorder:
 
     def of(self, kind: type, name: str = "") -> list[Any]:
         """Events of one kind, of the nodes whose id ends with `name#...`."""
-        found = [event for event in self.events if isinstance(event, kind)]
+        found: list[Any] = [event for event in self.events if isinstance(event, kind)]
         return [e for e in found if not name or f"{name}#" in e.node_id.rpartition("/")[2]]
 
 
 class Bench:
     """One scripted engine and the runs on it."""
 
-    def __init__(self, script: Any, *, codec: Codec | None = None, **speeds: float) -> None:
+    def __init__(self, script: Any, *, codec: Codec | None = None, **speeds: Any) -> None:
         self.clock = LoopClock()
         self.backend = ScriptedBackend(script, clock=self.clock, codec=codec, **speeds)
         self.codec = codec

@@ -1,0 +1,200 @@
+"""Wrong use is told at once, and failures reach whoever should see them."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from agentrt import (
+    BudgetExceeded,
+    NodeCancelled,
+    ToolFailed,
+    Unsupported,
+    UsageError,
+    chat,
+    gather,
+    limits,
+    program,
+    tool,
+)
+from agentrt.events import NodeFinished, RequestSent
+
+ASK = chat(system="Be brief.")
+
+
+@tool(effects="read")
+async def filings(form: str) -> str:
+    """Text of a filing."""
+    await anyio.sleep(1.0)
+    raise ValueError(f"no {form}")
+
+
+@tool(effects="read")
+async def slow(seconds: float) -> str:
+    """Takes its time."""
+    await anyio.sleep(seconds)
+    return "done"
+
+
+def nothing() -> dict[str, Any]:
+    return {}
+
+
+def pending() -> Any:
+    return filings("x")
+
+
+def wrong_word() -> Any:
+    return "x"
+
+
+def notes(error: BaseException) -> str:
+    return "\n".join(getattr(error, "__notes__", ()))
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: ASK.user("x").generate(model="large"), "no engine has the role 'large'.*default"),
+        (lambda: ASK.user("x").generate(temperature=-1), "temperature=-1"),
+        (lambda: ASK.user("x").generate(name="a/b"), "no name of a node"),
+        (lambda: ASK.user("x").calls(), "cannot be offered"),
+        (lambda: ASK.user("x").calls(slow, slow), "cannot be offered"),
+        (lambda: slow(**nothing()), "missing a required argument"),
+        (lambda: slow.bind(colour=3), "no parameter"),
+        (lambda: filings(pending()), "pending node.*await it first"),
+        (lambda: limits(seconds=0), "seconds=0"),
+        (lambda: limits(on_limit=wrong_word()), "on_limit='x'"),
+        (lambda: ASK.user("x").generate(logprobs=2), "no logprobs"),
+    ],
+)
+def test_wrong_use_is_told_at_once(bench: Any, make: Any, complaint: str) -> None:
+    @program
+    async def wrong() -> None:
+        make()
+
+    with pytest.raises((UsageError, Unsupported), match=complaint):
+        bench(["x", "x"]).run(wrong)
+
+
+def test_wrong_arguments_of_a_program(bench: Any) -> None:
+    @program
+    async def takes(n: int) -> int:
+        return n
+
+    @program
+    async def calls() -> int:
+        return await takes()  # type: ignore[call-arg]
+
+    with pytest.raises(UsageError, match=r"program takes: missing.*takes\(n: int\)"):
+        bench([]).run(calls)
+    with pytest.raises(UsageError, match="program takes: missing"):
+        bench([]).run(takes)
+
+
+def test_a_program_that_forgets_to_await(bench: Any) -> None:
+    @program
+    async def forgets() -> Any:
+        return ASK.user("x").generate()
+
+    with pytest.raises(UsageError, match=r"returned the node 'str'.*return await"):
+        bench(["x"]).run(forgets)
+
+
+def test_the_budget_of_a_block(bench: Any) -> None:
+    @program
+    async def spends() -> str:
+        async with limits(tokens=10):
+            return await ASK.user("x").generate(max_tokens=100)
+
+    rig = bench(["a" * 50], decode_tokens_per_s=10.0)
+    with pytest.raises(BudgetExceeded, match="used 11 of 10 tokens") as e:
+        rig.run(spends)
+    assert "test_failures.py:" in e.value.where
+
+
+def test_awaiting_a_cancelled_node(bench: Any) -> None:
+    @program
+    async def cancels() -> str:
+        gen = ASK.user("x").generate(name="draft")
+        gen.cancel("the guard said so")
+        return await gen
+
+    with pytest.raises(NodeCancelled, match="generate:draft#0 was cancelled: the guard") as e:
+        bench(["x"]).run(cancels)
+    assert e.value.reason == "the guard said so"
+
+
+def test_one_failure_nobody_awaited_is_raised_as_itself(bench: Any) -> None:
+    @program
+    async def forgets() -> int:
+        filings("10-K")
+        return 1
+
+    with pytest.raises(ToolFailed, match="no 10-K"):
+        bench([]).run(forgets)
+
+
+def test_a_dependent_does_not_hide_or_double_a_failure(bench: Any) -> None:
+    @program
+    async def forgets() -> int:
+        data = filings("10-K")
+        ASK.user("Data: ", data).generate().ctx.user("more").generate()
+        return 1
+
+    with pytest.raises(ToolFailed, match="no 10-K"):
+        bench([]).run(forgets)
+
+
+def test_several_failures_nobody_awaited_are_a_group(bench: Any) -> None:
+    @program
+    async def forgets() -> int:
+        filings("10-K")
+        filings("10-Q")
+        return 1
+
+    with pytest.raises(ExceptionGroup, match="never awaited") as e:
+        bench([]).run(forgets)
+    assert sorted(str(x.__cause__) for x in e.value.exceptions) == ["no 10-K", "no 10-Q"]
+
+
+def test_the_bodys_error_wins(bench: Any) -> None:
+    @program
+    async def breaks() -> None:
+        filings("10-K")
+        slow(60.0)
+        await anyio.sleep(2.0)
+        raise LookupError("mine")
+
+    rig = bench([])
+    with pytest.raises(LookupError, match="mine") as e:
+        rig.run(breaks)
+    assert "in node program:breaks#0" in notes(e.value)
+    outcomes = {f.node_id: f.outcome for f in rig.recorder.of(NodeFinished)}
+    assert outcomes["breaks#0/slow#0"] == "cancelled"
+
+
+def test_gather_cancels_the_rest_and_raises_the_first(bench: Any) -> None:
+    @program
+    async def gathers() -> Any:
+        return await gather(slow(60.0), filings("10-K"))
+
+    rig = bench([])
+    with pytest.raises(ToolFailed, match="no 10-K"):
+        rig.run(gathers)
+    outcomes = {f.node_id: (f.outcome, f.reason) for f in rig.recorder.of(NodeFinished)}
+    assert outcomes["gathers#0/slow#0"] == (
+        "cancelled",
+        "tool:filings#0 failed in the same gather",
+    )
+
+
+def test_nothing_is_sent_for_a_generation_whose_input_failed(bench: Any) -> None:
+    @program
+    async def calls() -> str:
+        return await ASK.user("Data: ", filings("10-K")).generate()
+
+    rig = bench([])
+    with pytest.raises(ToolFailed):
+        rig.run(calls)
+    assert not rig.recorder.of(RequestSent)
