@@ -20,7 +20,7 @@ from agentrt.clock import Clock, MonotonicClock
 from agentrt.config import EngineConfig
 from agentrt.engine.host_link import Link, OwnerGone
 from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Quit
-from agentrt.errors import AgentrtError, ErrorRecord, record
+from agentrt.errors import AgentrtError, ErrorRecord, ModelInvalid, record
 from agentrt.ids import RequestId
 
 _NOTHING_TO_DO_S = 0.001
@@ -144,7 +144,16 @@ def host(end: socket.socket, clock: Clock) -> int:
 
 
 def load(config: EngineConfig, clock: Clock) -> Core:
-    """The engine; the only place from which its process reaches torch."""
+    """The engine; the only place from which its process reaches torch.
+
+    Raises:
+        ModelInvalid: The model cannot be loaded.
+    """
+    if not (config.model_path / "config.json").is_file():  # said before torch takes its seconds
+        raise ModelInvalid(
+            f"{config.model_path} is no model directory: it has no config.json",
+            hint="Give a Hugging Face checkpoint directory with safetensors",
+        )
     from agentrt.engine.core import EngineCore
 
     return EngineCore(config, clock)

@@ -96,13 +96,10 @@ class EmbeddedBackend:
     async def start(self) -> None:
         if self._keeper is not None or self._closing:
             return
-        self.launch()
-        assert self._child is not None
         try:
-            await self._load(self._child)
+            await self._load()
         except BaseException:
-            await self._reap(self._child, 0)
-            self._child = None
+            await self._end_child(0)
             raise
         self._keeper = asyncio.create_task(self._keep())
 
@@ -131,28 +128,32 @@ class EmbeddedBackend:
     async def aclose(self) -> None:
         self._closing = True
         with anyio.CancelScope(shield=True):
-            if self._pipe is not None:
-                self._pipe.send(Quit())
+            quits = self._pipe if self._is_up else None
+            if quits is not None:
+                quits.send(Quit())
                 with anyio.move_on_after(_QUIT_S):
-                    await self._pipe.closed.wait()
+                    await quits.closed.wait()
             if self._keeper is not None:
                 self._keeper.cancel()
                 await asyncio.wait([self._keeper])
                 self._keeper = None
-            if self._child is not None:
-                await self._reap(self._child, 0 if self._pipe is None else _REAP_S)
-                self._child = self._pipe = None
+            await self._end_child(_REAP_S if quits is not None else 0)
         self._cancel_the_rest()
         self._queue.close()
 
     def _send(self, command: Command) -> None:
         """To the engine, or aside until there is one again."""
-        if self._pipe is None or self._pipe.closed.is_set():
+        if self._pipe is None or not self._is_up:
             self._unsent.append(command)
             return
         if isinstance(command, GenerateRequest):
             self._sent.add(command.request_id)
         self._pipe.send(command)
+
+    @property
+    def _is_up(self) -> bool:
+        pipe = self._pipe
+        return pipe is not None and pipe.capabilities is not None and not pipe.closed.is_set()
 
     def _take(self, done: StepDone) -> None:
         self._sent.difference_update(end.request_id for end in done.ends)
@@ -160,23 +161,20 @@ class EmbeddedBackend:
             self._deaths = 0
         self._queue.put(done)
 
-    async def _load(self, child: Child) -> None:
-        """Connect, wait until the engine has loaded, and send what has gathered meanwhile.
+    async def _load(self) -> None:
+        """Launch, connect, wait until the engine has loaded, and send what has gathered meanwhile.
 
         Raises:
             AgentrtError: It cannot load; typed as it said itself.
         """
-        pipe = await Pipe.open(child.ours, self._take)
+        self.launch()
+        assert self._child is not None
+        self._pipe = pipe = await Pipe.open(self._child.ours, self._take)
         pipe.send(Load(self._config))
-        try:
-            await pipe.settled.wait()
-            if pipe.capabilities is None:
-                raise _cannot_start(await self._reap(child, _REAP_S), pipe.last_words)
-        except BaseException:
-            pipe.abort()
-            raise
+        await pipe.settled.wait()
+        if pipe.capabilities is None:
+            raise _cannot_start(await self._end_child(_REAP_S), pipe.last_words)
         self._capabilities = pipe.capabilities
-        self._pipe = pipe
         unsent, self._unsent = self._unsent, []
         for command in unsent:
             self._send(command)
@@ -187,11 +185,9 @@ class EmbeddedBackend:
             await self._pipe.closed.wait()
             if self._closing:
                 return
-            assert self._child is not None
-            pipe, self._pipe = self._pipe, None
-            death = await self._reap(self._child, _REAP_S)
+            last_words = self._pipe.last_words
+            error = _died(await self._end_child(_REAP_S), last_words)
             self._deaths += 1
-            error = _died(death, pipe.last_words)
             if self._deaths >= DEATHS_WITHOUT_PROGRESS:
                 self._give_up(error)
                 return
@@ -202,13 +198,10 @@ class EmbeddedBackend:
     async def _restart(self) -> None:
         """Start another engine, or give up."""
         while self._pipe is None:
-            self._child = None
-            self.launch()
-            assert self._child is not None
             try:
-                await self._load(self._child)
+                await self._load()
             except AgentrtError as error:
-                await self._reap(self._child, 0)
+                await self._end_child(0)
                 self._deaths += 1
                 if self._deaths >= DEATHS_WITHOUT_PROGRESS or not error.retryable:
                     self._give_up(error)
@@ -239,12 +232,21 @@ class EmbeddedBackend:
         """Requests that were submitted while there was no engine."""
         return [one.request_id for one in self._unsent if isinstance(one, GenerateRequest)]
 
-    async def _reap(self, child: Child, patience_s: float) -> Death:
+    async def _end_child(self, patience_s: float) -> Death:
+        """Wait for the child to end, with 0 kill it, and let go of what joined us."""
+        child, pipe = self._child, self._pipe
+        self._child = self._pipe = None
+        if child is None:
+            return Death("it was not there", "")
         if patience_s == 0:
             child.kill()
         scope = anyio.CancelScope(shield=True)
         with scope:
             death = await anyio.to_thread.run_sync(child.wait, patience_s or _REAP_S)
+        if pipe is None:
+            child.ours.close()
+        else:
+            pipe.abort()
         return death
 
 
@@ -265,5 +267,5 @@ def _died(death: Death, last_words: ErrorRecord | None) -> EngineDied:
 
 def _stderr_hint(death: Death) -> str:
     """What the child wrote last, when that can help; "" leaves the error's own hint."""
-    lines = death.stderr.splitlines()
+    lines = [line.strip() for line in death.stderr.splitlines() if line.strip()]
     return f"Its last words: {' | '.join(lines[-3:])}" if lines else ""

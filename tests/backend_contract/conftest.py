@@ -42,7 +42,7 @@ from agentrt.testing import tiny_engine
 
 SERVER = Path(__file__).parents[1] / "remote" / "server.py"
 KINDS = ("scripted", "scripted-messages", "thread", "process", "remote", "remote-plain")
-PATIENCE_S = 120  # a hang ends the test; nothing is measured
+PATIENCE_S = 300  # a hang ends the test; nothing is measured
 
 SCHEMA = {
     "type": "object",

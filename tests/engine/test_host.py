@@ -1,0 +1,188 @@
+"""The loop around a core: commands reach it, a reader who does not read never stops it."""
+
+import socket
+import threading
+
+import pytest
+
+from agentrt.backend import (
+    Capabilities,
+    Delta,
+    End,
+    Fill,
+    GenerateRequest,
+    RequestFacts,
+    StepDone,
+    TokenPrompt,
+)
+from agentrt.engine.host import Host
+from agentrt.engine.host_link import Link, OwnerGone
+from agentrt.engine.host_wire import (
+    COMMANDS,
+    REPORTS,
+    Advise,
+    Cancel,
+    Command,
+    Grow,
+    Note,
+    Quit,
+    Report,
+)
+from agentrt.errors import RequestRejected
+from agentrt.frame import FrameReader
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.sampling import Sampling
+
+ONE = RequestId(1)
+
+
+def request(number: int, max_tokens: int = 3) -> GenerateRequest:
+    return GenerateRequest(
+        request_id=RequestId(number),
+        run_id=RunId("0" * 16),
+        node_id=NodeId("n"),
+        site="",
+        prompt=TokenPrompt((1,)),
+        sampling=Sampling(max_tokens=max_tokens),
+    )
+
+
+class Counter:
+    """A core whose tokens count up; everything it is told is kept."""
+
+    def __init__(self) -> None:
+        self.capabilities = Capabilities("embedded", "counter", "tokens")
+        self.left: dict[RequestId, int] = {}
+        self.ends: list[End] = []
+        self.told: list[object] = []
+        self.closed = False
+        self.ran_out = threading.Event()
+
+    def submit(self, request: GenerateRequest) -> None:
+        if request.sampling.max_tokens == 13:
+            raise RequestRejected("thirteen")
+        self.left[request.request_id] = request.sampling.max_tokens
+
+    def fill(self, request_id: RequestId, fill: Fill) -> None:
+        self.told.append(fill)
+
+    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+        self.told += facts
+
+    def cancel(self, request_id: RequestId, reason: str) -> None:
+        del self.left[request_id]
+        self.ends.append(End(request_id, "cancelled"))
+
+    def hint(self, token_ids: tuple[int, ...], hint: str) -> None:
+        self.told.append(hint)
+
+    def has_work(self) -> bool:
+        return bool(self.left or self.ends)
+
+    def step(self) -> StepDone | None:
+        deltas = tuple(Delta(number, (left,), "x") for number, left in self.left.items())
+        self.left = {number: left - 1 for number, left in self.left.items()}
+        over = [number for number, left in self.left.items() if left == 0]
+        ends = (*self.ends, *(End(number, "length") for number in over))
+        self.ends = []
+        for number in over:
+            del self.left[number]
+            self.ran_out.set()
+        return StepDone(None, deltas, ends)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Hosted:
+    """A host in a thread, and the owner's end of its socket."""
+
+    def __init__(self) -> None:
+        self.ours, theirs = socket.socketpair()
+        self.core = Counter()
+        self.reader = FrameReader()
+        self.link = Link(theirs)
+        self.outcome: list[object] = []
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        try:
+            Host(self.core, self.link).serve()
+            self.outcome.append(None)
+        except OwnerGone as gone:
+            self.outcome.append(gone)
+        self.link.close()
+
+    def tell(self, *commands: Command) -> None:
+        self.ours.sendall(b"".join(COMMANDS.frame(command) for command in commands))
+
+    def hear_until(self, request_id: int) -> list[StepDone]:
+        """Every report up to the end of a request."""
+        found: list[StepDone] = []
+        while not any(end.request_id == request_id for done in found for end in done.ends):
+            for payload in self.reader.push(self.ours.recv(1 << 16)):
+                report: Report = REPORTS.value(payload)
+                assert isinstance(report, StepDone)
+                found.append(report)
+        return found
+
+
+@pytest.fixture
+def hosted():
+    made = Hosted()
+    yield made
+    made.ours.close()
+    made.thread.join()
+
+
+def test_a_step_is_one_report(hosted):
+    hosted.tell(request(1, 3), request(2, 3))
+    reports = hosted.hear_until(2)
+    assert [len(done.deltas) for done in reports] == [2, 2, 2]
+
+
+def test_nobody_reads_and_the_core_goes_on(hosted):
+    """Far more frames than a socket holds: the core gets to its end before we read one."""
+    many = 5_000
+    hosted.tell(request(1, many))
+    hosted.core.ran_out.wait()
+    reports = hosted.hear_until(1)
+    counted = [done.deltas[0].token_ids[0] for done in reports]
+    assert counted == list(range(many, 0, -1))
+
+
+def test_what_a_core_refuses_ends_that_request_only(hosted):
+    hosted.tell(request(1, 13), request(2, 1))
+    reports = hosted.hear_until(2)
+    (refused,) = reports[0].ends
+    assert (refused.request_id, refused.reason) == (1, "failed")
+    assert refused.error is not None
+    assert refused.error.type == "RequestRejected"
+
+
+def test_commands_for_what_is_over_stay_outside(hosted):
+    fact = RequestFacts(ONE, demanded=True)
+    fill = Fill((1,), complete=True)
+    hosted.tell(request(1, 1))
+    hosted.hear_until(1)
+    hosted.tell(Cancel(ONE, "late"), Grow(ONE, fill), Note((fact,)), Advise((1,), "keep"))
+    hosted.tell(request(2, 5), Note((fact, RequestFacts(RequestId(2), demanded=False))))
+    hosted.hear_until(2)
+    assert hosted.core.told == ["keep", RequestFacts(RequestId(2), demanded=False)]
+
+
+def test_quitting_cancels_and_tells(hosted):
+    hosted.tell(request(1, 10**9), Quit())
+    (*_, last) = hosted.hear_until(1)
+    assert last.ends[0].reason == "cancelled"
+    hosted.thread.join()
+    assert hosted.core.closed
+    assert hosted.outcome == [None]
+
+
+def test_it_ends_when_its_owner_is_gone(hosted):
+    hosted.tell(request(1, 10**9))
+    hosted.ours.close()
+    hosted.thread.join()
+    assert isinstance(hosted.outcome[0], OwnerGone)

@@ -1,0 +1,259 @@
+"""The engine in its own process: not slowed by ours, missed when it dies, gone when we are.
+
+One process serves the tests of this file in order; the last ones kill it.
+"""
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import aclosing
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from agentrt.backend import BackendDown, GenerateRequest, TokenPrompt
+from agentrt.clock import MonotonicClock
+from agentrt.config import EngineConfig
+from agentrt.engine.process import EmbeddedBackend
+from agentrt.engine.process_child import environment
+from agentrt.errors import EngineUnavailable, ModelInvalid
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.sampling import Sampling
+from agentrt.testing import tiny_engine
+
+PATIENCE_S = 300  # a hang ends the test; nothing is measured
+
+
+def request(number: int, max_tokens: int = 4) -> GenerateRequest:
+    return GenerateRequest(
+        request_id=RequestId(number),
+        run_id=RunId("0" * 16),
+        node_id=NodeId(f"node{number}"),
+        site="",
+        prompt=TokenPrompt((1, 4, 5)),
+        sampling=Sampling(max_tokens=max_tokens, temperature=1.0),
+    )
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> EngineConfig:
+    return tiny_engine(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def portal() -> Iterator[anyio.from_thread.BlockingPortal]:
+    with anyio.from_thread.start_blocking_portal() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def backend(
+    portal: anyio.from_thread.BlockingPortal, config: EngineConfig
+) -> Iterator[EmbeddedBackend]:
+    made = EmbeddedBackend(config, MonotonicClock())
+    portal.call(made.submit, request(1))  # before there is an engine
+    portal.call(made.start)
+    yield made
+    portal.call(made.aclose)
+
+
+async def until(backend, found):
+    """The first event that `found` accepts."""
+    with anyio.fail_after(PATIENCE_S):
+        async with aclosing(backend.events()) as events:
+            async for event in events:
+                if found(event):
+                    return event
+    raise AssertionError("the events ended")
+
+
+def ends(*numbers):
+    left = set(numbers)
+
+    def found(event):
+        left.difference_update(end.request_id for end in event.ends)
+        return not left
+
+    return found
+
+
+def unread_bytes(fd: int) -> int:
+    buffer = fcntl.ioctl(fd, termios.FIONREAD, struct.pack("i", 0))
+    (count,) = struct.unpack("i", buffer)
+    return int(count)
+
+
+def test_what_was_submitted_before_the_start_is_served(backend, portal):
+    done = portal.call(until, backend, ends(1))
+    assert done.ends[0].error is None
+
+
+def test_a_busy_tool_does_not_stop_tokens(backend, portal):
+    """A synchronous tool computes in pure Python until 40 steps have reached the runtime."""
+    steps = 0
+
+    def tool():
+        turns = 0
+        while steps < 40:
+            turns += 1
+        return turns
+
+    def count(event):
+        nonlocal steps
+        steps += event.step is not None
+        return bool(event.ends)
+
+    async def main():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, tool)
+            backend.submit(request(2, max_tokens=60))
+            return await until(backend, count)
+
+    assert portal.call(main).ends[0].ledger.output_tokens == 60
+    assert steps >= 60
+
+
+def test_a_blocked_event_loop_does_not_stop_the_engine(backend, portal):
+    """Nobody reads: the frames of 30 steps gather in the socket while our interpreter spins."""
+    frames = []
+
+    async def main():
+        backend.submit(request(3, max_tokens=200))
+        await until(backend, lambda event: bool(event.deltas))
+        fd = backend._child.ours.fileno()
+        while unread_bytes(fd) < 30 * 100:  # holds the event loop, on purpose
+            pass
+
+        def gather(event):
+            frames.append(event)
+            return bool(event.ends)
+
+        return await until(backend, gather)
+
+    assert portal.call(main).ends[0].ledger.output_tokens == 200
+    indices = [event.step.index for event in frames if event.step is not None]
+    assert indices == list(range(indices[0], indices[0] + len(indices)))
+
+
+def test_killed_in_the_middle_it_restarts_and_serves_again(backend, portal):
+    first_pid = backend.pid
+
+    async def main():
+        backend.submit(request(4, max_tokens=3000))
+        await until(backend, lambda event: bool(event.deltas))
+        os.kill(first_pid, signal.SIGKILL)
+        down = await until(backend, lambda event: isinstance(event, BackendDown))
+        backend.submit(request(5))
+        served = await until(backend, ends(5))
+        return down, served
+
+    down, served = portal.call(main)
+    assert (down.error.type, down.lost, down.restarting) == ("EngineDied", (4,), True)
+    assert "killed by signal 9" in down.error.message
+    assert down.error.hint
+    assert served.ends[0].error is None
+    assert backend.pid != first_pid
+
+
+def test_it_gives_up_after_three_deaths_without_a_token(backend, portal):
+    async def killed():
+        """Kill it, and wait until another one loads or none comes any more."""
+        pid = backend.pid
+        os.kill(pid, signal.SIGKILL)
+        while backend.pid == pid:
+            await anyio.lowlevel.checkpoint()
+
+    async def another():
+        while backend.pid is None:
+            await anyio.lowlevel.checkpoint()
+
+    async def main():
+        await killed()
+        first = await until(backend, lambda event: isinstance(event, BackendDown))
+        await another()
+        backend.submit(request(6))  # waits for an engine that never comes
+        await killed()
+        await another()
+        await killed()
+        last = await until(backend, lambda event: isinstance(event, BackendDown))
+        backend.submit(request(7))
+        return first, last, await until(backend, ends(7))
+
+    first, last, refused = portal.call(main)
+    assert (first.restarting, first.lost) == (True, ())
+    assert (last.restarting, last.lost, last.error.type) == (False, (6,), "EngineUnavailable")
+    assert "died 3 times" in last.error.message
+    assert refused.ends[0].error == last.error
+
+
+def test_a_model_that_cannot_be_loaded_is_told_by_type(portal, tmp_path):
+    broken = EmbeddedBackend(EngineConfig(tmp_path / "none"), MonotonicClock())
+    with pytest.raises(ModelInvalid, match="none") as raised:
+        portal.call(broken.start)
+    portal.call(broken.aclose)
+    assert raised.value.hint
+
+
+def test_a_process_that_cannot_start_shows_its_last_words(portal, config, monkeypatch, tmp_path):
+    quits = "import os; os.write(2, b'no licence\\n'); os._exit(3)"
+    (tmp_path / "sitecustomize.py").write_text(quits)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    broken = EmbeddedBackend(config, MonotonicClock())
+    with pytest.raises(EngineUnavailable, match=r"while it was loading \(exit code 3\)") as raised:
+        portal.call(broken.start)
+    portal.call(broken.aclose)
+    assert "no licence" in raised.value.hint
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from agentrt.clock import MonotonicClock
+from agentrt.config import EngineConfig
+from agentrt.engine.process import EmbeddedBackend
+backend = EmbeddedBackend(EngineConfig(Path(sys.argv[1])), MonotonicClock())
+backend.launch()
+print(backend.pid, "torch" in sys.modules, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_it_dies_with_its_owner_who_never_loads_torch(config):
+    command = [sys.executable, "-c", OWNER, str(config.model_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        pid, has_torch = owner.stdout.readline().split()
+        assert has_torch == "False"
+        engine = os.pidfd_open(int(pid))
+        owner.kill()
+    try:
+        ended, _, _ = select.select([engine], [], [], PATIENCE_S)
+        assert ended
+    finally:
+        os.close(engine)
+
+
+@pytest.mark.parametrize(
+    ("threads", "inherited", "expected"),
+    [
+        (2, {}, {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}),
+        (0, {"OMP_NUM_THREADS": "7"}, {"OMP_NUM_THREADS": "7"}),
+        (3, {"OMP_NUM_THREADS": "7"}, {"OMP_NUM_THREADS": "3"}),
+        (1, {"OMP_WAIT_POLICY": "ACTIVE"}, {"OMP_WAIT_POLICY": "ACTIVE"}),
+        (1, {}, {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}),
+    ],
+)
+def test_the_environment_is_set_before_torch_loads(tmp_path, threads, inherited, expected):
+    env = environment(EngineConfig(tmp_path, threads=threads), inherited)
+    assert {key: env[key] for key in expected} == expected
