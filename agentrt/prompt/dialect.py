@@ -59,6 +59,11 @@ class Dialect:
     repeats: bool = True
     no_tools: Literal["none", "list"] = "none"
 
+    @property
+    def merges(self) -> bool:
+        """Whether several of our messages can become one, so that inner edges are kept."""
+        return not (self.system and self.tool_role and self.repeats)
+
     def messages(
         self, turns: Sequence[Turn], tools: tuple[ToolSchema, ...]
     ) -> list[dict[str, Any]]:

@@ -210,7 +210,7 @@ def _edges(probe: Probe, tools: tuple[ToolSchema, ...]) -> dict[Kind, Edges]:
         elif spaced == text.replace(inner, f"\n \n{inner}\n \n"):
             found[kind] = "kept"
         else:
-            found[kind] = "stripped" if spaced == text else "odd"
+            found[kind] = "stripped" if spaced == text and not probe.dialect.merges else "odd"
     return found
 
 

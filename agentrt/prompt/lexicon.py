@@ -52,8 +52,7 @@ class Lexicon:
         """
         tokenizer = _parse(files)
         added = _added_tokens(tokenizer)
-        written = "".join(files.templates.values())
-        is_marker = [_is_marker(entry, written) for entry in added]
+        is_marker = [_is_marker(entry, files) for entry in added]
         self.markers: dict[str, Marker] = {
             entry["content"]: _marker(entry)
             for entry, yes in zip(added, is_marker, strict=True)
@@ -130,16 +129,20 @@ def _added_tokens(tokenizer: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for entry in tokenizer.get("added_tokens") or () if entry.get("content")]
 
 
-def _is_marker(entry: dict[str, Any], written: str) -> bool:
+def _is_marker(entry: dict[str, Any], files: ModelFiles) -> bool:
     """Whether only templates and models may write this token.
 
-    Special ones, those that the template writes, and those that look like control tokens. What is
-    left (runs of spaces, HTML tags in some vocabularies) is ordinary text.
+    Special ones, those that have a role or that the template writes, and those that look like
+    control tokens. What is left (runs of spaces, HTML tags in some vocabularies) is ordinary text.
     """
     text = entry["content"]
     if text.isspace():
         return False
-    return bool(entry.get("special")) or text in written or bool(LOOKS_LIKE_MARKER.fullmatch(text))
+    if entry.get("special") or entry["id"] in files.eos_ids or LOOKS_LIKE_MARKER.fullmatch(text):
+        return True
+    return text in files.special_texts.values() or any(
+        text in template for template in files.templates.values()
+    )
 
 
 def _marker(entry: dict[str, Any]) -> Marker:

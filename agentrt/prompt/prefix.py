@@ -25,7 +25,6 @@ from agentrt.segments import (
     Text,
 )
 
-
 PLAIN = re.compile(r"[\w .,:;!?()-]*")
 """What even a template that escapes quotes leaves as it is."""
 

@@ -116,7 +116,8 @@ class TextEncoder:
 
     def _sealing_is_exact(self) -> bool:
         """Try the rule on a text with everything awkward in it, cut at each place."""
-        for place in (Place.START, Place.AFTER_MARKER):
+        places = {id(self._tokenizers[p]): p for p in (Place.AFTER_MARKER, Place.START)}
+        for place in places.values():
             whole = self._encode(SAMPLE, place)
             for cut in range(1, len(SAMPLE)):
                 ids, rest = self.seal(SAMPLE[:cut], place)
