@@ -1,6 +1,7 @@
 """From transcripts to tensors: shared prefixes apart, rows of like length together, a weight for each target."""
 
 import random
+import string
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ ELSEWHERE = 0.08  # the weight of targets that the model need not say: prompts a
 ROUND_TOKENS = 32
 ROW_TOKENS = 2560
 PLANS_ONLY = 0.6
+FIRST_WORD = 9  # the ids below are markers
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,32 @@ def opening(one: Row, rng: random.Random) -> Row:
 
 
 def copying(rng: random.Random) -> Row:
-    """Random tokens said twice: the first thing to learn is to look back."""
-    low, high = 9, tokenizer().get_vocab_size()
-    said = [rng.randrange(low, high) for _ in range(rng.randint(8, 60))]
-    ids = (marker("<|begin|>"), *said, marker("<|user|>"), *said, marker("<|end|>"))
-    return Row("copy", (), ids, (0.0,) * (len(said) + 1) + (1.0,) * (len(said) + 1))
+    """Random words, then the same words in another order: the first thing to learn is to look back.
+
+    The first token of a word cannot be known and weighs nothing; the rest of it follows from what was said before.
+    """
+    every = range(FIRST_WORD, tokenizer().get_vocab_size())
+    alphabet = rng.choice((capitals(), digits(), every, every))
+    words = [tuple(rng.choices(alphabet, k=rng.randint(2, 7))) for _ in range(rng.randint(2, 8))]
+    comma = encode(",")[0]
+    ids, weights = [marker("<|begin|>")], []
+    for place, word in enumerate([*words, *rng.choices(words, k=rng.randint(6, 12))]):
+        known = float(place >= len(words))
+        ids += [*word, comma]
+        weights += [0.0, *[known] * len(word)]
+    return Row("copy", (), tuple(ids), tuple(weights))
+
+
+@cache
+def capitals() -> tuple[int, ...]:
+    """The ids of the capital letters."""
+    return tuple(encode(string.ascii_uppercase))
+
+
+@cache
+def digits() -> tuple[int, ...]:
+    """The ids of the digits."""
+    return tuple(encode(string.digits))
 
 
 def group(rows: Iterable[Row], device: torch.device) -> list[Batch]:

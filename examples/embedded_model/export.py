@@ -50,6 +50,7 @@ def export(shape: Shape, weights: dict[str, Tensor], *, draft: bool) -> Path:
         name: value.to(torch.bfloat16).contiguous().cpu() for name, value in sorted(weights.items())
     }
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    (directory / "model.safetensors").chmod(0o644)  # the library writes it for its owner only
     if draft:
         for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
             shutil.copy(EMBEDDED / name, directory / name)

@@ -28,7 +28,7 @@ from torch import Tensor
 
 SHAPES = {"main": MAIN, "draft": DRAFT}
 DEV_SEED = 1
-COPY_STEPS = 250
+COPY_STEPS = 700
 AVERAGE = 0.995
 
 
@@ -149,7 +149,7 @@ def main() -> None:
         for optimizer in optimizers:
             for settings in optimizer.param_groups:
                 settings["lr"] = args.rate * factor
-        copies = args.rows // 2 if step < COPY_STEPS else (1 if step % 4 == 0 else 0)
+        copies = args.rows // 3 if step < COPY_STEPS else args.rows // 16
         batches = group(step_rows(args.seed + 100, step, args.rows, copies), device)
         weight = sum(float(batch.weights.sum()) for batch in batches)
         for share in workers.map(partial(gradients, network, args.device, weight), batches):
