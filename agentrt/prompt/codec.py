@@ -27,7 +27,7 @@ from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import Probe
 from agentrt.prompt.template import ChatTemplate, TemplateRefused
 from agentrt.prompt.turns import turns_of
-from agentrt.prompt.whole import encode_whole
+from agentrt.prompt.whole import encode_whole, escaped_tools
 from agentrt.segments import CallFrame, CallMade, Generated, Hole, Open, Segment, Text, ToolSchema
 from agentrt.vocab import Vocab
 
@@ -42,7 +42,7 @@ MOST_TOOL_SETS = 64
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What holds while one set of tools is offered."""
+    """What holds while one set of tools is offered; markers in these are escaped."""
 
     tools: tuple[ToolSchema, ...]
     probe: Probe
@@ -226,6 +226,7 @@ class Codec:
 
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> View:
         probe = Probe(self._render(), self._lexicon, self._dialect)
+        tools = escaped_tools(self._lexicon, tools)
         layout = find_layout(probe, tools)
         grammar = Grammar(self._lexicon, self._dialect, layout, self._telling, self.fingerprint)
         return View(tools, probe, layout, grammar, PrefixCache(grammar))

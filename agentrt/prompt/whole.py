@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from agentrt.prompt.dialect import Turn
 from agentrt.prompt.layout import Layout
@@ -30,17 +31,39 @@ def encode_whole(
 ) -> list[int]:
     """The ids of a complete chat, up to where the model goes on.
 
+    Args:
+        probe: The template.
+        layout: What it does with contents.
+        messages: The chat.
+        tools: Offered, markers in them escaped.
+        codec: Fingerprint under which generated ids are our own.
+
     Raises:
         TemplateRefused: The template does not take these messages.
     """
     turns = [_escaped(probe.lexicon, written, layout, codec) for written in messages]
-    tools = tuple(_escaped_tool(probe.lexicon, tool) for tool in tools)
     real = _text(probe, turns, tools)
     hidden = [replace(t, text=said(i)) if t.text else t for i, t in enumerate(turns)]
     text = _text(probe, hidden, tools)
     if PLACE.sub(lambda found: turns[int(found[1])].text, text) != real:
         text = real
     return _ids(probe.lexicon, text, turns, messages, codec)
+
+
+def escaped_tools(lexicon: Lexicon, tools: tuple[ToolSchema, ...]) -> tuple[ToolSchema, ...]:
+    """The tools, with no marker in what they say of themselves."""
+
+    def escaped(value: Any) -> Any:
+        if isinstance(value, str):
+            return lexicon.escape(value, ESCAPE)
+        if isinstance(value, dict):
+            return {escaped(key): escaped(inner) for key, inner in value.items()}
+        return [escaped(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    return tuple(
+        replace(tool, description=escaped(tool.description), parameters=escaped(tool.parameters))
+        for tool in tools
+    )
 
 
 def _ids(
@@ -97,7 +120,3 @@ def _escaped(lexicon: Lexicon, written: Written, layout: Layout, codec: str) -> 
 
 def _escaped_call(lexicon: Lexicon, call: CallMade) -> CallMade:
     return replace(call, arguments_json=lexicon.escape(call.arguments_json, ESCAPE))
-
-
-def _escaped_tool(lexicon: Lexicon, tool: ToolSchema) -> ToolSchema:
-    return replace(tool, description=lexicon.escape(tool.description, ESCAPE))
