@@ -49,7 +49,8 @@ class Account:
         """The `agentrt.run/1` object of a run that is over."""
         known = self._records.get(run_id) or RunRecord(run_id)
         file = self._spans.file_of(run_id) if self._spans else None
-        return summary(known, output, trace_file=file, error=error)
+        url = self._spans.url_of(run_id) if self._spans else None
+        return summary(known, output, trace_file=file, trace_url=url, error=error)
 
     def failed_start(
         self, run_id: RunId, program: Program[..., Any], clock: Clock, error: Exception
@@ -80,7 +81,7 @@ class Account:
         if self._spans is None:
             return ""
         file = self._spans.file_of(run_id)
-        return str(file) if file else self._endpoint
+        return str(file) if file else self._spans.url_of(run_id) or self._endpoint
 
 
 def trace_settings(target: TraceTarget) -> Settings:

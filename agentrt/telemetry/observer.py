@@ -80,6 +80,10 @@ class SpanObserver:
             self.flush(timeout_s)
         return self.files.get(run_id)
 
+    def url_of(self, run_id: RunId) -> str | None:
+        """Where the trace of a run can be looked at; None when it goes to a file, or unknown."""
+        return self._settings.url_of(run_id)
+
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Wait until the traces of all finished runs are handed over, at most `timeout_s`."""
         if self._thread is None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agentrt.errors import UsageError
+from agentrt.ids import RunId, trace_id_of
 from agentrt.telemetry.content import Capture, capture_of
 
 RUNS_FOLDER = Path("traces") / "runs"
 STEPS_VARIABLE = "AGENTRT_TRACE_STEPS"
+VIEWER_VARIABLE = "AGENTRT_TRACE_URL"
+_OTLP_PORT = 4318
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Settings:
         capture: Where message content goes.
         steps_every: One engine step in so many is told; 0 none.
         folder: Of the files.
+        viewer: Address of a page that shows a trace, with `{trace_id}` in it; "" when unknown.
     """
 
     enabled: bool = True
@@ -30,6 +35,14 @@ class Settings:
     capture: Capture = "NO_CONTENT"
     steps_every: int = 0
     folder: Path = RUNS_FOLDER
+    viewer: str = ""
+
+    def url_of(self, run_id: RunId) -> str | None:
+        """Where the trace of a run can be looked at; None when it goes to a file, or unknown."""
+        viewer = self.viewer or _jaeger_beside(self.endpoint)
+        if not self.enabled or not self.endpoint or not viewer:
+            return None
+        return viewer.replace("{trace_id}", trace_id_of(run_id))
 
 
 def settings_of(environment: Mapping[str, str], folder: Path = RUNS_FOLDER) -> Settings:
@@ -52,6 +65,7 @@ def settings_of(environment: Mapping[str, str], folder: Path = RUNS_FOLDER) -> S
         capture=capture_of(environment),
         steps_every=int(steps),
         folder=folder,
+        viewer=environment.get(VIEWER_VARIABLE, "").strip(),
     )
 
 
@@ -77,3 +91,15 @@ def _endpoint(environment: Mapping[str, str]) -> str:
             hint="Set OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318",
         )
     return endpoint
+
+
+def _jaeger_beside(endpoint: str) -> str:
+    """Jaeger takes OTLP at port 4318 and shows traces at 16686 of the same host."""
+    try:
+        address = urlsplit(endpoint)
+        port = address.port
+    except ValueError:
+        return ""
+    if port != _OTLP_PORT or not address.hostname:
+        return ""
+    return f"http://{address.hostname}:16686/trace/{{trace_id}}"

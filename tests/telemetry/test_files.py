@@ -196,3 +196,27 @@ def test_the_file_of_a_run_can_be_asked_for_at_once(tmp_path: Path, finance: lis
     observer.see(finance)
     assert observer.file_of(RUN) in list(tmp_path.iterdir())
     observer.close()
+
+
+@pytest.mark.parametrize(
+    ("environment", "url"),
+    [
+        ({}, None),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"},
+            f"http://localhost:16686/trace/{trace_id_of(RUN)}",
+        ),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example"}, None),
+        (
+            {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example",
+                "AGENTRT_TRACE_URL": "https://viewer.example/{trace_id}?x",
+            },
+            f"https://viewer.example/{trace_id_of(RUN)}?x",
+        ),
+    ],
+)
+def test_a_trace_in_a_collector_has_an_address(
+    environment: dict[str, str], url: str | None
+) -> None:
+    assert SpanObserver(environment=environment).url_of(RUN) == url
