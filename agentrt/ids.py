@@ -21,3 +21,9 @@ PageId = NewType("PageId", int)
 def trace_id_of(run_id: RunId) -> str:
     """The trace that tells of a run: 32 hex digits, the same for the same run."""
     return hashlib.blake2b(run_id.encode(), digest_size=16, person=b"agentrt.trace").hexdigest()
+
+
+def root_span_id_of(run_id: RunId) -> str:
+    """The span of a run as a whole: the first that its trace gives, 16 hex digits."""
+    value = (int(trace_id_of(run_id)[:16], 16) + 1) & 0xFFFF_FFFF_FFFF_FFFF
+    return f"{value or 1:016x}"

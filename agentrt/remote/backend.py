@@ -24,7 +24,7 @@ from agentrt.backend import (
 from agentrt.clock import Clock
 from agentrt.delivery import EventQueue
 from agentrt.errors import AgentrtError, EngineDied, InternalError, record
-from agentrt.ids import RequestId
+from agentrt.ids import RequestId, RunId, root_span_id_of, trace_id_of
 from agentrt.remote.account import Watch, ledger
 from agentrt.remote.body import Server, asking
 from agentrt.remote.chunks import Compact, Reading
@@ -126,7 +126,8 @@ class RemoteBackend:
         reading = exchange.reading
         reading.max_calls = asked.max_calls
         compact = Compact() if asked.compact else None
-        async with aclosing(self._http.events("/chat/completions", asked.body, {})) as chunks:
+        headers = {"traceparent": _traceparent(exchange.request.run_id)}
+        async with aclosing(self._http.events("/chat/completions", asked.body, headers)) as chunks:
             async for chunk in chunks:
                 text = reading.push(chunk)
                 self._write(exchange, compact.push(text) if compact else text)
@@ -174,3 +175,8 @@ class RemoteBackend:
         ends, self._ends, self._texts = tuple(self._ends), [], {}
         if deltas or ends:
             self._queue.put(StepDone(None, deltas, ends))
+
+
+def _traceparent(run_id: RunId) -> str:
+    """So that a server that traces puts its spans into the trace of the run."""
+    return f"00-{trace_id_of(run_id)}-{root_span_id_of(run_id)}-01"

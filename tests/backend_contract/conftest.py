@@ -8,11 +8,9 @@ import itertools
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -38,9 +36,7 @@ from agentrt.remote import RemoteBackend
 from agentrt.sampling import Sampling
 from agentrt.scripted import ScriptedBackend, calls_text
 from agentrt.segments import Close, Open, Text, ToolSchema
-from agentrt.testing import tiny_engine
 
-SERVER = Path(__file__).parents[1] / "remote" / "server.py"
 KINDS = ("scripted", "scripted-messages", "thread", "process", "remote", "remote-plain")
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 
@@ -204,33 +200,6 @@ def script_for(backend_of: list[Backend]) -> Callable[[GenerateRequest, str], st
         return " ".join(f"word{(request.sampling.seed + at) % 7}" for at in range(2000))
 
     return script
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> EngineConfig:
-    return tiny_engine(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="session")
-def portal() -> Iterator[anyio.from_thread.BlockingPortal]:
-    with anyio.from_thread.start_blocking_portal() as started:
-        yield started
-
-
-@pytest.fixture(scope="session")
-def server(tiny: EngineConfig) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, str(SERVER), str(tiny.model_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        yield process
-        process.terminate()
-
-
-@pytest.fixture(scope="session")
-def server_url(server: subprocess.Popen[str]) -> str:
-    assert server.stdout is not None
-    port = server.stdout.readline().strip()
-    assert port, "the server did not start"
-    return f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,6 @@ from agentrt.engine.process_child import environment
 from agentrt.errors import EngineUnavailable, ModelInvalid
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
-from agentrt.testing import tiny_engine
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 
@@ -45,21 +44,10 @@ def request(number: int, max_tokens: int = 4) -> GenerateRequest:
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> EngineConfig:
-    return tiny_engine(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[anyio.from_thread.BlockingPortal]:
-    with anyio.from_thread.start_blocking_portal() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def backend(
-    portal: anyio.from_thread.BlockingPortal, config: EngineConfig
+    portal: anyio.from_thread.BlockingPortal, tiny: EngineConfig
 ) -> Iterator[EmbeddedBackend]:
-    made = EmbeddedBackend(config, MonotonicClock())
+    made = EmbeddedBackend(tiny, MonotonicClock())
     portal.call(made.submit, request(1))  # before there is an engine
     portal.call(made.start)
     yield made
@@ -203,11 +191,11 @@ def test_a_model_that_cannot_be_loaded_is_told_by_type(portal, tmp_path):
     assert raised.value.hint
 
 
-def test_a_process_that_cannot_start_shows_its_last_words(portal, config, monkeypatch, tmp_path):
+def test_a_process_that_cannot_start_shows_its_last_words(portal, tiny, monkeypatch, tmp_path):
     quits = "import os; os.write(2, b'no licence\\n'); os._exit(3)"
     (tmp_path / "sitecustomize.py").write_text(quits)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    broken = EmbeddedBackend(config, MonotonicClock())
+    broken = EmbeddedBackend(tiny, MonotonicClock())
     with pytest.raises(EngineUnavailable, match=r"while it was loading \(exit code 3\)") as raised:
         portal.call(broken.start)
     portal.call(broken.aclose)
@@ -227,8 +215,8 @@ sys.stdin.read()
 """
 
 
-def test_it_dies_with_its_owner_who_never_loads_torch(config):
-    command = [sys.executable, "-c", OWNER, str(config.model_path)]
+def test_it_dies_with_its_owner_who_never_loads_torch(tiny):
+    command = [sys.executable, "-c", OWNER, str(tiny.model_path)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as owner:

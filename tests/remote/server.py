@@ -7,14 +7,14 @@ grammar), and tools with `tool_choice: required`. It reports usage and vLLM's `m
 One model, several faces, so that one process shows what servers do in practice:
 - `tiny`       all of the above
 - `tiny-plain` takes those fields and ignores them, as many servers do
-- `tiny-cut`   drops the connection after a few chunks
-- `tiny-busy`  answers 429 to every other request
-- `tiny-sick`  sends an error in the middle of its stream
+- `tiny-cut`   drops the connection in the middle of a long answer
+- `tiny-busy`  answers 429 to every request the first time
+- `tiny-sick`  sends an error in the middle of a long answer
+- `tiny-locked` wants a key, and repeats a wrong one in its error
 """
 
 import asyncio
 import json
-import os
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -48,8 +48,10 @@ from agentrt.segments import (
 )
 
 Json = dict[str, Any]
-FACES = ("tiny", "tiny-plain", "tiny-cut", "tiny-busy", "tiny-sick")
+FACES = ("tiny", "tiny-plain", "tiny-cut", "tiny-busy", "tiny-sick", "tiny-locked")
+KEY = "sk-let-me-in"
 CUT_AFTER = 3
+LONG_TOKENS = 100
 
 
 class Refused(Exception):
@@ -211,14 +213,15 @@ def sse(value: Json) -> str:
 
 async def stream(serving: Serving, body: Json) -> AsyncIterator[str]:
     chunks, sent = Chunks(serving, body), 0
+    face = body["model"] if body["max_tokens"] > LONG_TOKENS else ""
     try:
         async for part in serving.answer(body):
             for chunk in chunks.of(part):
                 yield sse(chunk)
                 sent += 1
-                if sent == CUT_AFTER and body["model"] == "tiny-cut":
+                if sent == CUT_AFTER and face == "tiny-cut":
                     raise ConnectionResetError("cut on purpose")
-                if sent == CUT_AFTER and body["model"] == "tiny-sick":
+                if sent == CUT_AFTER and face == "tiny-sick":
                     yield sse({"error": {"message": "the GPU fell over", "code": 500}})
                     return
         yield "data: [DONE]\n\n"
@@ -227,13 +230,12 @@ async def stream(serving: Serving, body: Json) -> AsyncIterator[str]:
 
 
 def refuse(serving: Serving, request: Request, body: Json) -> None:
-    key = os.environ.get("SERVER_KEY")
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
-    if key and given != key:
+    if body["model"] == "tiny-locked" and given != KEY:
         raise Refused(401, f"Incorrect API key provided: {given}")
     if body["model"] not in FACES:
         raise Refused(404, f"The model `{body['model']}` does not exist.")
-    if body["model"] == "tiny-busy" and len(serving.seen) % 2:
+    if body["model"] == "tiny-busy" and [one["body"] for one in serving.seen].count(body) == 1:
         raise Refused(429, "Too many requests")
     length = len(serving.request(RequestId(0), body).prompt.token_ids)  # type: ignore[union-attr]
     if length >= serving.codec.window_tokens:
@@ -251,7 +253,7 @@ def application(serving: Serving) -> Starlette:
 
     async def chat(request: Request) -> Response:
         body = await request.json()
-        serving.seen.append(body | {"headers": dict(request.headers)})
+        serving.seen.append({"body": body, "headers": dict(request.headers)})
         try:
             refuse(serving, request, body)
         except (Refused, AgentrtError) as error:
@@ -267,7 +269,7 @@ def application(serving: Serving) -> Starlette:
         routes=[
             Route("/v1/models", models),
             Route("/v1/chat/completions", chat, methods=["POST"]),
-            Route("/seen", seen),
+            Route("/v1/seen", seen),
         ]
     )
 

@@ -1,0 +1,45 @@
+"""What several rooms share: one tiny engine, one server of another process, one event loop."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio.from_thread
+import pytest
+
+from agentrt.config import EngineConfig
+from agentrt.testing import tiny_engine
+
+SERVER = Path(__file__).parent / "remote" / "server.py"
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> EngineConfig:
+    """An engine of two random layers."""
+    return tiny_engine(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def portal() -> Iterator[anyio.from_thread.BlockingPortal]:
+    """An event loop that lasts as long as the backends on it."""
+    with anyio.from_thread.start_blocking_portal() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def server(tiny: EngineConfig) -> Iterator[subprocess.Popen[str]]:
+    """An OpenAI-compatible server in a process of its own; it may still be loading."""
+    command = [sys.executable, str(SERVER), str(tiny.model_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.terminate()
+
+
+@pytest.fixture(scope="session")
+def server_url(server: subprocess.Popen[str]) -> str:
+    """Its address, once it serves."""
+    assert server.stdout is not None
+    port = server.stdout.readline().strip()
+    assert port, "the server did not start"
+    return f"http://127.0.0.1:{port}"

@@ -1,0 +1,108 @@
+"""Chunks of a stream become text, calls in the frame that the capabilities promise."""
+
+import json
+
+import pytest
+
+from agentrt.constraints import CallScanner
+from agentrt.errors import RequestRejected
+from agentrt.remote.chunks import Compact, Reading
+from agentrt.segments import JSON_ARRAY_FRAME
+
+
+def content(text, finish=None):
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+
+
+def call(index, name=None, arguments=None, finish=None):
+    function = {"name": name} if name is not None else {}
+    function |= {"arguments": arguments} if arguments is not None else {}
+    delta = {"tool_calls": [{"index": index, "function": function}]}
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def last(finish):
+    return {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
+
+
+CALLS = [
+    (
+        "two calls, arguments in pieces",
+        [
+            call(0, "a", ""),
+            call(0, arguments='{"x"'),
+            call(0, arguments=": 1}"),
+            call(1, "b", '{"y":"\\u00e9"}'),
+            last("tool_calls"),
+        ],
+        [("a", {"x": 1}), ("b", {"y": "é"})],
+        "",
+    ),
+    ("no arguments at all", [call(0, "a"), last("tool_calls")], [("a", {})], ""),
+    (
+        "an object in place of a string",
+        [call(0, "a", {"x": 1}), last("stop")],
+        [("a", {"x": 1})],
+        "",
+    ),
+    (
+        "text before the calls",
+        [content("Let me see. "), call(0, "a", "{}"), last("tool_calls")],
+        [("a", {})],
+        "Let me see. ",
+    ),
+    ("no finish", [call(0, "a", "{}")], [("a", {})], ""),
+    ("a quoted name", [call(0, 'a"b', "{}"), last("stop")], [('a"b', {})], ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "calls", "text"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS]
+)
+def test_calls_are_written_in_the_frame(chunks, calls, text):
+    reading = Reading()
+    written = "".join(map(reading.push, chunks)) + reading.end()
+    array = json.loads(written.removeprefix(text))
+    assert [(one["name"], one["arguments"]) for one in array] == calls
+    if '"b"' not in written or "é" in written:
+        scanner = CallScanner(JSON_ARRAY_FRAME)
+        found = scanner.push(written)
+        assert [json.loads(one.arguments_json) for one in found] == [part for _, part in calls]
+        assert scanner.flush().strip() == text.strip()
+
+
+def test_only_so_many_calls_are_taken():
+    reading = Reading(max_calls=1)
+    chunks = [call(0, "a", "{}"), call(1, "b", "{}"), call(1, arguments="junk")]
+    written = "".join(map(reading.push, chunks)) + reading.end()
+    assert json.loads(written) == [{"name": "a", "arguments": {}}]
+    assert reading.full
+
+
+def test_usage_reasons_and_timings_are_kept():
+    reading = Reading()
+    assert reading.push({"choices": []}) == ""
+    assert reading.push(content("hi", "length")) == "hi"
+    reading.push({"choices": [], "usage": {"prompt_tokens": 3}, "timings": {"prompt_ms": 1}})
+    assert (reading.finish, reading.chunks) == ("length", 1)
+    assert (reading.usage, reading.timings) == ({"prompt_tokens": 3}, {"prompt_ms": 1})
+
+
+@pytest.mark.parametrize(
+    ("chunk", "match"),
+    [
+        ({"error": {"message": "out of\nmemory"}}, "out of memory"),
+        ({"error": "plain"}, "plain"),
+        (last("content_filter"), "filtered"),
+    ],
+)
+def test_errors_in_the_stream_are_errors(chunk, match):
+    with pytest.raises(RequestRejected, match=match):
+        Reading().push(chunk)
+
+
+def test_white_space_goes_and_strings_stay():
+    compact = Compact()
+    text = '[ {"a b" : "x \\" y\\\\" , "c":\n[1 , 2 ]} ]'
+    written = "".join(compact.push(char) for char in text)
+    assert written == '[{"a b":"x \\" y\\\\","c":[1,2]}]'

@@ -1,0 +1,142 @@
+"""Segments become messages, and constraints become the fields of a server's own way."""
+
+import json
+
+import pytest
+
+from agentrt.backend import GenerateRequest, MessagePrompt
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.errors import InternalError, Unsupported
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.remote.body import Server, asking
+from agentrt.remote.messages import messages_of
+from agentrt.remote.ways import WAYS
+from agentrt.sampling import Sampling
+from agentrt.segments import (
+    CallMade,
+    Close,
+    Generated,
+    Hole,
+    Open,
+    ResultOf,
+    Text,
+    ToolSchema,
+)
+
+PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})
+CALL = CallMade("c1", "price", '{"symbol":"IBM"}')
+TOLD = {"id": "c1", "type": "function", "function": {"name": "price", "arguments": CALL.arguments_json}}  # fmt: skip  # noqa: E501
+
+
+def test_messages_say_what_the_segments_say():
+    segments = (
+        *(Open("system"), Text("Be brief."), Close()),
+        *(Open("user"), Text("Price of "), Text("IBM?"), Close()),
+        *(Open("assistant"), Generated("See. [{", calls=(CALL,), content="See."), Close()),
+        *(Open("tool"), ResultOf("c1", "price"), Text("120.5"), Close()),
+        *(Open("assistant"), Generated("It is 120.5."), Close()),
+    )  # fmt: skip
+    assert messages_of(segments) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Price of IBM?"},
+        {"role": "assistant", "content": "See.", "tool_calls": [TOLD]},
+        {"role": "tool", "content": "120.5", "tool_call_id": "c1", "name": "price"},
+        {"role": "assistant", "content": "It is 120.5."},
+    ]
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        (Text("loose"),),
+        (Open("user"), Text("open")),
+        (Open("user"), Open("user")),
+        (Open("user"), Hole("n"), Close()),
+    ],
+)
+def test_what_are_not_whole_messages_is_our_own_bug(segments):
+    with pytest.raises(InternalError):
+        messages_of(segments)
+
+
+def request(spec=None, tools=(), **sampling):
+    return GenerateRequest(
+        request_id=RequestId(1),
+        run_id=RunId("0" * 16),
+        node_id=NodeId("n"),
+        site="",
+        prompt=MessagePrompt((Open("user"), Text("hi"), Close()), tools),
+        sampling=Sampling(**sampling),
+        constraint=spec,
+    )
+
+
+ALL = Server("http://here/v1", "m", "vllm", proven={kind: tuple(ways) for kind, ways in WAYS.items()})  # fmt: skip  # noqa: E501
+NONE = Server("http://here/v1", "m")
+
+
+def test_sampling_becomes_fields():
+    body = asking(
+        request(max_tokens=7, temperature=0.5, top_k=3, seed=2**40, stop=("x",)), ALL
+    ).body
+    assert body["max_tokens"] == 7
+    assert (body["temperature"], body["top_k"], body["stop"]) == (0.5, 3, ["x"])
+    assert 0 <= body["seed"] < 2**31
+    assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
+
+
+@pytest.mark.parametrize("sampling", [{"top_k": 3}, {"min_p": 0.1}, {"repetition_penalty": 1.1}])
+def test_what_an_unknown_server_may_drop_is_refused(sampling):
+    with pytest.raises(Unsupported, match="not known to take"):
+        asking(request(**sampling), NONE)
+
+
+def test_tools_of_a_chat_stay_in_sight_without_being_called():
+    body = asking(request(tools=(PRICE,)), ALL).body
+    assert body["tools"][0]["function"]["name"] == "price"
+    assert body["tool_choice"] == "none"
+
+
+CALLS = ConstraintSpec("calls", tools=(PRICE,), max_calls=3)
+
+
+def test_calls_go_through_tools_where_that_is_enough():
+    asked = asking(request(CALLS, (PRICE,)), ALL)
+    assert (asked.body["tool_choice"], asked.body["parallel_tool_calls"]) == ("required", True)
+    assert (asked.max_calls, asked.compact) == (3, False)
+
+
+FINAL = '{"type":"integer"}'
+
+
+@pytest.mark.parametrize(
+    ("spec", "least"),
+    [
+        (ConstraintSpec("calls", FINAL, tools=(PRICE,)), 1),
+        (ConstraintSpec("calls", tools=(PRICE,), min_calls=2), 2),
+        (ConstraintSpec("calls", tools=(PRICE,), min_calls=0), 0),
+    ],
+)
+def test_calls_that_tools_cannot_say_are_held_by_a_schema(spec, least):
+    asked = asking(request(spec, (PRICE,)), ALL)
+    schema = asked.body["response_format"]["json_schema"]["schema"]
+    calls = schema["anyOf"][0] if spec.source else schema
+    assert calls["minItems"] == least
+    assert calls["items"]["anyOf"][0]["properties"]["name"] == {"const": "price"}
+    assert "tools" not in asked.body
+    assert "price" in asked.body["messages"][0]["content"]
+    assert asked.compact
+    if spec.source:
+        assert schema["anyOf"][1] == json.loads(FINAL)
+
+
+@pytest.mark.parametrize("kind", list(WAYS))
+def test_nothing_unproven_is_sent(kind):
+    with pytest.raises(Unsupported, match=f"does not enforce a {kind} constraint"):
+        asking(request(ConstraintSpec(kind, source="{}", options=("a",), tools=(PRICE,))), NONE)
+
+
+def test_tools_alone_do_not_hold_a_final_answer():
+    server = Server("http://here/v1", "m", proven={"calls": (WAYS["calls"][0],)})
+    with pytest.raises(Unsupported, match="final answer"):
+        asking(request(ConstraintSpec("calls", FINAL, tools=(PRICE,))), server)
