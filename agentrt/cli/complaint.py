@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -45,16 +46,16 @@ def notes_of(error: BaseException) -> list[str]:
 
 def place_of(error: BaseException, folder: Path | None = None) -> str:
     """`file:line` in the user's program: as the error says, else the innermost frame of theirs."""
-    said = getattr(error, "where", "")
-    if said:
-        return str(said)
+    said = str(getattr(error, "where", ""))
+    if re.search(r":\d+", said):
+        return said
     if isinstance(error, SyntaxError) and error.filename:
         return f"{shortened(Path(error.filename))}:{error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if is_users(path, folder):
             return f"{shortened(path)}:{frame.lineno} in {frame.name}"
-    return ""
+    return said
 
 
 def is_users(path: Path, folder: Path | None) -> bool:

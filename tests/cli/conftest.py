@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agentrt.testing.tiny_model import tiny_engine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ROOT / "programs"
@@ -71,3 +73,50 @@ def program(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server in a process of its own, shared, so that commands need not load an engine."""
+    model = tiny_engine(tmp_path_factory.mktemp("served") / "model").model_path
+    server = subprocess.Popen(
+        [sys.executable, str(ROOT / "tests" / "remote" / "server.py"), str(model)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+    finally:
+        server.terminate()
+        server.wait(30)
+        server.stdout.close()
+
+
+@pytest.fixture
+def served(agentrt: Callable[..., Told], engine_url: str) -> Callable[..., Told]:
+    """Runs a program on the shared server."""
+
+    def run(file: str, *args: str, stdin: str = "") -> Told:
+        return agentrt("run", file, "--engine", engine_url, "--model", "tiny", *args, stdin=stdin)
+
+    return run
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> str:
+    """A model directory whose weights are noise."""
+    config = tiny_engine(tmp_path / "tiny")
+    write_weights(config.model_path)
+    return str(config.model_path)
+
+
+def write_weights(model: Path) -> None:
+    """Random weights for a model directory that has none."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    made = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model))
+    made.save_pretrained(model)

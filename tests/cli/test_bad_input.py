@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentrt import embedded
+from agentrt.testing.tiny_model import tiny_engine
 
 FINANCE = str(Path(__file__).resolve().parent.parent.parent / "programs" / "finance.py")
 VOTE = str(Path(FINANCE).with_name("vote.py"))
@@ -61,9 +61,9 @@ def failed(told: Any, folder: Path, code: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_an_unreadable_csv(agentrt: Run, tmp_path: Path) -> None:
+def test_an_unreadable_csv(served: Run, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("symbol,date,price\nAAPL,2005-01-01,dear\n")
-    told = agentrt("run", FINANCE, "--question", QUESTION, "--data", "bad.csv")
+    told = served(FINANCE, "--question", QUESTION, "--data", "bad.csv")
     what, where, how = failed(told, tmp_path, 1)
     assert "bad.csv" in what
     assert "finance.py:" in where or "market.py:" in where
@@ -72,10 +72,7 @@ def test_an_unreadable_csv(agentrt: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_model_directory_without_weights(agentrt: Run, tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        (model / name).write_bytes((embedded.path() / name).read_bytes())
+    model = tiny_engine(tmp_path / "model").model_path  # a directory as it is before weights
     told = agentrt("run", VOTE, "--question", "a", "--model", str(model))
     what, _, how = failed(told, tmp_path, 3)
     assert "safetensors" in what + how
@@ -93,7 +90,7 @@ def test_an_engine_that_does_not_answer(agentrt: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_schema_that_cannot_compile(agentrt: Run, program: Write, tmp_path: Path) -> None:
+def test_a_schema_that_cannot_compile(served: Run, program: Write, tmp_path: Path) -> None:
     program(
         "from agentrt import chat, json_schema, program\n"
         "@program\n"
@@ -101,28 +98,30 @@ def test_a_schema_that_cannot_compile(agentrt: Run, program: Write, tmp_path: Pa
         "    shape = json_schema({'type': 'object', 'properties': {'x': {'not': {}}}})\n"
         "    return await chat().user('a').generate(shape)\n"
     )
-    what, where, _ = failed(agentrt("run", "job.py"), tmp_path, 4)
+    what, where, _ = failed(served("job.py"), tmp_path, 4)
     assert "/properties/x" in what
     assert "not" in what
     assert "job.py:4" in where or "job.py:5" in where
 
 
 @pytest.mark.slow
-def test_a_prompt_that_does_not_fit(agentrt: Run, program: Write, tmp_path: Path) -> None:
+def test_a_prompt_that_does_not_fit(
+    agentrt: Run, program: Write, tiny: str, tmp_path: Path
+) -> None:
     program(
         "from agentrt import chat, program\n"
         "@program\n"
         "async def job() -> str:\n"
         "    return await chat().user('word ' * 60000).generate()\n"
     )
-    what, where, how = failed(agentrt("run", "job.py"), tmp_path, 1)
-    assert "window" in what
+    what, where, how = failed(agentrt("run", "job.py", "--model", tiny), tmp_path, 1)
+    assert "of 4,096 tokens" in what
     assert "job.py:4" in where
     assert how != "fix:"
 
 
 @pytest.mark.slow
-def test_a_tool_that_fails(agentrt: Run, program: Write, tmp_path: Path) -> None:
+def test_a_tool_that_fails(served: Run, program: Write, tmp_path: Path) -> None:
     program(
         "from agentrt import program, tool\n"
         "@tool(effects='read')\n"
@@ -132,14 +131,14 @@ def test_a_tool_that_fails(agentrt: Run, program: Write, tmp_path: Path) -> None
         "async def job() -> int:\n"
         "    return await fetch(3)\n"
     )
-    what, where, _ = failed(agentrt("run", "job.py"), tmp_path, 1)
+    what, where, _ = failed(served("job.py"), tmp_path, 1)
     assert "fetch" in what
     assert "the disk is gone" in what
     assert "job.py:" in where
 
 
 @pytest.mark.slow
-def test_a_deadline(agentrt: Run, program: Write, tmp_path: Path) -> None:
+def test_a_deadline(served: Run, program: Write, tmp_path: Path) -> None:
     program(
         "import anyio\n"
         "from agentrt import program\n"
@@ -148,14 +147,14 @@ def test_a_deadline(agentrt: Run, program: Write, tmp_path: Path) -> None:
         "    await anyio.sleep(60)\n"
         "    return 1\n"
     )
-    what, where, how = failed(agentrt("run", "job.py", "--deadline", "100ms"), tmp_path, 5)
+    what, where, how = failed(served("job.py", "--deadline", "100ms"), tmp_path, 5)
     assert "0.1 s" in what
     assert "job.py" in where
     assert "deadline" in how
 
 
 @pytest.mark.slow
-def test_the_engine_dies_mid_run(agentrt: Run, program: Write, tmp_path: Path) -> None:
+def test_the_engine_dies_mid_run(agentrt: Run, program: Write, tiny: str, tmp_path: Path) -> None:
     program(
         "import os, signal, subprocess\n"
         "from pathlib import Path\n"
@@ -171,16 +170,16 @@ def test_the_engine_dies_mid_run(agentrt: Run, program: Write, tmp_path: Path) -
         "            os.kill(pid, signal.SIGKILL)\n"
         "    return await answer\n"
     )
-    what, where, how = failed(agentrt("run", "job.py"), tmp_path, 3)
+    what, where, how = failed(agentrt("run", "job.py", "--model", tiny), tmp_path, 3)
     assert "engine" in what
     assert "job.py:" in where
     assert "again" in how
 
 
 @pytest.mark.slow
-def test_a_program_that_raises(agentrt: Run, program: Write, tmp_path: Path) -> None:
+def test_a_program_that_raises(served: Run, program: Write, tmp_path: Path) -> None:
     program("from agentrt import program\n@program\nasync def job() -> int:\n    return int('x')\n")
-    what, where, how = failed(agentrt("run", "job.py"), tmp_path, 1)
+    what, where, how = failed(served("job.py"), tmp_path, 1)
     assert "ValueError" in what
     assert "job.py:4" in where
     assert "-v" in how

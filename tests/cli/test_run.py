@@ -1,0 +1,169 @@
+"""A program from the shell: the result on standard output, everything else beside it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import environment
+
+PROGRAMS = Path(__file__).resolve().parent.parent.parent / "programs"
+VOTE, EXTRACT, ADVISOR = (str(PROGRAMS / name) for name in ("vote.py", "extract.py", "advisor.py"))
+Run = Callable[..., Any]
+Write = Callable[..., Path]
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_result_is_alone_on_standard_output(served: Run, tmp_path: Path) -> None:
+    told = served(EXTRACT, "--text", "Two lamps to Oslo, please.")
+    assert told.code == 0, told.err
+    assert set(told.json) == {"name", "email", "quantity", "item", "city"}
+    assert told.out.count("\n") == 1
+    assert "compound" in told.err
+    (trace,) = (tmp_path / "traces" / "runs").glob("*.json")
+    assert str(trace.relative_to(tmp_path)) in told.err
+
+
+def test_quiet_leaves_standard_error_empty(served: Run) -> None:
+    told = served(VOTE, "--question", "What is 1 + 1?", "--n", "3", "-q", "--trace", "off")
+    assert told.code == 0, told.err
+    assert told.err == ""
+    assert isinstance(told.json, int)
+
+
+def test_json_is_one_object(served: Run, tmp_path: Path) -> None:
+    told = served(VOTE, "--question", "What is 1 + 1?", "--n", "2", "--json", "--seed", "7")
+    assert told.code == 0, told.err
+    found = told.json
+    assert found["schema"] == "agentrt.run/1"
+    assert found["ok"] is True
+    assert found["program"] == "vote"
+    assert found["error"] is None
+    latency = found["latency"]
+    assert sum(latency["split_ms"].values()) == pytest.approx(latency["compound_ms"], abs=1e-6)
+    assert found["usage"]["output_tokens"] > 0
+    assert (tmp_path / found["trace"]["file"]).is_file()
+
+
+def test_json_tells_errors_too(served: Run, program: Write) -> None:
+    program("from agentrt import program\n@program\nasync def job() -> int:\n    return 1 // 0\n")
+    told = served("job.py", "--json")
+    assert told.code == 1
+    found = told.json
+    assert found["ok"] is False
+    assert found["output"] is None
+    assert found["error"]["type"] == "ZeroDivisionError"
+
+
+def test_arguments_from_standard_input(served: Run) -> None:
+    told = served(VOTE, "--args", "-", stdin='{"question": "What is 2 + 2?", "n": 1}')
+    assert told.code == 0, told.err
+
+
+def test_a_chat_goes_in_and_out_as_messages(served: Run, tmp_path: Path) -> None:
+    history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    (tmp_path / "messages.json").write_text(json.dumps(history))
+    told = served(ADVISOR, "--history", "@messages.json", "--message", "What is a drawdown?")
+    assert told.code == 0, told.err
+    roles = [message["role"] for message in told.json]
+    assert roles[:3] == ["user", "assistant", "user"]
+    assert roles[-1] == "assistant"
+    assert told.json[:2] == history
+
+
+def test_a_batch_answers_in_input_order(served: Run, program: Write, tmp_path: Path) -> None:
+    program(
+        "import anyio\n"
+        "from agentrt import program\n"
+        "@program\n"
+        "async def job(x: int, scale: int = 1) -> int:\n"
+        "    await anyio.sleep(0.02 * (3 - x))\n"
+        "    return scale * (10 // x)\n"
+    )
+    lines = [{"x": 1}, {"x": 0}, {"x": 2, "scale": 3}]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    told = served("job.py", "--batch", "in.jsonl", "--concurrency", "3", "--scale", "2")
+    assert told.out.split() == ["20", "null", "15"]
+    assert told.code == 1
+    assert "ZeroDivisionError" in told.err
+    objects = served("job.py", "--batch", "in.jsonl", "--json").out.splitlines()
+    assert [json.loads(line)["output"] for line in objects] == [10, None, 15]
+
+
+def test_emitted_text_goes_to_standard_error(served: Run, program: Write) -> None:
+    program(
+        "from agentrt import chat, emit, program\n"
+        "@program\n"
+        "async def job() -> int:\n"
+        "    answer = chat().user('Hi').generate(max_tokens=5)\n"
+        "    await emit(answer)\n"
+        "    text = await answer\n"
+        "    assert text\n"
+        "    return len(text)\n"
+    )
+    told = served("job.py")
+    assert told.code == 0, told.err
+    assert int(told.out) > 0
+    assert len(told.err.split("compound")[0]) > int(told.out)
+
+
+def test_a_question_is_answered_on_standard_input(served: Run, program: Write) -> None:
+    program(
+        "from agentrt import ask, program\n"
+        "@program\n"
+        "async def job() -> int:\n"
+        "    return 2 * await ask(int, 'How many?')\n"
+    )
+    assert served("job.py", stdin="21\n").out == "42\n"
+    nobody = served("job.py")
+    assert nobody.code != 0
+    assert "nobody answered" in nobody.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_and_keeps_its_trace(
+    engine_url: str, program: Write, tmp_path: Path, number: int, code: int
+) -> None:
+    program(
+        "import anyio\n"
+        "from agentrt import program\n"
+        "@program\n"
+        "async def job() -> int:\n"
+        "    print('begun', flush=True)\n"
+        "    await anyio.sleep(60)\n"
+        "    return 1\n"
+    )
+    command = ["-m", "agentrt", "run", "job.py", "--engine", engine_url, "--model", "tiny"]
+    running = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "begun\n"
+    os.kill(running.pid, number)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == code, err
+    assert "Traceback" not in err
+    assert len(list((tmp_path / "traces" / "runs").glob("*.json"))) == 1
+
+
+def test_help_shows_the_programs_own_parameters(agentrt: Run) -> None:
+    told = agentrt("run", VOTE, "--help")
+    assert told.code == 0
+    for part in ("--question", "--n", "Parameters of vote", "most of `n` sampled", "--deadline"):
+        assert part in told.out
+
+
+def test_version(agentrt: Run) -> None:
+    assert agentrt("--version").out.startswith("agentrt 0.")
