@@ -114,12 +114,14 @@ class Codec:
             for segment in segments:
                 if isinstance(segment, Hole):
                     sealed = view.grammar.sealed(prefix, segment)
-                    return Encoded((*prefix.token_ids(), *sealed), False, prefix.losses)
+                    return Encoded(
+                        (*view.prefixes.token_ids(prefix), *sealed), False, prefix.losses
+                    )
                 prefix = view.prefixes.extended(prefix, segment)
             answer = view.grammar.answered(prefix)
         except Irregular:
             return self._whole(view, segments)
-        ids = (*prefix.token_ids(), *answer)
+        ids = (*view.prefixes.token_ids(prefix), *answer)
         losses = prefix.losses
         if prefix.rewritten:
             losses = (*losses, *self._rewritten(view, segments, ids))
@@ -144,7 +146,7 @@ class Codec:
         view = self._view(tools)
         prefix = view.prefixes.root
         sizes: list[int] = []
-        total = 0
+        settled = total = 0
         for segment in segments:
             if isinstance(segment, Hole):
                 sizes.append(0)
@@ -153,8 +155,9 @@ class Codec:
                 prefix = view.prefixes.extended(prefix, segment)
             except Irregular:
                 return tuple(map(self._size, segments))
+            settled += len(prefix.ids)
             held = len(self._lexicon.texts.encode(prefix.held, prefix.place))
-            total, before = len(prefix.token_ids()) + held, total
+            total, before = settled + held, total
             sizes.append(total - before)
         return tuple(sizes)
 

@@ -86,19 +86,6 @@ class Prefix:
     losses: tuple[PrefixLoss, ...] = ()
     rewritten: bool = False
 
-    def token_ids(self) -> list[int]:
-        """All ids from the start."""
-        parts: list[tuple[int, ...]] = []
-        node: Prefix | None = self
-        while node is not None:
-            if node.ids:
-                parts.append(node.ids)
-            node = node.parent
-        ids: list[int] = []
-        for part in reversed(parts):
-            ids += part
-        return ids
-
 
 class Grammar:
     """How segments extend prefixes under one layout."""

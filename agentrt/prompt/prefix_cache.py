@@ -6,6 +6,8 @@ from agentrt.prompt.prefix import Grammar, Prefix
 from agentrt.segments import Segment
 
 MOST_PREFIXES = 20_000
+MOST_WHOLE = 256
+"""Prefixes whose ids are kept in one piece: those that chats fork from."""
 
 
 class PrefixCache:
@@ -20,6 +22,7 @@ class PrefixCache:
         self._most = most // 2
         self._young: dict[tuple[Prefix, Segment], Prefix] = {}
         self._old: dict[tuple[Prefix, Segment], Prefix] = {}
+        self._whole: dict[Prefix, tuple[int, ...]] = {}
         self.root = Prefix()
         self.misses = 0
 
@@ -41,3 +44,25 @@ class PrefixCache:
             self._old, self._young = self._young, {}
         self._young[key] = found
         return found
+
+    def token_ids(self, prefix: Prefix) -> tuple[int, ...]:
+        """All ids of `prefix`, from the start."""
+        parts: list[tuple[int, ...]] = []
+        node: Prefix | None = prefix
+        while node is not None:
+            whole = self._whole.pop(node, None)
+            if whole is not None:
+                self._whole[node] = whole  # the most recent now
+                parts.append(whole)
+                break
+            if node.ids:
+                parts.append(node.ids)
+            node = node.parent
+        gathered: list[int] = []
+        for part in reversed(parts):
+            gathered += part
+        ids = tuple(gathered)
+        if len(self._whole) >= MOST_WHOLE:
+            del self._whole[next(iter(self._whole))]
+        self._whole[prefix] = ids
+        return ids

@@ -88,9 +88,8 @@ def chat_of(codec, letters, rng):
     segments, pending, number = [], [], 0
     for letter in letters:
         if letter in "su":
-            role = "system" if letter == "s" else "user"
             parts = [Text(rng.choice(WORDS)), Text(rng.choice(WORDS))]
-            segments += [Open(role), *parts, Close()]
+            segments += [Open("system" if letter == "s" else "user"), *parts, Close()]
         elif letter == "a":
             segments += [Open("assistant"), Text(rng.choice(WORDS)), Close()]
         elif letter == "A":
@@ -158,7 +157,7 @@ def check(codec, tools, segments, what):
         prefix = view.prefixes.root
         for segment in segments:
             prefix = view.prefixes.extended(prefix, segment)
-        ids = (*prefix.token_ids(), *view.grammar.answered(prefix))
+        ids = (*view.prefixes.token_ids(prefix), *view.grammar.answered(prefix))
     except Irregular:
         assert codec.encode(tools, segments) == whole, what
         return False

@@ -1,0 +1,52 @@
+"""Prefixes are found again, and the cache stays within its bound."""
+
+import pytest
+
+from agentrt import embedded
+from agentrt.prompt import Codec
+from agentrt.prompt.prefix_cache import PrefixCache
+from agentrt.segments import Close, Open, Text
+
+
+@pytest.fixture
+def cache():
+    codec = Codec.load(embedded.path())
+    return PrefixCache(codec._view(()).grammar, most=20)
+
+
+def ask(cache, text):
+    prefix = cache.root
+    for segment in (Open("user"), Text(text), Close()):
+        prefix = cache.extended(prefix, segment)
+    return prefix
+
+
+def test_equal_chats_are_one_prefix(cache):
+    assert ask(cache, "a") is ask(cache, "a")
+    assert cache.misses == 3
+
+
+def test_ids_are_the_same_however_they_are_gathered(cache):
+    base = ask(cache, "a question")
+    child = cache.extended(cache.extended(base, Open("user")), Text("more"))
+    alone = cache.token_ids(child)
+    cache.token_ids(base)
+    assert cache.token_ids(child) == alone
+    assert alone[: len(cache.token_ids(base))] == cache.token_ids(base)
+
+
+def test_what_is_used_survives(cache):
+    kept = ask(cache, "kept")
+    for number in range(200):
+        ask(cache, f"other {number}")
+        assert ask(cache, "kept") is kept
+    assert len(cache._young) + len(cache._old) <= 20
+
+
+def test_what_is_not_used_is_let_go(cache):
+    ask(cache, "early")
+    for number in range(20):
+        ask(cache, f"other {number}")
+    before = cache.misses
+    ask(cache, "early")
+    assert cache.misses > before
