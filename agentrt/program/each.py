@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agentrt.errors import ToolFailed
-from agentrt.program.gen import Gen
+from agentrt.program.gen import Gen, Reading
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import GenOptions
 from agentrt.program.scope import Scope
@@ -45,31 +45,23 @@ class Each(Gen[list[T]]):
         self.changed()
 
 
-class Items(Generic[T]):
+class Items(Reading, Generic[T]):
     """One reading of an `Each`."""
 
     def __init__(self, each: Each[T]) -> None:
+        super().__init__(each)
         self._each = each
         self._next = 0
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> T:
         each, index = self._each, self._next
         if index == len(each.items) and not each.done:
-            each.want()
-            try:
-                while index == len(each.items) and not each.done:
-                    await each.change()
-            finally:
-                each.unwant()
+            await self.more(lambda: index < len(each.items))
             note_wait(each, index if index < len(each.items) else None)
         if index < len(each.items):
             self._next += 1
             return each.items[index]
-        await each
-        raise StopAsyncIteration
+        await self.end()
 
 
 class ToolCall:

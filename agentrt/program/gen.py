@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 import anyio
 
@@ -169,32 +169,56 @@ class Gen(Node[T_co]):
         self.changed()
 
 
-class _Chunks:
-    """Reads the text of a generation along; a class, for it may be left at any point."""
+class Reading:
+    """Demands a generation while somebody reads along: from the first wait to the end.
+
+    A class rather than an async generator, for a reader may be left at any point; the demand ends
+    when nobody holds it any more.
+    """
 
     def __init__(self, gen: Gen[Any]) -> None:
         self._gen = gen
-        self._next = 0
+        self._wants = False
 
     def __aiter__(self) -> Self:
         return self
 
+    async def more(self, have: Callable[[], bool]) -> None:
+        """Wait until `have()` or until the generation has ended."""
+        gen = self._gen
+        if not self._wants:
+            self._wants = True
+            gen.want()
+        while not have() and not gen.done:
+            await gen.change()
+
+    async def end(self) -> NoReturn:
+        """Raise the generation's error, or end the iteration."""
+        await self._gen
+        raise StopAsyncIteration
+
+    def __del__(self) -> None:
+        if self._wants:
+            self._gen.unwant()
+
+
+class _Chunks(Reading):
+    """Reads the text of a generation along."""
+
+    def __init__(self, gen: Gen[Any]) -> None:
+        super().__init__(gen)
+        self._next = 0
+
     async def __anext__(self) -> str:
         gen = self._gen
         if self._next == len(gen.chunks) and not gen.done:
-            gen.want()
-            try:
-                while self._next == len(gen.chunks) and not gen.done:
-                    await gen.change()
-            finally:
-                gen.unwant()
+            await self.more(lambda: self._next < len(gen.chunks))
         if self._next < len(gen.chunks):
             text = "".join(gen.chunks[self._next :])
             self._next = len(gen.chunks)
             return text
         note_wait(gen)
-        await gen
-        raise StopAsyncIteration
+        await self.end()
 
 
 class _Partials(Generic[T_co]):

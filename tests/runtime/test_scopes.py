@@ -16,6 +16,7 @@ from agentrt import (
     tool,
 )
 from agentrt.events import NodeDeclared, NodeFinished, RunFinished
+from agentrt.ids import RunId
 from agentrt.runtime import RunOptions
 
 ASK = chat(system="Be brief.")
@@ -287,7 +288,7 @@ def test_several_runs_share_an_engine(bench: Any) -> None:
 
     async def main(runtime: Any) -> float:
         async def one(n: int) -> None:
-            run_id = f"{n:016x}"
+            run_id = RunId(f"{n:016x}")
             options = RunOptions(run_id=run_id)
             results[run_id] = await runtime.with_options(options).run(asks, n)
 
