@@ -1,6 +1,6 @@
 """One turn of a chat, drafted and guarded at the same time.
 
-agentrt run programs/advisor.py --history @messages.json --message "What is a drawdown?"
+agentrt run programs/advisor.py --history @programs/data/messages.json --message "What is risk?"
 """
 
 from typing import Literal

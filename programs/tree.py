@@ -20,15 +20,13 @@ async def tree(question: str, width: int = 3, depth: int = 2) -> int:
     frontier: list[Chat] = [SOLVER.user(question)]
     for _ in range(depth):
         thoughts = [
-            chain.user("Next step?").generate(temperature=1.0, max_tokens=24)
+            chain.user("Next step?").generate(temperature=1.0, max_tokens=24, name="thought")
             for chain in frontier
             for _ in range(width)
         ]
-        marks = [
-            t.ctx.user("Promise, 0 to 10?").generate(Mark) for t in thoughts
-        ]  # declared before the thoughts exist
+        # the marks are declared before their thoughts exist
+        marks = [t.ctx.user("Promise, 0 to 10?").generate(Mark, name="mark") for t in thoughts]
         ranked = sorted(zip(await gather(*marks), thoughts, strict=True), key=lambda pair: -pair[0])
-        frontier = [
-            thought.ctx for _, thought in ranked[:width]
-        ]  # dropped chats die here: their memory may go
+        # chats that are dropped here die: their memory may go
+        frontier = [thought.ctx for _, thought in ranked[:width]]
     return await frontier[0].user("Answer.").generate(int)
