@@ -163,7 +163,7 @@ def main() -> None:
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        keep = min(AVERAGE, 1 - 1 / (step + 1))
+        keep = min(AVERAGE, 1 - 12 / (step + 12))  # over the last twelfth of the steps, at most
         for name, value in network.state_dict().items():
             average[name].lerp_(value, 1 - keep)
         sums[1] += 1

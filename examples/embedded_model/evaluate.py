@@ -1,0 +1,222 @@
+"""Ask the finance program the held-out questions, on the embedded engine, and count.
+
+    python examples/embedded_model/evaluate.py
+    python examples/embedded_model/evaluate.py --random-weights --limit 40
+
+Counted for each question: did the plan call the right tools with the right arguments (in any order); was every number
+of the report in a tool's result; was the result a valid `Report`. The real program runs on the real runtime; only the
+functions of `market` are wrapped, to note what they were asked and what they said.
+"""
+
+import argparse
+import functools
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import anyio
+from corpus.example import PROGRAMS, REPOSITORY, compact
+from held_out.questions import Call, Question, every
+
+sys.path.insert(0, str(PROGRAMS))
+import market
+
+from agentrt.app import open_runtime
+from agentrt.config import EngineConfig
+from agentrt.embedded import path
+
+TRACE = REPOSITORY / "traces" / "embedded_model" / "evaluation.json"
+TOOLS = (
+    "prices",
+    "total_return",
+    "annual_return",
+    "volatility",
+    "drawdown",
+    "compare",
+    "correlation",
+)
+
+
+@dataclass(slots=True)
+class Heard:
+    """What the tools were asked during one run, and what they said."""
+
+    calls: list[Call] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one question went."""
+
+    question: str
+    origin: str
+    expected: list[str]
+    called: list[str]
+    right: bool
+    grounded: bool
+    valid: bool
+    report: dict[str, object] | None
+    error: str
+    seconds: float
+
+
+def canonical(call: Call) -> str:
+    """A call as text, where the order of arguments and of compared symbols does not matter."""
+    name, arguments = call
+    known: dict[str, object] = {k: v for k, v in sorted(arguments.items()) if v is not None}
+    if isinstance(symbols := known.get("symbols"), list):
+        known["symbols"] = sorted(symbols)
+    if name == "correlation":
+        pair = sorted(str(known.pop(key, "")) for key in ("first", "second"))
+        known |= {"first": pair[0], "second": pair[1]}
+    return f"{name}{compact(known)}"
+
+
+def numbers(text: str) -> set[str]:
+    """The months and the numbers in a text, each in one form."""
+    months = set(re.findall(r"\d{4}-\d{2}", text))
+    rest = re.sub(r"\d{4}-\d{2}", " ", text)
+    return months | {
+        str(float(number)) for number in re.findall(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", rest)
+    }
+
+
+def grounded(report: dict[str, object], results: list[str]) -> bool:
+    """Whether each number of the report is in a result."""
+    return numbers(compact(report)) <= numbers(" ".join(results))
+
+
+def listen(heard: Heard) -> None:
+    """Wrap the functions that the program makes its tools of; to be called before it is imported."""
+    for name in TOOLS:
+        setattr(market, name, _noting(getattr(market, name), heard))
+
+
+def _noting(function: Callable[..., market.Fact], heard: Heard) -> Callable[..., market.Fact]:
+    @functools.wraps(function)
+    def noting(table: market.Table, **arguments: object) -> market.Fact:
+        heard.calls.append((function.__name__, arguments))
+        try:
+            fact = function(table, **arguments)
+        except market.TableError as error:
+            heard.results.append(str(error))
+            raise
+        heard.results.append(compact(fact))
+        return fact
+
+    return noting
+
+
+async def judge(questions: list[Question], engine: EngineConfig) -> list[Verdict]:
+    """Ask every question, one after the other."""
+    heard = Heard()
+    listen(heard)
+    from finance import finance
+
+    verdicts = []
+    async with open_runtime(engine=engine) as runtime:
+        for question in questions:
+            heard.calls.clear()
+            heard.results.clear()
+            report, error, started = None, "", time.perf_counter()
+            try:
+                report = (await runtime.run(finance, question.text)).model_dump()
+            except Exception as raised:
+                error = f"{type(raised).__name__}: {raised}"
+            called, expected = (
+                [canonical(c) for c in heard.calls],
+                [canonical(c) for c in question.calls],
+            )
+            verdict = Verdict(
+                question.text, question.origin, expected, called,
+                right=Counter(called) == Counter(expected),
+                grounded=report is not None and bool(heard.results) and grounded(report, heard.results),
+                valid=report is not None, report=report, error=error,
+                seconds=round(time.perf_counter() - started, 3),
+            )  # fmt: skip
+            verdicts.append(verdict)
+    return verdicts
+
+
+def figures(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
+    """Shares in percent, by the origin of the wording and together."""
+    groups = {
+        origin: [v for v in verdicts if v.origin == origin]
+        for origin in ("handwritten", "generated")
+    }
+    groups["all"] = verdicts
+    return {
+        name: {
+            "questions": len(group),
+            "right_percent": _percent([v.right for v in group]),
+            "grounded_percent": _percent([v.grounded for v in group]),
+            "valid_percent": _percent([v.valid for v in group]),
+            "median_s": sorted(v.seconds for v in group)[len(group) // 2],
+        }
+        for name, group in groups.items()
+        if group
+    }
+
+
+def _percent(hits: list[bool]) -> float:
+    return round(100 * sum(hits) / len(hits), 1)
+
+
+def main() -> None:
+    """Evaluate, print, and write the verdicts."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--random-weights", action="store_true", help="what the program does without training"
+    )
+    parser.add_argument("--model", type=Path, default=path())
+    parser.add_argument("--limit", type=int, default=0, help="only so many of each origin")
+    parser.add_argument("--out", type=Path, help=f"where the verdicts go, by default {TRACE.name}")
+    parser.add_argument("-v", action="store_true", help="show each plan that was not right")
+    args = parser.parse_args()
+    questions = every()
+    if args.limit:
+        questions = [
+            q
+            for o in ("handwritten", "generated")
+            for q in [q for q in questions if q.origin == o][: args.limit]
+        ]
+    engine = EngineConfig(model_path=args.model, random_weights=args.random_weights)
+    verdicts = anyio.run(judge, questions, engine)
+    found = figures(verdicts)
+    print(
+        f"{'wording':12}{'questions':>10}{'right':>8}{'grounded':>10}{'valid':>8}{'median s':>10}"
+    )
+    for name, row in found.items():
+        print(
+            f"{name:12}{row['questions']:>10}{row['right_percent']:>7}%{row['grounded_percent']:>9}%{row['valid_percent']:>7}%{row['median_s']:>10}"
+        )
+    if args.v:
+        for verdict in verdicts:
+            if not (verdict.right and verdict.grounded):
+                print(
+                    f"\n{verdict.question}\n  expected {verdict.expected}\n  called   {verdict.called}\n  {verdict.report} {verdict.error}"
+                )
+    out = args.out or TRACE.with_name(
+        "evaluation_random.json" if args.random_weights else TRACE.name
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    weights = "random" if args.random_weights else "trained"
+    out.write_text(
+        json.dumps(
+            {"weights": weights, "figures": found, "verdicts": [asdict(v) for v in verdicts]},
+            indent=1,
+        )
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
