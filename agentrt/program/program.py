@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agentrt.errors import UsageError
@@ -105,7 +104,12 @@ class Program(Generic[P, R]):
     @property
     def source(self) -> str:
         """`file:function`, relative to the working directory."""
-        return f"{shorten(str(Path(inspect.getfile(self.fn))))}:{self.name}"
+        return f"{shorten(inspect.getfile(self.fn))}:{self.name}"
+
+    @property
+    def site(self) -> str:
+        """`file:line` of the function."""
+        return f"{shorten(inspect.getfile(self.fn))}:{self.fn.__code__.co_firstlineno}"
 
     def __repr__(self) -> str:
         return f"<Program {self.name}>"

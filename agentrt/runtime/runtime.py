@@ -20,7 +20,7 @@ from agentrt.config import RunConfig
 from agentrt.errors import UsageError, record
 from agentrt.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.ids import RunId
-from agentrt.program import Node, Program, Scope, in_scope
+from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
 from agentrt.prompt import Codec
 from agentrt.runtime.bodies import Bodies
 from agentrt.runtime.effects import Effects
@@ -129,13 +129,9 @@ class Runtime:
             raise UsageError(
                 "the runtime is not open", hint="Use it as `async with ... as runtime`"
             )
-        work = program.work(*args, **kwargs)
+        work = self._within(options, program.work(*args, **kwargs))
         run_id = self._new_id(options)
         seed = self._config.seed if options.seed is None else options.seed
-        deadline_s = options.deadline_s or self._config.deadline_s
-        if deadline_s is not None:
-            own_s = work.deadline_s
-            work = work.within(deadline_s if own_s is None else min(own_s, deadline_s))
         now_s, unix_ns = self._clock.now_s(), self._clock.unix_ns()
         loop.post(
             RunStarted(run_id, program.name, work.source, now_s, unix_ns, work.deadline_s, seed)
@@ -146,7 +142,7 @@ class Runtime:
             run = self._runs[run_id] = self._new_run(run_id, seed, options, loop, tasks)
             scope = Scope(run, "", None)
             node: Node[R] = Node(
-                scope, scope.next_id(program.name), "program", program.name, work.source, work
+                scope, scope.next_id(program.name), "program", program.name, program.site, work
             )
 
             async def body() -> R:
@@ -162,6 +158,19 @@ class Runtime:
         if error is not None:
             raise error
         return cast(R, result)
+
+    def _within(self, options: RunOptions, work: ProgramWork) -> ProgramWork:
+        """The work under the run's own deadline, where that is the shorter one."""
+        deadline_s = options.deadline_s
+        if deadline_s is None:
+            deadline_s = self._config.deadline_s
+        if deadline_s is None:
+            return work
+        if not deadline_s > 0:
+            raise UsageError(
+                f"deadline_s={deadline_s:g} is out of range", hint="Give seconds above 0"
+            )
+        return work.within(min(deadline_s, work.deadline_s or deadline_s))
 
     def _end_of(self, run: Run, error: BaseException | None) -> RunFinished:
         now_s = self._clock.now_s()
