@@ -6,6 +6,7 @@ from agentrt.graph.parallelism import parallelism, work_s
 from agentrt.graph.path import PathStep, critical_path
 from agentrt.graph.record import NodeRecord, RunRecord
 from agentrt.graph.recorder import Recorder
+from agentrt.graph.replay import replay_s, saving_s
 from agentrt.graph.slack import slack_s
 from agentrt.graph.split import Split, split
 from agentrt.graph.stages import LABELS, Label, Stage, stages
@@ -24,6 +25,8 @@ __all__ = [
     "critical_path",
     "order",
     "parallelism",
+    "replay_s",
+    "saving_s",
     "slack_s",
     "split",
     "stages",

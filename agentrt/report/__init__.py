@@ -1,15 +1,20 @@
 """What a run was, told to people and programs: pure text and data, no terminal."""
 
 from agentrt.report.errors import error_lines
+from agentrt.report.gantt import MARKS, Bar, bars, gantt
 from agentrt.report.line import latency_line
 from agentrt.report.summary import SCHEMA, error_object, summary
 from agentrt.report.usage import Usage, usage
 
 __all__ = [
+    "MARKS",
     "SCHEMA",
+    "Bar",
     "Usage",
+    "bars",
     "error_lines",
     "error_object",
+    "gantt",
     "latency_line",
     "summary",
     "usage",

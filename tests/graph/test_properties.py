@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.graph import Causes, RunRecord, critical_path, order, slack_s, split, stages
+from agentrt.graph import (
+    Causes,
+    RunRecord,
+    critical_path,
+    order,
+    replay_s,
+    saving_s,
+    slack_s,
+    split,
+    stages,
+)
 from agentrt.testing.invent import random_body
 from agentrt.testing.made_up import Call, Statement, Wait, Work, play
 
@@ -103,6 +113,43 @@ def test_a_node_that_takes_longer_lengthens_the_run_by_what_exceeds_its_slack(
     assert after.compound_s >= expected_s - EPSILON_S
     if not _waits(body):
         assert after.compound_s == pytest.approx(expected_s, abs=EPSILON_S)
+
+
+@quick
+@given(randoms)
+def test_replay_with_the_same_durations_is_the_run(rng: Random) -> None:
+    record = record_of(random_body(rng))
+    again_s = replay_s(record, lambda node, length_s: length_s)
+    assert again_s == pytest.approx(record.compound_s, abs=EPSILON_S)
+
+
+@quick
+@given(randoms, st.integers(0, 50), st.sampled_from((0.001, 0.1)))
+def test_replay_with_one_longer_node_is_that_run(rng: Random, pick: int, longer_s: float) -> None:
+    """Played on paper with the change, and computed from the record of the run without it."""
+    body = random_body(rng)
+    before = record_of(body)
+    works = [node for node in before.works() if not node.items]
+    if not works or _waits(body) or not before.tells_end:
+        return
+    victim = works[pick % len(works)].node_id
+    after = record_of(_longer(body, victim, longer_s))
+    predicted_s = replay_s(
+        before, lambda node, length_s: length_s + longer_s * (node.node_id == victim)
+    )
+    assert predicted_s == pytest.approx(after.compound_s, abs=EPSILON_S)
+
+
+@quick
+@given(randoms)
+def test_only_nodes_on_the_path_save_anything(rng: Random) -> None:
+    record = record_of(random_body(rng))
+    on_path = {step.node_id for step in critical_path(record)}
+    for node in record.works():
+        saved_s = saving_s(record, node.node_id)
+        assert saved_s >= -EPSILON_S
+        if node.node_id not in on_path:
+            assert saved_s <= EPSILON_S
 
 
 def _waits(body: tuple[Statement, ...]) -> bool:

@@ -1,0 +1,123 @@
+"""How long a run would have taken with other durations: what-if, and room for a lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentrt.graph.causes import Causes, Input
+from agentrt.graph.record import NodeRecord, RunRecord
+from agentrt.ids import NodeId
+
+Length = Callable[[NodeRecord, float], float]
+
+
+def replay_s(record: RunRecord, length_s: Length, causes: Causes | None = None) -> float:
+    """The compound latency, had each node's work taken `length_s(node, measured_s)`.
+
+    The recorded graph is played again: the same nodes, edges and code. Code takes as long as it
+    did; items of a streamed output close at the same fractions of its time. Contention is not
+    played: nodes that shared the engine keep their measured times unless `length_s` changes them.
+
+    Args:
+        record: A run that is over.
+        length_s: Seconds of a generation, tool or question from its last input to its end.
+        causes: Of the same record, when the caller has them already.
+    """
+    return _Replay(record, length_s, causes or Causes(record)).compound_s()
+
+
+def saving_s(record: RunRecord, node_id: NodeId, causes: Causes | None = None) -> float:
+    """What the run would have gained, had one node's work taken no time."""
+    free = replay_s(
+        record, lambda node, length_s: 0.0 if node.node_id == node_id else length_s, causes
+    )
+    return record.compound_s - free
+
+
+class _Replay:
+    def __init__(self, record: RunRecord, length_s: Length, causes: Causes) -> None:
+        self._record = record
+        self._length_s = length_s
+        self._causes = causes
+        self._declared: dict[NodeId, float] = {}
+        self._ready: dict[NodeId, float] = {}
+        self._end: dict[NodeId, float] = {}
+
+    def compound_s(self) -> float:
+        root = self._record.root
+        if root is None:
+            return self._record.compound_s
+        for _, node, begins in self._moments():
+            if begins:
+                self._declare(node)
+            else:
+                self._finish(node)
+        return (
+            self._end[root.node_id]
+            + self._record.ended_at_s
+            - self._old_end(root)
+            - (self._record.started_at_s)
+        )
+
+    def _moments(self) -> list[tuple[int, NodeRecord, bool]]:
+        """Declarations and ends in causal order; what never ended, last and innermost first."""
+        never = 1 << 62
+        moments = [(node.seq, node, True) for node in self._record.nodes.values()]
+        moments += [
+            (node.finished_seq if node.finished else never - node.seq, node, False)
+            for node in self._record.nodes.values()
+        ]
+        return sorted(moments, key=lambda moment: moment[0])
+
+    def _declare(self, node: NodeRecord) -> None:
+        old_s, parent_id = node.declared.at_s, node.declared.parent
+        parent = self._record.nodes.get(parent_id) if parent_id else None
+        if parent is None:
+            self._declared[node.node_id] = old_s
+            return
+        waited = self._causes.before_declaration(node)
+        if waited is None:
+            lag_s = old_s - self._causes.ready_at_s(parent)
+            self._declared[node.node_id] = self._ready_of(parent) + lag_s
+        else:
+            self._declared[node.node_id] = self._arrival(waited) + old_s - waited.at_s
+
+    def _finish(self, node: NodeRecord) -> None:
+        old_end_s = self._old_end(node)
+        if node.kind != "program":
+            length_s = max(0.0, old_end_s - self._causes.ready_at_s(node))
+            self._end[node.node_id] = self._ready_of(node) + self._length_s(node, length_s)
+            return
+        waited = self._causes.before_end(node)
+        if waited is None:
+            end_s = self._ready_of(node) + old_end_s - self._causes.ready_at_s(node)
+        else:
+            end_s = self._arrival(waited) + old_end_s - waited.at_s
+        children = [
+            self._end[child.node_id] for child in node.children if child.node_id in self._end
+        ]
+        self._end[node.node_id] = max([end_s, *children])
+
+    def _ready_of(self, node: NodeRecord) -> float:
+        known = self._ready.get(node.node_id)
+        if known is None:
+            arrivals = [self._arrival(given, of=node) for given in self._causes.inputs(node)]
+            known = max(arrivals, default=self._declared[node.node_id])
+            self._ready[node.node_id] = known
+        return known
+
+    def _arrival(self, given: Input, of: NodeRecord | None = None) -> float:
+        if given.how == "declared" and of is not None:
+            return self._declared[of.node_id]
+        if given.how == "value" or given.item is None:
+            return self._end.get(given.node.node_id, given.at_s)
+        plan = given.node
+        old_ready_s = self._causes.ready_at_s(plan)
+        old_length_s = self._old_end(plan) - old_ready_s
+        if old_length_s <= 0.0:
+            return self._ready_of(plan)
+        share = (given.at_s - old_ready_s) / old_length_s
+        return self._ready_of(plan) + share * self._length_s(plan, old_length_s)
+
+    def _old_end(self, node: NodeRecord) -> float:
+        return self._record.end_of(node)

@@ -1,0 +1,99 @@
+"""The real engine's ledger accounts for the whole critical path."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agentrt import chat, gather, program, tool
+from agentrt.app import open_runtime
+from agentrt.config import EngineConfig
+from agentrt.events import Event
+from agentrt.graph import LABELS, RunRecord, critical_path, split
+from agentrt.report import summary
+from agentrt.telemetry import build
+from agentrt.telemetry.jaeger import jaeger_json
+from agentrt.telemetry.resource import resources_of
+from agentrt.testing import jaeger
+from agentrt.testing.tiny_model import tiny_engine
+
+pytestmark = pytest.mark.slow
+SYSTEM = chat(system="Say something about numbers.")
+
+
+@tool(effects="pure")
+def halve(number: int) -> float:
+    """Half of it."""
+    return number / 2
+
+
+@program
+async def branches(question: str) -> int:
+    """Two forks of one prefix, a tool on their results, and a last word after it."""
+    base = SYSTEM.user(question)
+    counts = await gather(base.generate(int, max_tokens=8), base.generate(int, max_tokens=8))
+    half = halve(sum(counts))
+    report = base.user("Half of it is ", half, ". Report.")
+    return await report.generate(int, max_tokens=12, on_limit="close")
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.record = RunRecord()
+
+    def see(self, events: Sequence[Event]) -> None:
+        self.record.see(events)
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
+    config = tiny_engine(tmp_path_factory.mktemp("model"))
+    seen = Seen()
+
+    async def main(config: EngineConfig) -> None:
+        async with open_runtime(engine=config, observers=[seen], place="thread") as runtime:
+            await runtime.run(branches, "How many?")
+
+    anyio.run(main, config)
+    return seen.record
+
+
+def test_at_most_two_percent_are_unattributed(record: RunRecord) -> None:
+    found = split(record)
+    assert record.outcome == "ok"
+    assert found.unattributed <= 0.02 * found.compound_s
+    assert found.decode > 0.0
+    assert set(found.parts()) == set(LABELS)
+
+
+def test_path_goes_through_a_fork_the_tool_and_the_report(record: RunRecord) -> None:
+    kinds = [record.nodes[step.node_id].kind for step in critical_path(record)]
+    works = [kind for kind in kinds if kind != "program"]
+    assert works == ["generate", "tool", "generate"]
+
+
+def test_trace_is_sound_and_the_walk_is_the_path(record: RunRecord) -> None:
+    document = json.loads(jaeger_json([build(record)], resources_of({})))
+    assert jaeger.faults(document) == []
+    trace = document["data"][0]
+    nodes = {span["spanID"]: jaeger.tags_of(span)["agentrt.node.id"] for span in trace["spans"]}
+    drawn = [nodes[part.span_id] for part in reversed(jaeger.critical_path(trace))]
+    works = {step.node_id for step in critical_path(record) if step.part == "work"}
+    assert {node for node in drawn if record.nodes[node].kind != "program"} == works
+
+
+def test_shared_prefix_is_told(record: RunRecord) -> None:
+    told = summary(record)
+    assert told["usage"]["cached_tokens"] > 0
+    forks = [node for node in record.nodes.values() if node.declared.fork_of]
+    assert forks
+    spans = build(record).spans
+    links = {link.attributes["agentrt.link"] for span in spans for link in span.links}
+    assert {"fork", "value"} <= links
+
+
+def test_sources_are_paths_of_this_file(record: RunRecord) -> None:
+    sites = {Path(node.declared.site.partition(":")[0]).name for node in record.nodes.values()}
+    assert sites == {Path(__file__).name}
