@@ -99,9 +99,9 @@ class PagedAttention:
 
         Args:
             layer: Which layer.
-            query: `[H, T, D]`.
-            key: `[K, T, D]`.
-            value: `[K, T, D]`.
+            query: `[T, H, D]`.
+            key: `[T, K, D]`.
+            value: `[T, K, D]`.
             how: How to score.
 
         Returns:
@@ -110,16 +110,12 @@ class PagedAttention:
         batch = self._batch
         assert batch is not None
         self.layers_seen += 1
-        tokens = query.shape[1]
-        width = self._kv_heads * self._head_dim
-        key = key.transpose(0, 1).reshape(tokens, width)
-        value = value.transpose(0, 1).reshape(tokens, width)
-        self._kv.write(layer, batch.rows, key, value)
+        flat = (query.shape[0], self._kv_heads * self._head_dim)
+        self._kv.write(layer, batch.rows, key.reshape(flat), value.reshape(flat))
         division = self._divisions.get(how.window)
         if division is None:
             division = self._divider.divide(batch.spans, how.window)
             self._divisions[how.window] = division
-        query = query.transpose(0, 1)  # [T, H, D]
         out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         for group in division.groups:
             out[group.rows] = self._together(layer, query[group.rows], group, how).to(out.dtype)
@@ -234,6 +230,13 @@ def serving(attention: PagedAttention) -> Iterator[None]:
         _current.reset(token)
 
 
+def current() -> PagedAttention:
+    """Whom models of this thread attend through."""
+    paged = _current.get()
+    assert paged is not None, "the model ran outside the engine"
+    return paged
+
+
 def attend(
     module: nn.Module,
     query: Tensor,
@@ -248,8 +251,7 @@ def attend(
     **_: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls: `[1, H, T, D]` and `[1, K, T, D]` to `[1, T, H, D]`."""
-    paged = _current.get()
-    assert paged is not None, "the model ran outside the engine"
     how = Score(scaling or query.shape[-1] ** -0.5, softcap, sliding_window, s_aux)
     layer: int = module.layer_idx  # type: ignore[assignment]
-    return paged(layer, query[0], key[0], value[0], how)[None], None
+    query, key, value = query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1)
+    return current()(layer, query, key, value, how)[None], None

@@ -56,7 +56,7 @@ class Machine:
         batch = pack(parts, self.kv)
         self._attention.begin(batch)
         with torch.inference_mode(), serving(self._attention):
-            return self.model.forward(batch.token_ids, batch.positions, batch.wanted)
+            return self.model.decoder(batch.token_ids, batch.positions, batch.wanted).float()
 
     def _probe(self, config: EngineConfig) -> None:
         """Run once: an architecture that does not attend through us is found here, not later."""

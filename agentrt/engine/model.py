@@ -1,31 +1,35 @@
 """Loading a Hugging Face checkpoint directory.
 
-transformers builds the model on the meta device and streams the safetensors shards into it, with
-the conversions that its architecture needs. What it would run or unpickle is refused before that.
+Plain dense decoders are computed by the engine itself, everything else through transformers. What a
+loader would have to run or unpickle is refused before it is asked.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
-from transformers.utils import logging as transformers_logging
+from torch import Tensor
 
 from agentrt.config import EngineConfig
-from agentrt.engine.attention import NAME, attend
+from agentrt.engine.checkpoint import tensor_shapes
+from agentrt.engine.dense import load_dense, random_dense
+from agentrt.engine.dense_shape import DenseShape, dense_shape
 from agentrt.engine.kv import KvLayout
 from agentrt.errors import EngineUnavailable, ModelInvalid
+
+Decoder = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Token ids `[1, T]`, positions `[1, T]`, wanted rows `[rows]` to logits `[rows, vocabulary]`."""
 
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SMALL_BYTES = 200 << 20
-
-AttentionInterface.register(NAME, attend)  # type: ignore[no-untyped-call, unused-ignore]
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class LoadedModel:
     """A model that attends through this engine.
 
     Attributes:
-        module: The transformers model, in evaluation mode.
+        decoder: Computes logits.
         heads: Query heads.
         layout: Of its KV.
         window_tokens: Longest context it was made for; 0 when its config does not say.
@@ -42,30 +46,13 @@ class LoadedModel:
         parameters: How many.
     """
 
-    module: nn.Module
+    decoder: Decoder
     heads: int
     layout: KvLayout
     window_tokens: int
     logits_size: int
     name: str
     parameters: int
-
-    def forward(self, token_ids: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
-        """Logits of the wanted rows.
-
-        Args:
-            token_ids: `[1, tokens]`.
-            positions: `[1, tokens]`.
-            wanted: `[rows]` indices into the tokens.
-
-        Returns:
-            `[rows, logits_size]`, fp32.
-        """
-        out = self.module(
-            input_ids=token_ids, position_ids=positions, use_cache=False, logits_to_keep=wanted
-        )
-        logits: Tensor = out.logits[0]
-        return logits.float()
 
 
 def load_model(config: EngineConfig) -> LoadedModel:
@@ -81,53 +68,100 @@ def load_model(config: EngineConfig) -> LoadedModel:
         raise EngineUnavailable(
             "device=cuda, but torch sees no CUDA device", hint="Use --device cpu"
         )
-    speech: Any = transformers_logging
-    speech.disable_progress_bar()
-    verbosity = speech.get_verbosity()
-    speech.set_verbosity_error()
-    try:
-        settings = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-        dtype = _dtype(config, settings, path)
-        if config.random_weights:
-            torch.manual_seed(config.seed)
-            build: Any = AutoModelForCausalLM.from_config
-            module = build(settings, dtype=dtype, attn_implementation=NAME)
-        else:
-            module = _load_weights(path, settings, dtype)
-    except (ModelInvalid, EngineUnavailable):
-        raise
-    except Exception as error:  # whatever transformers raises about a directory is about the model
-        raise ModelInvalid(
-            f"{path} cannot be loaded: {type(error).__name__}: {_first_line(error)}",
-            hint="Give a directory with a causal language model that transformers knows",
-        ) from error
-    finally:
-        speech.set_verbosity(verbosity)
-    module = module.to(config.device).eval()
-    return _describe(config, module, settings, facts, dtype)
+    dtype = _dtype(config, facts)
+    shape = dense_shape(facts)
+    if shape is not None and (config.random_weights or shape.is_whole(tensor_shapes(path))):
+        return _dense(config, shape, facts, dtype)
+    _log.info("%s is not a plain dense decoder: transformers computes it", path)
+    return _through_transformers(config, facts, dtype)
 
 
-def _load_weights(path: Path, settings: Any, dtype: torch.dtype) -> Any:
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        path,
-        config=settings,
-        dtype=dtype,
-        attn_implementation=NAME,
-        use_safetensors=True,
-        local_files_only=True,
-        trust_remote_code=False,
-        output_loading_info=True,
+def _dense(
+    config: EngineConfig, shape: DenseShape, facts: dict[str, Any], dtype: torch.dtype
+) -> LoadedModel:
+    device = torch.device(config.device)
+    if config.random_weights:
+        decoder = random_dense(shape, config.seed, dtype, device)
+    else:
+        decoder = load_dense(shape, config.model_path, dtype, device)
+    return _loaded(config, decoder, dtype, facts, shape)
+
+
+def _through_transformers(
+    config: EngineConfig, facts: dict[str, Any], dtype: torch.dtype
+) -> LoadedModel:
+    from agentrt.engine.hf_model import load_hf  # takes three seconds, and mostly is not needed
+
+    decoder = load_hf(
+        config.model_path,
+        dtype,
+        torch.device(config.device),
+        random_seed=config.seed if config.random_weights else None,
     )
-    module, report = loaded
-    missing = sorted(report["missing_keys"])
-    mismatched = sorted(str(key) for key in report["mismatched_keys"])
-    if missing or mismatched:
-        what, keys = ("lacks", missing) if missing else ("has the wrong shape for", mismatched)
-        raise ModelInvalid(
-            f"the checkpoint in {path} {what} {len(keys)} weights, {keys[0]} first",
-            hint="Copy the directory again: config.json and *.safetensors do not belong together",
-        )
-    return module
+    return _loaded(config, decoder, dtype, facts, _Sizes.of(decoder.config, config.model_path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What the engine needs of a transformers config."""
+
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+
+    @classmethod
+    def of(cls, text: Any, path: Path) -> _Sizes:
+        odd = set(getattr(text, "layer_types", None) or ()) - _PAGED_LAYERS
+        if odd or getattr(text, "kv_lora_rank", None):
+            what = ", ".join(sorted(odd)) or "compressed latent"
+            raise ModelInvalid(
+                f"{path} has {what} layers, whose state does not page",
+                hint="Serve this model elsewhere and pass --engine URL",
+            )
+        try:
+            heads = int(text.num_attention_heads)
+            return cls(
+                layers=int(text.num_hidden_layers),
+                heads=heads,
+                kv_heads=int(getattr(text, "num_key_value_heads", None) or heads),
+                head_dim=int(getattr(text, "head_dim", None) or text.hidden_size // heads),
+                vocabulary=int(text.vocab_size),
+            )
+        except AttributeError as error:
+            raise ModelInvalid(
+                f"the config of {path} lacks {error.name}", hint="Use a decoder-only transformer"
+            ) from error
+
+
+_PAGED_LAYERS = {"full_attention", "sliding_attention"}
+
+
+def _loaded(
+    config: EngineConfig,
+    decoder: Any,
+    dtype: torch.dtype,
+    facts: dict[str, Any],
+    sizes: DenseShape | _Sizes,
+) -> LoadedModel:
+    layout = KvLayout(
+        layers=sizes.layers,
+        kv_heads=sizes.kv_heads,
+        head_dim=sizes.head_dim,
+        page_tokens=config.page_tokens,
+        dtype=dtype,
+        device=torch.device(config.device),
+    )
+    return LoadedModel(
+        decoder=decoder,
+        heads=sizes.heads,
+        layout=layout,
+        window_tokens=int(facts.get("max_position_embeddings") or 0),
+        logits_size=sizes.vocabulary,
+        name=config.model_path.resolve().name,
+        parameters=decoder.parameters,
+    )
 
 
 def _check(path: Path, *, weights: bool) -> dict[str, Any]:
@@ -146,9 +180,7 @@ def _check(path: Path, *, weights: bool) -> dict[str, Any]:
             hint="Give the directory that holds config.json, tokenizer.json and *.safetensors",
         ) from None
     except (OSError, ValueError) as error:
-        raise ModelInvalid(
-            f"{file} cannot be read: {_first_line(error)}", hint="Copy the file again"
-        ) from error
+        raise ModelInvalid(f"{file} cannot be read: {error}", hint="Copy the file again") from error
     if not isinstance(facts, dict):
         raise ModelInvalid(f"{file} holds no JSON object", hint="Copy the file again")
     if "auto_map" in facts:
@@ -156,8 +188,8 @@ def _check(path: Path, *, weights: bool) -> dict[str, Any]:
             f"{file} asks to run code of its own (auto_map)",
             hint="Use a checkpoint whose architecture transformers has built in",
         )
-    if "quantization_config" in facts:
-        method = facts["quantization_config"].get("quant_method", "unknown")
+    if facts.get("quantization_config"):
+        method = dict(facts["quantization_config"]).get("quant_method", "unknown")
         raise ModelInvalid(
             f"{path} is quantised ({method}), which this engine does not load yet",
             hint="Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL",
@@ -172,59 +204,16 @@ def _check(path: Path, *, weights: bool) -> dict[str, Any]:
     return facts
 
 
-def _dtype(config: EngineConfig, settings: Any, path: Path) -> torch.dtype:
+def _dtype(config: EngineConfig, facts: dict[str, Any]) -> torch.dtype:
     """What the model computes in.
 
     "auto" takes what the checkpoint was saved in, but fp32 for a small one on a CPU: bf16 wins
-    nothing there, and its rounding depends on the batch, so a seed would not fix the tokens.
+    little there, and its rounding depends on the batch, so a seed would not fix the tokens.
     """
     if config.dtype != "auto":
         return _DTYPES[config.dtype]
-    saved = getattr(settings, "dtype", None)
-    if isinstance(saved, str):
-        saved = _DTYPES.get(saved.removeprefix("torch."))
-    saved_bytes = sum(file.stat().st_size for file in path.glob("*.safetensors"))
+    saved_bytes = sum(file.stat().st_size for file in config.model_path.glob("*.safetensors"))
     if config.device == "cpu" and saved_bytes < _SMALL_BYTES:
         return torch.float32
-    return saved if isinstance(saved, torch.dtype) else torch.float32
-
-
-def _describe(
-    config: EngineConfig, module: Any, settings: Any, facts: dict[str, Any], dtype: torch.dtype
-) -> LoadedModel:
-    text = settings.get_text_config() if hasattr(settings, "get_text_config") else settings
-    kinds = set(getattr(text, "layer_types", None) or ())
-    odd = kinds - {"full_attention", "sliding_attention"}
-    if odd or getattr(text, "kv_lora_rank", None):
-        what = ", ".join(sorted(odd)) or "compressed latent"
-        raise ModelInvalid(
-            f"{config.model_path} has {what} layers, whose state does not page",
-            hint="Serve this model elsewhere and pass --engine URL",
-        )
-    try:
-        heads = int(text.num_attention_heads)
-        layers = int(text.num_hidden_layers)
-        kv_heads = int(getattr(text, "num_key_value_heads", None) or heads)
-        head_dim = int(getattr(text, "head_dim", None) or text.hidden_size // heads)
-        vocabulary = int(text.vocab_size)
-    except AttributeError as error:
-        raise ModelInvalid(
-            f"the config of {config.model_path} lacks {error.name}",
-            hint="Use a decoder-only transformer",
-        ) from error
-    return LoadedModel(
-        module=module,
-        heads=heads,
-        layout=KvLayout(
-            layers, kv_heads, head_dim, config.page_tokens, dtype, torch.device(config.device)
-        ),
-        window_tokens=int(getattr(text, "max_position_embeddings", None) or 0),
-        logits_size=vocabulary,
-        name=str(facts.get("_name_or_path") or "") or config.model_path.name,
-        parameters=sum(weight.numel() for weight in module.parameters()),
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    name = str(facts.get("dtype") or facts.get("torch_dtype") or "float32")
+    return _DTYPES.get(name.removeprefix("torch."), torch.float32)

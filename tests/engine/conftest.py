@@ -95,7 +95,7 @@ def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     return find
 
 
-def save_model(kind: str, path: Path, **more: object) -> None:
+def save_model(kind: str, path: Path, *, shard: str = "1GB", **more: object) -> None:
     """A random model with a byte-level tokenizer."""
     name, extra = {**KINDS, **ODD_KINDS}[kind]
     config = getattr(transformers, name)(**{**SHAPE, **extra, **more})
@@ -105,7 +105,7 @@ def save_model(kind: str, path: Path, **more: object) -> None:
         for weight in model.parameters():
             if weight.dim() > 1:
                 weight.mul_(5)
-    model.save_pretrained(path)
+    model.save_pretrained(path, max_shard_size=shard)
     save_tokenizer(path)
 
 
@@ -225,9 +225,18 @@ class Helpers:
     save_tokenizer = staticmethod(save_tokenizer)
 
     @staticmethod
-    def compare_logits(kind: str, path: Path, *, page_tokens: int, tile_tokens: int) -> None:
-        """Log-probabilities of an engine and of the dense model, over a prompt in chunks."""
-        save_model(kind, path)
+    def compare_logits(
+        kind: str,
+        path: Path,
+        *,
+        page_tokens: int,
+        tile_tokens: int,
+        save: bool = True,
+        **more: Any,
+    ) -> None:
+        """Log-probabilities of an engine and of the reference, over a prompt in chunks."""
+        if save:
+            save_model(kind, path, **more)
         config = EngineConfig(path, page_tokens=page_tokens, kv_pages=64, prefill_chunk_tokens=9)
         core = EngineCore(config, FakeClock(), tile_tokens=tile_tokens)
         prompt = [(11 * at) % 250 for at in range(37)]

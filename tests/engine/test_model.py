@@ -7,7 +7,10 @@ import torch
 
 from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig
+from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.core import EngineCore
+from agentrt.engine.dense import DenseDecoder
+from agentrt.engine.dense_shape import dense_shape
 from agentrt.engine.model import load_model
 from agentrt.errors import EngineUnavailable, ModelInvalid
 
@@ -112,9 +115,55 @@ def test_sinks_and_windows_page_too(engine, tmp_path):
     engine.compare_logits("gpt_oss", tmp_path, page_tokens=4, tile_tokens=8)
 
 
-def test_tied_weights_are_one_tensor(own_dir):
-    model = load_model(EngineConfig(own_dir)).module
-    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral"])
+def test_plain_decoders_need_no_transformers(kind, model_dir):
+    assert isinstance(load_model(EngineConfig(model_dir(kind))).decoder, DenseDecoder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_act": "gelu"},
+        {"mlp_bias": True},
+        {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
+        {"layer_types": ["full_attention", "sliding_attention"]},
+        {"model_type": "olmo2"},
+        {"rms_norm_eps": None},
+    ],
+    ids=str,
+)
+def test_what_is_not_plainly_dense_is_left_to_transformers(change, own_dir):
+    facts = {**json.loads((own_dir / "config.json").read_text()), **change}
+    facts = {name: value for name, value in facts.items() if value is not None}
+    assert dense_shape(facts) is None
+
+
+def test_weights_that_are_not_known_are_left_to_transformers(own_dir):
+    shape = dense_shape(json.loads((own_dir / "config.json").read_text()))
+    assert shape is not None
+    held = tensor_shapes(own_dir)
+    assert shape.is_whole(held)
+    assert not shape.is_whole({**held, "model.layers.0.mlp.router.weight": (4, 32)})
+
+
+def test_stretched_rotary_positions_equal_the_reference(engine, tmp_path):
+    rope = {
+        "rope_type": "llama3",
+        "rope_theta": 500.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }
+    engine.compare_logits("llama", tmp_path, page_tokens=16, tile_tokens=64, rope_parameters=rope)
+
+
+def test_shards_are_read_by_their_index(engine, tmp_path):
+    engine.save_model("llama", tmp_path, shard="20KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 1
+    engine.compare_logits("llama", tmp_path, page_tokens=16, tile_tokens=64, save=False)
+    next(iter(tmp_path.glob("*.safetensors"))).unlink()
+    assert "cannot be loaded" in refusal(tmp_path)
 
 
 def test_half_precision_is_close(own_dir, engine):

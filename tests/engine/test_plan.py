@@ -12,14 +12,17 @@ from agentrt.engine.plan import (
     victim,
     waits_for_prefix,
 )
+from agentrt.ids import RequestId
+
+A, B, C, D = (RequestId(number) for number in range(1, 5))
 
 
 def test_shares_never_exceed_the_budget():
     plan = StepPlan(10)
-    assert [plan.give(one, wanted, 6) for one, wanted in ((1, 3), (2, 20), (3, 5))] == [3, 6, 1]
-    assert plan.give(4, 5, 6) == 0
-    assert plan.shares == {1: 3, 2: 6, 3: 1}
-    plan.take_back(2)
+    assert [plan.give(one, wanted, 6) for one, wanted in ((A, 3), (B, 20), (C, 5))] == [3, 6, 1]
+    assert plan.give(D, 5, 6) == 0
+    assert plan.shares == {A: 3, B: 6, C: 1}
+    plan.take_back(B)
     assert plan.left_tokens == 6
 
 
@@ -37,8 +40,8 @@ def test_the_order_of_waiting_sequences():
 
 def test_the_victim_has_done_least():
     assert victim([]) is None
-    some = [VictimFacts(1, 5, 10, 0), VictimFacts(2, 2, 10, 1), VictimFacts(3, 2, 40, 2)]
-    assert victim(some) == 3
+    some = [VictimFacts(A, 5, 10, 0), VictimFacts(B, 2, 10, 1), VictimFacts(C, 2, 40, 2)]
+    assert victim(some) == C
 
 
 @pytest.mark.parametrize("shared", [0, 1, 5, 63, 64])

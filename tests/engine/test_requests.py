@@ -3,6 +3,7 @@
 import pytest
 
 from agentrt.backend import Fill, MessagePrompt, RequestFacts
+from agentrt.ids import RequestId
 
 PROMPT = [(3 * at) % 250 for at in range(100)]
 
@@ -114,7 +115,7 @@ def test_demanded_requests_go_first(build, engine):
     core.submit(engine.request(1, PROMPT[:20], max_tokens=2, demanded=False))
     core.submit(engine.request(2, PROMPT[20:40], max_tokens=2, demanded=False))
     core.submit(engine.request(3, PROMPT[40:60], max_tokens=2))
-    core.facts((RequestFacts(2, demanded=True),))
+    core.facts((RequestFacts(RequestId(2), demanded=True),))
     served = engine.drain(core)
     assert list(served.ends) == [2, 3, 1]
 
