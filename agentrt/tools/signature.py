@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, NotRequired, get_type_hints
+from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.errors import PydanticUserError
@@ -95,7 +95,7 @@ def adapter_of(
         extra = {} if argument.default is REQUIRED else {"default": _default(argument, name, where)}
         described = descriptions.get(argument.name)
         note = Field(description=described, json_schema_extra=extra or None)
-        typed: Any = Annotated.__class_getitem__((argument.type, note))  # type: ignore[attr-defined]
+        typed = _noted(argument.type, note)
         _check(argument, typed, name, where)
         fields[argument.name] = typed if argument.default is REQUIRED else NotRequired[typed]
     make: Any = TypedDict  # made of what is known only now: checkers cannot follow
@@ -107,10 +107,21 @@ def adapter_of(
 def schema_of(adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
     """The JSON Schema of the arguments, without titles, properties as they are declared."""
     schema = adapter.json_schema(schema_generator=_Untitled)
-    schema.pop("title", None)
+    for part in (schema, *schema.get("$defs", {}).values()):
+        part.pop("title", None)
     schema.setdefault("properties", {})
     keys = [*TOP_ORDER, *(key for key in schema if key not in TOP_ORDER)]
     return {key: schema[key] for key in keys if key in schema}
+
+
+def _noted(form: Any, note: Any) -> Any:
+    """`form` with what the docstring says of it; what its own `Field` says goes before."""
+    own: tuple[Any, ...] = ()
+    if get_origin(form) is Annotated:
+        form, *rest = get_args(form)
+        own = tuple(rest)
+    annotated: Any = Annotated
+    return annotated[(form, note, *own)]
 
 
 class _Untitled(GenerateJsonSchema):
