@@ -46,6 +46,8 @@ class Program(Generic[P, R]):
         self.fn = fn
         self.deadline_s = deadline_s
         self.name = fn.__name__
+        self._signature = inspect.signature(fn)
+        self._file = inspect.getfile(fn)
         self.__doc__ = fn.__doc__
         self.__name__ = fn.__name__
         self.__module__ = fn.__module__
@@ -84,11 +86,11 @@ class Program(Generic[P, R]):
             UsageError: The arguments do not fit its signature.
         """
         try:
-            inspect.signature(self.fn).bind(*args, **kwargs)
+            self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise UsageError(
                 f"program {self.name}: {error}",
-                hint=f"Call it as {self.name}{inspect.signature(self.fn)}",
+                hint=f"Call it as {self.name}{self._signature}",
                 where=call_site(),
             ) from None
         inputs: list[Node[Any]] = []
@@ -104,12 +106,12 @@ class Program(Generic[P, R]):
     @property
     def source(self) -> str:
         """`file:function`, relative to the working directory."""
-        return f"{shorten(inspect.getfile(self.fn))}:{self.name}"
+        return f"{shorten(self._file)}:{self.name}"
 
     @property
     def site(self) -> str:
         """`file:line` of the function."""
-        return f"{shorten(inspect.getfile(self.fn))}:{self.fn.__code__.co_firstlineno}"
+        return f"{shorten(self._file)}:{self.fn.__code__.co_firstlineno}"
 
     def __repr__(self) -> str:
         return f"<Program {self.name}>"

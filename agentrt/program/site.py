@@ -16,13 +16,17 @@ def call_site() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     name = frame.f_code.co_filename
-    shown = _shown.get(name)
-    if shown is None:
-        shown = _shown[name] = shorten(name)
-    return f"{shown}:{frame.f_lineno}"
+    return f"{shorten(name)}:{frame.f_lineno}"
 
 
 def shorten(name: str) -> str:
     """`name` relative to the working directory where it lies below it."""
+    shown = _shown.get(name)
+    if shown is None:
+        shown = _shown[name] = _shorten(name)
+    return shown
+
+
+def _shorten(name: str) -> str:
     path = os.path.relpath(name) if os.path.isabs(name) else name
     return name if path.startswith("..") else path

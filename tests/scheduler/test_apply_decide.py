@@ -3,7 +3,7 @@
 import copy
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -26,6 +26,7 @@ from agentrt.scheduler import (
     Decision,
     DemandEnded,
     Expire,
+    Fact,
     Fill,
     Held,
     Performed,
@@ -39,6 +40,7 @@ from agentrt.scheduler import (
     decide,
     key,
 )
+from agentrt.scheduler.apply import TAKES
 
 RUN = RunId("0" * 16)
 
@@ -368,3 +370,7 @@ def test_the_same_facts_give_the_same_decisions(seed: int, size: int) -> None:
         apply(one, fact)
         apply(other, copy.deepcopy(fact))
         assert decide(one, 3.0) == decide(other, 3.0)
+
+
+def test_every_kind_of_fact_is_known() -> None:
+    assert set(TAKES) == set(get_args(Fact))
