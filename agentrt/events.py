@@ -212,8 +212,11 @@ class NodeFinished:
         finish_reason: Of a generation.
         attributes: More for its span, known only now.
         after: Of a program: the last node that its code, or the end of its scope, really waited
-            for; None when unknown or none. As in `NodeDeclared`.
+            for; None when unknown or none. As in `NodeDeclared`. Of a node that a program's code
+            asked to stop: what that code had waited for when it asked.
         after_item: As in `NodeDeclared`.
+        stopped_at_s: When a program's code asked for the node's end (`cancel`, a lost race, the
+            end of a scope after an error); None when it ended by itself or by a deadline.
     """
 
     run_id: RunId
@@ -228,6 +231,7 @@ class NodeFinished:
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
     after: NodeId | None = None
     after_item: int | None = None
+    stopped_at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

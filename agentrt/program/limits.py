@@ -107,7 +107,9 @@ class limits:
                 self._verdict(type(late), late, late.__traceback__)
                 raise
         else:
-            await self._scope.abandon("its scope failed")
+            await self._scope.abandon(
+                "its scope failed", cut_short=not isinstance(error, Exception)
+            )
         self._leave()
         self._verdict(kind, error, trace)
 

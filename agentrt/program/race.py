@@ -82,6 +82,8 @@ class race(Generic[T]):
             if error is None:
                 await self._scope.end()
             else:
-                await self._scope.abandon("its scope failed")
+                await self._scope.abandon(
+                    "its scope failed", cut_short=not isinstance(error, Exception)
+                )
         finally:
             active.reset(self._token)

@@ -53,6 +53,7 @@ class Scope:
         budgets: Token and call budgets in force, innermost first.
         close: Whether generations end validly at a limit unless they say otherwise.
         waited: What the program's code has waited for, shared by its blocks.
+        cut_short: Its code was cancelled while it waited: a deadline, or whoever called it.
         held: Collects new nodes that may not start yet, while `fan` makes them; else None.
     """
 
@@ -63,6 +64,7 @@ class Scope:
         "block_deadline_at_s",
         "budgets",
         "close",
+        "cut_short",
         "deadline_at_s",
         "held",
         "owner",
@@ -91,6 +93,7 @@ class Scope:
         self.budgets = budgets
         self.close = close
         self.waited = waited or Waited()
+        self.cut_short = False
         self.held: list[Node[Any]] | None = None
         self._counts: dict[str, int] = {}
         self._nodes: dict[Node[Any], None] = {}
@@ -178,7 +181,7 @@ class Scope:
         try:
             await self.settle()
         except BaseException:
-            await self.abandon("its scope was cancelled")
+            await self.abandon("its scope was cancelled", cut_short=True)
             raise
         self._ended = True
         lost = self._lost()
@@ -187,8 +190,14 @@ class Scope:
         if lost:
             raise ExceptionGroup("nodes that failed and were never awaited", lost)
 
-    async def abandon(self, reason: str) -> None:
-        """Cancel what is under way and wait for it, whatever else is being cancelled."""
+    async def abandon(self, reason: str, *, cut_short: bool) -> None:
+        """Cancel what is under way and wait for it, whatever else is being cancelled.
+
+        Args:
+            reason: For those who await a node that is cancelled.
+            cut_short: The scope's code was cancelled itself, it did not fail.
+        """
+        self.cut_short = cut_short
         with anyio.CancelScope(shield=True):
             self.cancel_all(reason)
             await self.settle()
@@ -209,8 +218,8 @@ async def in_scope(scope: Scope, body: Callable[[], Awaitable[R]]) -> R:
     token = active.set(scope)
     try:
         result = await body()
-    except BaseException:
-        await scope.abandon("its scope failed")
+    except BaseException as error:
+        await scope.abandon("its scope failed", cut_short=not isinstance(error, Exception))
         raise
     else:
         await scope.end()

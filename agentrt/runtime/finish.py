@@ -60,6 +60,10 @@ def _event(
     run.contexts.pop(node.id, None)
     run.waited_for_parts.discard(node.id)
     waited = run.body_waits.pop(node.id, None)
+    stop = run.stops.pop(node.id, None)
+    after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
+    if stop is not None:
+        after, after_item = stop.after, stop.after_item
     return NodeFinished(
         run.run_id,
         node.id,
@@ -70,6 +74,7 @@ def _event(
         ledger=ledger,
         closed_early=closed_early,
         finish_reason=finish_reason,
-        after=waited.node_id if waited is not None else None,
-        after_item=waited.item if waited is not None else None,
+        after=after,
+        after_item=after_item,
+        stopped_at_s=stop.at_s if stop is not None else None,
     )

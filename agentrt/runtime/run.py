@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from anyio.abc import TaskGroup
@@ -24,6 +25,21 @@ CLOSE_MARGIN_S = 0.25
 CLOSE_MARGIN_FRACTION = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Code asked for a node's end.
+
+    Attributes:
+        at_s: When.
+        after: What that code had really waited for by then.
+        after_item: Item of it.
+    """
+
+    at_s: float
+    after: NodeId | None
+    after_item: int | None
+
+
 class Run:
     """One execution of a program; implements the language's `Submit` port.
 
@@ -36,6 +52,7 @@ class Run:
         contexts: Context variables of the code that made a node, until it starts.
         waited_for_parts: Generations whose prompt had holes when they were made.
         body_waits: What the code of each program under way has waited for.
+        stops: Nodes that code asked to end: when, and what that code had waited for by then.
         task_group: Where tasks live; nothing of a run outlives it.
     """
 
@@ -58,6 +75,7 @@ class Run:
         self.tasks: dict[str, Task] = {}
         self.contexts: dict[str, contextvars.Context] = {}
         self.body_waits: dict[str, Waited] = {}
+        self.stops: dict[str, Stop] = {}
         self.waited_for_parts: set[str] = set()
         self.task_group = task_group
         self._clock = clock
@@ -113,6 +131,9 @@ class Run:
 
     def cancel(self, node: Node[Any], reason: str) -> None:
         """End the node without its value."""
+        if not node.scope.cut_short:
+            waited = node.scope.waited
+            self.stops.setdefault(node.id, Stop(self.now_s(), waited.node_id, waited.item))
         self._post(CancelWanted(self.run_id, node.id, reason))
 
     def so_far(self) -> str:
