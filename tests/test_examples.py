@@ -76,7 +76,3 @@ def test_the_readme_shows_code_that_runs() -> None:
     assert len(blocks) == readme.count("```python")
     for name, block in blocks:
         assert block.strip() in (ROOT / name).read_text("utf-8"), name
-
-
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
