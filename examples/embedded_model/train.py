@@ -39,7 +39,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--model", choices=[*SHAPES], default="main")
     parser.add_argument("--minutes", type=float, default=90.0)
-    parser.add_argument("--rows", type=int, default=48, help="transcripts a step")
+    parser.add_argument("--rows", type=int, default=56, help="transcripts a step")
     parser.add_argument("--rate", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
