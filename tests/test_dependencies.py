@@ -31,10 +31,10 @@ def imported(folder: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in sorted((ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module]
-            for name in names:
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            given = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in given or [alias.name for alias in node.names]:
                 top = name.partition(".")[0]
                 if top not in sys.stdlib_module_names and top not in OWN:
                     found.setdefault(DISTRIBUTION.get(top, top), f"{path}:{node.lineno}")

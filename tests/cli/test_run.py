@@ -167,3 +167,14 @@ def test_help_shows_the_programs_own_parameters(agentrt: Run) -> None:
 
 def test_version(agentrt: Run) -> None:
     assert agentrt("--version").out.startswith("agentrt 0.")
+
+
+def test_doctor_says_whether_the_engine_starts(agentrt: Run, tiny: str, tmp_path: Path) -> None:
+    told = agentrt("doctor", "--model", tiny, "--json")
+    assert told.code == 0, told.err
+    assert told.json["engine"].startswith("starts in")
+    assert told.json["torch"].startswith("2.")
+    broken = agentrt("doctor", "--model", str(tmp_path))
+    assert broken.code == 3
+    assert "does not start" in broken.out
+    assert "Traceback" not in broken.err
