@@ -44,12 +44,14 @@ class Layout:
     Attributes:
         between: (kind before, kind after) -> text, with slots for names and ids of tool messages.
         edges: Kind -> what the template does with contents of that kind.
+        omits: Kinds of which an empty message is written otherwise than one with content.
         joiner: Between the text of an assistant and its calls; None when not known.
         unsteady: Pairs whose text depends on more than the pair.
     """
 
     between: dict[tuple[Kind, Kind], str]
     edges: dict[Kind, Edges] = field(default_factory=dict)
+    omits: frozenset[Kind] = frozenset()
     joiner: str | None = None
     unsteady: frozenset[tuple[Kind, Kind]] = frozenset()
 
@@ -68,7 +70,8 @@ def find_layout(probe: Probe, tools: tuple[ToolSchema, ...]) -> Layout:
     unsteady |= {pair for pair, variants in texts.items() if len(variants) > 1}
     between = {pair: min(v) for pair, v in texts.items() if pair not in unsteady}
     _add_answered(probe, tools, between, unsteady)
-    return Layout(between, _edges(probe, tools), _joiner(probe, tools), frozenset(unsteady))
+    edges, omits = _contents(probe, tools)
+    return Layout(between, edges, omits, _joiner(probe, tools), frozenset(unsteady))
 
 
 def quoted(text: str) -> str:
@@ -183,8 +186,12 @@ def _slotted(text: str, index: int) -> str | None:
     return None if holds_placeholder(bare) else text
 
 
-def _edges(probe: Probe, tools: tuple[ToolSchema, ...]) -> dict[Kind, Edges]:
+def _contents(
+    probe: Probe, tools: tuple[ToolSchema, ...]
+) -> tuple[dict[Kind, Edges], frozenset[Kind]]:
+    """What happens to contents of each kind, and kinds that are not written when empty."""
     found: dict[Kind, Edges] = {}
+    omits: set[Kind] = set()
     tries: tuple[tuple[Kind, str, int], ...] = (
         ("system", "su", 0),
         ("user", "u", 0),
@@ -203,6 +210,8 @@ def _edges(probe: Probe, tools: tuple[ToolSchema, ...]) -> dict[Kind, Edges]:
         plain, text, spaced = render(turn.text), render(inner), render(f"\n \n{inner}\n \n")
         if plain is None or text is None:
             continue
+        if render("") != plain.replace(turn.text, ""):
+            omits.add(kind)
         if text == plain.replace(turn.text, quoted(inner)):
             found[kind] = "quoted"
         elif text != plain.replace(turn.text, inner):
@@ -211,7 +220,7 @@ def _edges(probe: Probe, tools: tuple[ToolSchema, ...]) -> dict[Kind, Edges]:
             found[kind] = "kept"
         else:
             found[kind] = "stripped" if spaced == text and not probe.dialect.merges else "odd"
-    return found
+    return found, frozenset(omits)
 
 
 def _joiner(probe: Probe, tools: tuple[ToolSchema, ...]) -> str | None:

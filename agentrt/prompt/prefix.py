@@ -44,7 +44,6 @@ class Message:
         calls: Calls written in it.
         call_id: Call that a tool message answers.
         name: Tool of a tool message.
-        tail: End of its content, to find what spans two parts.
         generated_calls: A model wrote calls in it.
     """
 
@@ -54,7 +53,6 @@ class Message:
     calls: int = 0
     call_id: str = ""
     name: str = ""
-    tail: str = ""
     generated_calls: bool = False
 
 
@@ -104,7 +102,7 @@ class Grammar:
             lexicon: Of the model.
             dialect: Of its template.
             layout: For the tools offered.
-            telling: Finds contents that the template may write in another way.
+            telling: Finds answers that the template may write in another way; data never is.
             codec: Fingerprint under which generated ids are our own.
         """
         self._lexicon = lexicon
@@ -161,6 +159,9 @@ class Grammar:
                 pen.seal()
                 return pen.ids
         if message.entered is None:
+            if message.role in self._layout.omits and not hole.generated:
+                pen.seal()
+                return pen.ids
             self._enter(pen, prefix, message.role)
         if hole.generated:
             pen.end()
@@ -170,23 +171,23 @@ class Grammar:
 
     def _with_text(self, prefix: Prefix, text: str) -> Prefix:
         message = _open(prefix)
-        self._check(message.tail + text)
         if message.calls:
             raise Irregular("text after calls")
-        pen = self._pen(prefix)
-        if message.entered is None:
-            message = self._enter(pen, prefix, message.role)
         edges = self._edges(message.role, text)
         if edges == "stripped" and not message.said:
             text = text.lstrip()
+        if not text:
+            return replace(prefix, parent=prefix, ids=())
+        pen = self._pen(prefix)
+        if message.entered is None:
+            message = self._enter(pen, prefix, message.role)
         pen.text(quoted(text) if edges == "quoted" else text)
-        tail = (message.tail + text)[-32:]
-        message = replace(message, said=message.said or bool(text), tail=tail)
-        return _written(prefix, pen, message)
+        return _written(prefix, pen, replace(message, said=True))
 
     def _with_generated(self, prefix: Prefix, made: Generated) -> Prefix:
         message = _open(prefix)
-        self._check(made.text)
+        if self._telling.search(made.text):
+            raise Irregular("the template may write this answer in another way")
         if made.text != made.text.strip() and self._edges("assistant", made.text) == "stripped":
             raise Irregular("whitespace around an answer")
         own = made.codec == self._codec and bool(made.token_ids)
@@ -225,7 +226,6 @@ class Grammar:
 
     def _with_call(self, prefix: Prefix, call: CallMade) -> Prefix:
         message = _open(prefix)
-        self._check(call.arguments_json)
         pen = self._pen(prefix)
         if message.entered is None:
             message = self._enter(pen, prefix, "calls")
@@ -247,6 +247,8 @@ class Grammar:
 
     def _closed(self, prefix: Prefix) -> Prefix:
         message = _open(prefix)
+        if message.entered is None and message.role in self._layout.omits:
+            raise Irregular(f"the template does not write an empty {message.role} message")
         pen = self._pen(prefix)
         if message.entered is None:
             message = self._enter(pen, prefix, message.role)
@@ -273,10 +275,6 @@ class Grammar:
         if self._layout.joiner is None:
             raise Irregular("what stands between text and calls is not known")
         return self._layout.joiner
-
-    def _check(self, text: str) -> None:
-        if self._telling.search(text):
-            raise Irregular("the template may write this content in another way")
 
     def _edges(self, kind: Kind, text: str) -> str:
         edges = self._layout.edges.get(kind, "odd")

@@ -1,7 +1,9 @@
 """Encoding a chat from one rendering of the whole, where a template's layout does not hold.
 
-Contents stand in the rendering as placeholders, so that data never becomes a marker and generated
-ids are kept. A content that the template rewrites is rendered as it is, its markers escaped.
+Data stands in the rendering as placeholders, so that it is neither rewritten nor becomes a marker.
+Answers of models are placeholders too, so that their ids are kept, unless the template rewrites
+them; then they are rendered as they are. So is data that the template quotes or trims in its own
+way, its markers escaped.
 """
 
 from __future__ import annotations
@@ -42,10 +44,17 @@ def encode_whole(
         TemplateRefused: The template does not take these messages.
     """
     turns = [_escaped(probe.lexicon, written, layout, codec) for written in messages]
-    real = _text(probe, turns, tools)
     hidden = [replace(t, text=said(i)) if t.text else t for i, t in enumerate(turns)]
+    settled = [_is_settled(t, w, layout) for t, w in zip(turns, messages, strict=True)]
+    partly = [h if s else t for h, t, s in zip(hidden, turns, settled, strict=True)]
+    real = _text(probe, partly, tools)
     text = _text(probe, hidden, tools)
-    if PLACE.sub(lambda found: turns[int(found[1])].text, text) != real:
+
+    def shown(found: re.Match[str]) -> str:
+        index = int(found[1])
+        return found[0] if settled[index] else turns[index].text
+
+    if PLACE.sub(shown, text) != real:
         text = real
     return _ids(probe.lexicon, text, turns, messages, codec)
 
@@ -64,6 +73,13 @@ def escaped_tools(lexicon: Lexicon, tools: tuple[ToolSchema, ...]) -> tuple[Tool
         replace(tool, description=escaped(tool.description), parameters=escaped(tool.parameters))
         for tool in tools
     )
+
+
+def _is_settled(turn: Turn, written: Written, layout: Layout) -> bool:
+    """Whether a content is data that stands in the text as it is."""
+    edges = layout.edges.get(turn.role, "odd")
+    plain = edges in ("kept", "stripped") or (edges == "odd" and turn.text == turn.text.strip())
+    return plain and not written.generated
 
 
 def _ids(

@@ -1,0 +1,48 @@
+"""A chat's ids are those that the model's own tokenizer gives to the text its template writes."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from agentrt.segments import Close, Hole, Open, Text
+
+MODELS = {
+    "qwen2": ("Qwen-Qwen2.5-7B-Instruct", "<|im_end|>"),
+    "llama-bpe": ("meta-llama-Llama-3.1-8B-Instruct", "<|eot_id|>"),
+    "phi-3": ("microsoft-Phi-3.5-mini-instruct", "<|end|>"),
+}
+WORDS = (
+    *("the", "don't", "I'", "ll", "12", "345", ".", '{"a":', "naïve", "東京", "e", "\u0301", "✈"),
+    *(" ", "  ", "\n", "\n\n", "\t", " \n", "\r\n", "\u00a0", ""),
+)
+parts = st.lists(st.sampled_from(WORDS) | st.text(max_size=3), min_size=1, max_size=6)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, real_codec, real_tokenizer, archive):
+    template, eos = MODELS[request.param]
+    source = (archive / f"{template}.jinja").read_text("utf-8")
+    codec = real_codec(request.param, source, eos)
+    return codec, Tokenizer.from_str(real_tokenizer(request.param))
+
+
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(chat=st.lists(parts, min_size=1, max_size=4), system=parts, pending=st.integers(0, 3))
+def test_segments_equal_the_whole_text(model, chat, system, pending):
+    codec, tokenizer = model
+    segments = [Open("system"), *map(Text, system), Close()]
+    for index, message in enumerate(chat):
+        segments += [Open("assistant" if index % 2 else "user"), *map(Text, message), Close()]
+    if len(chat) % 2 == 0:
+        segments += [Open("user"), Text("And?"), Close()]
+    encoded = codec.encode((), segments)
+    text = codec.render((), segments)
+    assert list(encoded.token_ids) == tokenizer.encode(text, add_special_tokens=False).ids
+    assert encoded.losses == ()
+    known = [i for i, segment in enumerate(segments) if isinstance(segment, Text)]
+    at = known[pending % len(known)]
+    holed = [*segments[:at], Hole("n"), *segments[at + 1 :]]
+    sealed = codec.encode((), holed)
+    assert not sealed.complete
+    assert encoded.token_ids[: len(sealed.token_ids)] == sealed.token_ids
