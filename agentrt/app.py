@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -59,6 +60,7 @@ async def open_runtime(
         ModelInvalid: A model directory cannot be loaded.
     """
     clock = clock or MonotonicClock()
+    threading.Thread(target=_warm, name="agentrt warm-up", daemon=True).start()
     choices = {**(models or {}), "default": engine}
     backends = {
         role: _backend(choice, clock, place, remote_model, api_key)
@@ -91,6 +93,11 @@ def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str
             return await runtime.run(program, *args, **kwargs)
 
     return anyio.run(main)
+
+
+def _warm() -> None:
+    """Bring in what every program needs later, while the engines start."""
+    import agentrt.constraints  # noqa: F401
 
 
 def _backend(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 
 from agentrt.backend import BackendDown, StepDone
 from agentrt.clock import Clock
+from agentrt.errors import InternalError
 from agentrt.events import Event
 from agentrt.runtime.effects import Effects
 from agentrt.runtime.intake import Intake
@@ -31,13 +34,22 @@ class Loop:
     Attributes:
         state: What the scheduler knows; changed here only.
         batches: How many batches of facts it has handled.
+        crashed: Our own bug, once one has ended it.
     """
 
     def __init__(
-        self, state: State, effects: Effects, intake: Intake, observers: Observers, clock: Clock
+        self,
+        state: State,
+        effects: Effects,
+        intake: Intake,
+        observers: Observers,
+        clock: Clock,
+        on_crash: Callable[[InternalError], None],
     ) -> None:
         self.state = state
         self.batches = 0
+        self.crashed: InternalError | None = None
+        self._on_crash = on_crash
         self._effects = effects
         self._intake = intake
         self._observers = observers
@@ -54,6 +66,8 @@ class Loop:
 
     async def seen(self, fact: Fact) -> None:
         """Leave a fact and wait until it was handled and every observer has seen it."""
+        if self.crashed is not None:
+            return
         done = anyio.Event()
         self._waiting.append((fact, done))
         self.post(fact)
@@ -61,11 +75,15 @@ class Loop:
             await done.wait()
 
     async def serve(self) -> None:
-        """Handle facts until cancelled."""
+        """Handle facts until cancelled. An error in here is our own bug: it ends every run."""
         while True:
             if not self._inbox:
                 await self._more()
-            self._batch()
+            try:
+                self._batch()
+            except Exception as error:
+                self._crash(error)
+                return
 
     async def _more(self) -> None:
         """Wait for a fact or the next deadline."""
@@ -93,6 +111,13 @@ class Loop:
             self._observers.see(seen)
         if self._waiting:
             self._answer(facts)
+
+    def _crash(self, cause: Exception) -> None:
+        self.crashed = InternalError(f"the loop broke: {type(cause).__name__}: {cause}")
+        self.crashed.__cause__ = cause
+        self._on_crash(self.crashed)
+        for _, done in self._waiting:
+            done.set()
 
     def _take(self, fact: Fact, seen: list[Event]) -> None:
         apply(self.state, fact)

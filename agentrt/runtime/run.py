@@ -11,7 +11,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from agentrt.clock import Clock
-from agentrt.errors import UsageError
+from agentrt.errors import InternalError, UsageError
 from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.ids import NodeId, RunId
 from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
@@ -82,6 +82,7 @@ class Run:
         self._engines = engines
         self._post = post
         self._path = path
+        self._crashed: InternalError | None = None
         self._continued: dict[int, NodeId] = {}
         self._seed_bytes = seed.to_bytes(16, "little", signed=True)
 
@@ -104,6 +105,8 @@ class Run:
 
     def declare(self, node: Node[Any], *, held: bool) -> None:
         """Take a new node."""
+        if self._crashed is not None:
+            raise self._crashed
         now_s = self._clock.now_s()
         work = node.work
         if isinstance(work, GenerateWork):
@@ -135,6 +138,15 @@ class Run:
             waited = node.scope.waited
             self.stops.setdefault(node.id, Stop(self.now_s(), waited.node_id, waited.item))
         self._post(CancelWanted(self.run_id, node.id, reason))
+
+    def crash(self, error: InternalError) -> None:
+        """Our own bug: end everything with it, and refuse what is still declared."""
+        self._crashed = error
+        for task in list(self.tasks.values()):
+            task.stop_error = error
+            task.scope.cancel()
+        for node in list(self.nodes.values()):
+            node.fail(error)
 
     def so_far(self) -> str:
         """The path that took the time until now."""

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from agentrt.backend import Backend
 from agentrt.clock import Clock, MonotonicClock
 from agentrt.config import RunConfig
-from agentrt.errors import UsageError, record
+from agentrt.errors import InternalError, UsageError, record
 from agentrt.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.ids import RunId
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
@@ -125,6 +125,8 @@ class Runtime:
         kwargs: dict[str, Any],
     ) -> R:
         loop = self._loop
+        if loop is not None and loop.crashed is not None:
+            raise loop.crashed
         if loop is None:
             raise UsageError(
                 "the runtime is not open", hint="Use it as `async with ... as runtime`"
@@ -218,7 +220,12 @@ class Runtime:
         bodies = Bodies(self._post, self._clock, threads)
         effects = Effects(self._runs, self._engines, generations, bodies)
         intake = Intake(generations, self._runs)
-        return Loop(state, effects, intake, self.observers, self._clock)
+        return Loop(state, effects, intake, self.observers, self._clock, self._crash)
+
+    def _crash(self, error: InternalError) -> None:
+        """Our own bug: nothing may wait for ever, so every node of every run fails with it."""
+        for run in self._runs.values():
+            run.crash(error)
 
     def _post(self, fact: Any) -> None:
         assert self._loop is not None

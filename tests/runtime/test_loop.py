@@ -208,3 +208,35 @@ def test_roles_name_engines(codec: Any) -> None:
     assert [r.node_id for r in small.requests] == ["outer#0/small#0"]
     assert [r.node_id for r in large.requests] == ["outer#0/large#0"]
     assert "small says" in next(iter(large.prompts.values()))
+
+
+@pytest.mark.parametrize("when", ["a generation is sent", "a tool runs"])
+def test_our_own_bug_ends_every_run_and_hangs_nothing(
+    bench: Any, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @program
+    async def outer() -> float:
+        slow = nap(30.0)
+        await nap(1.0)
+        return await nap(float(await ASK.user("x").generate())) + await slow
+
+    rig = bench(["0"], decode_tokens_per_s=10.0)
+
+    def bug(*args: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    if when == "a generation is sent":
+        monkeypatch.setattr(rig.backend, "submit", bug)
+    else:
+        monkeypatch.setattr("agentrt.runtime.loop.apply", bug)
+
+    async def main(runtime: Any) -> None:
+        for _ in range(2):
+            with pytest.raises(
+                InternalError, match="the loop broke: ZeroDivisionError: a bug"
+            ) as e:
+                await runtime.run(outer)
+            assert "please report" in str(e.value)
+            assert isinstance(e.value.__cause__, ZeroDivisionError)
+
+    rig.main(main)

@@ -1,0 +1,308 @@
+"""The same language on the engine that ships with the package: real tokens, real constraints.
+
+What a model answers is its own affair; these tests hold what must be true of any model. The engine
+runs in a thread of the test's process.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import anyio
+import anyio.from_thread
+import pytest
+from pydantic import BaseModel, Field
+
+from agentrt import (
+    ContextOverflow,
+    DeadlineExceeded,
+    NodeCancelled,
+    ToolFailed,
+    Truncated,
+    chat,
+    choice,
+    embedded,
+    gather,
+    limits,
+    program,
+    race,
+    regex,
+    tool,
+)
+from agentrt.app import open_runtime
+from agentrt.backend import StepDone
+from agentrt.config import EngineConfig, RunConfig
+from agentrt.events import Event, HoleFilled, NodeFinished, RequestSent
+from agentrt.ids import RunId
+from agentrt.prompt import Codec
+from agentrt.runtime import RunOptions
+
+pytestmark = pytest.mark.slow
+ASK = chat(system="Be brief.")
+
+
+class Report(BaseModel):
+    answer: Annotated[str, Field(max_length=40)]
+    risk: Annotated[int, Field(ge=1, le=5)]
+
+
+@tool(effects="pure")
+def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+@tool(effects="read")
+async def fetch(seconds: float) -> str:
+    """Fetches."""
+    await anyio.sleep(seconds)
+    return "fetched"
+
+
+@tool(effects="read")
+async def broken() -> str:
+    """Fails."""
+    raise ValueError("broken")
+
+
+class Recorder:
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def see(self, events: Sequence[Event]) -> None:
+        self.events += events
+
+
+class Engine:
+    """One open runtime on the embedded engine, for the whole file."""
+
+    def __init__(self, portal: Any, runtime: Any, recorder: Recorder) -> None:
+        self.portal = portal
+        self.runtime = runtime
+        self.recorder = recorder
+
+    def run(self, program: Any, *args: Any, options: RunOptions | None = None) -> Any:
+        self.recorder.events.clear()
+        configured = self.runtime.with_options(options or RunOptions())
+        return self.portal.call(configured.run, program, *args)
+
+    def of(self, kind: type, name: str = "") -> list[Any]:
+        found: list[Any] = [e for e in self.recorder.events if isinstance(e, kind)]
+        return [e for e in found if not name or f"/{name}#" in e.node_id]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    recorder = Recorder()
+    config = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
+    opened = open_runtime(
+        engine=config, observers=[recorder], place="thread", config=RunConfig(seed=7)
+    )
+    with (
+        anyio.from_thread.start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(opened) as runtime,
+    ):
+        yield Engine(portal, runtime, recorder)
+
+
+def test_outputs_are_of_their_types(engine: Engine) -> None:
+    @program
+    async def outputs() -> list[Any]:
+        c = ASK.user("Say something.")
+        return list(
+            await gather(
+                c.generate(max_tokens=12),
+                c.generate(Literal["yes", "no"]),
+                c.generate(Annotated[int, Field(ge=0, le=99)]),
+                c.generate(Report, max_tokens=60, on_limit="close"),
+                c.generate(regex("[a-f]{3}-[0-9]{2}")),
+                c.generate(choice(1, 2, 3)),
+                c.generate(list[bool], max_tokens=24, on_limit="close"),
+            )
+        )
+
+    text, guard, number, report, code, picked, flags = engine.run(outputs)
+    assert isinstance(text, str)
+    assert guard in ("yes", "no")
+    assert 0 <= number <= 99
+    assert 1 <= report.risk <= 5
+    assert len(code) == 6
+    assert code[3] == "-"
+    assert picked in (1, 2, 3)
+    assert all(flag in (True, False) for flag in flags)
+
+
+def test_a_plan_its_tools_and_a_report(engine: Engine) -> None:
+    @program
+    async def plans() -> tuple[int, Report]:
+        plan = ASK.user("Double 3 and 4.").calls(
+            double, max_tokens=200, on_limit="close", name="calls"
+        )
+        data = [call.start() async for call in plan]
+        answer = plan.ctx.results(data).user("Report.")
+        return len(data), await answer.generate(Report, max_tokens=60, on_limit="close")
+
+    count, report = engine.run(plans)
+    assert count >= 1
+    assert isinstance(report, Report)
+    plan, last = engine.of(NodeFinished, "calls")[0], engine.of(NodeFinished, "Report")[0]
+    whole = plan.ledger.prompt_tokens + plan.ledger.output_tokens
+    assert last.ledger.cached_tokens >= whole - 17, "the report goes on from the plan's own pages"
+
+
+def test_holes_are_prefilled_before_they_are_filled(engine: Engine) -> None:
+    @program
+    async def waits() -> str:
+        ask = ASK.user("A long beginning, known at once. " * 8, fetch(1.0), "\nWhat follows?")
+        return await ask.generate(max_tokens=4, name="gen")
+
+    engine.run(waits)
+    sent, filled = engine.of(RequestSent, "gen")[0], engine.of(HoleFilled, "gen")[0]
+    assert not sent.complete
+    assert sent.at_s + 0.9 < filled.at_s
+    steps = [e.step for e in engine.of(StepDone) if e.step is not None]
+    early = sum(s.prefill_tokens for s in steps if s.ended_at_s < filled.at_s)
+    assert early > 40
+
+
+def test_the_same_seed_gives_the_same_answer(engine: Engine) -> None:
+    @program
+    async def samples() -> list[str]:
+        made = [ASK.user("x").generate(temperature=1.0, max_tokens=12) for _ in range(4)]
+        return list(await gather(*made))
+
+    one, other = engine.run(samples), engine.run(samples)
+    assert one == other
+    assert len(set(one)) > 1
+    assert engine.run(samples, options=RunOptions(seed=8)) != one
+
+
+def test_branches_share_their_prefix_and_their_steps(engine: Engine) -> None:
+    @program
+    async def forks() -> int:
+        base = ASK.user("The same beginning for everybody. " * 12)
+        votes = [base.generate(temperature=0.9, max_tokens=8, name="vote") for _ in range(6)]
+        return len(await gather(*votes))
+
+    assert engine.run(forks) == 6
+    ledgers = [e.ledger for e in engine.of(NodeFinished, "vote")]
+    computed = sum(x.prompt_tokens - x.cached_tokens for x in ledgers)
+    assert computed <= ledgers[0].prompt_tokens + 6 * 16
+    most = max(e.step.decode_tokens for e in engine.of(StepDone) if e.step is not None)
+    assert most == 6
+
+
+def test_a_race_frees_the_batch(engine: Engine) -> None:
+    @program
+    async def races() -> int:
+        made = [ASK.user("x").generate(max_tokens=n, name=f"s{n}") for n in (2, 200, 201)]
+        async with race(made) as finished:
+            await anext(finished)
+        return len(finished.cancelled)
+
+    assert engine.run(races) >= 1
+    cancelled = [e for e in engine.of(NodeFinished) if e.outcome == "cancelled"]
+    assert {e.reason for e in cancelled} == {"lost the race"}
+    assert all(e.ledger.output_tokens < 200 for e in cancelled)
+
+
+def test_context_overflow(engine: Engine) -> None:
+    @program
+    async def long() -> str:
+        return await ASK.user("word " * 5000, "\nSummarise.").generate()
+
+    with pytest.raises(ContextOverflow, match="<- largest") as e:
+        engine.run(long)
+    window = Codec.load(Path(embedded.path())).window_tokens
+    assert e.value.window_tokens == window
+    assert not engine.of(StepDone)
+
+
+def test_a_limit_truncates_or_closes(engine: Engine) -> None:
+    @program
+    async def short(on_limit: Literal["raise", "close"]) -> Any:
+        form = Annotated[list[int], Field(min_length=3)]
+        gen = ASK.user("x").generate(form, max_tokens=12, on_limit=on_limit)
+        return await gen, gen.meta.ledger.output_tokens
+
+    values, tokens = engine.run(short, "close")
+    assert len(values) >= 3
+    assert tokens <= 12
+
+    @program
+    async def far() -> Any:
+        form = Annotated[list[int], Field(min_length=30)]
+        return await ASK.user("x").generate(form, max_tokens=12)
+
+    with pytest.raises(Truncated) as e:
+        engine.run(far)
+    assert e.value.partial_text.startswith("[")
+
+
+def test_a_deadline_ends_a_generation(engine: Engine) -> None:
+    @program(deadline=0.3)
+    async def late() -> Any:
+        form = Annotated[list[int], Field(min_length=400)]
+        return await ASK.user("x").generate(form, max_tokens=1500, name="gen")
+
+    with pytest.raises(DeadlineExceeded, match=r"passed its deadline of 0\.3 s"):
+        engine.run(late)
+    assert engine.of(NodeFinished, "gen")[0].outcome == "cancelled"
+
+
+def test_a_block_with_a_deadline(engine: Engine) -> None:
+    @program
+    async def block() -> str:
+        try:
+            async with limits(seconds=0.2):
+                await fetch(30.0)
+        except DeadlineExceeded:
+            return "late"
+        return "in time"
+
+    assert engine.run(block) == "late"
+
+
+def test_tools_that_fail(engine: Engine) -> None:
+    @program
+    async def calls() -> str:
+        return await ASK.user("Data: ", broken()).generate(max_tokens=4)
+
+    with pytest.raises(ToolFailed, match="broken"):
+        engine.run(calls)
+    assert not [e for e in engine.of(NodeFinished, "str") if e.outcome == "ok"]
+
+
+def test_a_cancelled_draft(engine: Engine) -> None:
+    @program
+    async def drafts() -> str:
+        draft = ASK.user("x").generate(max_tokens=400, name="draft")
+        async for _ in draft.stream():
+            break
+        draft.cancel("enough")
+        with pytest.raises(NodeCancelled, match="enough"):
+            await draft
+        return draft.text
+
+    assert engine.run(drafts)
+    assert engine.of(NodeFinished, "draft")[0].ledger.output_tokens < 400
+
+
+def test_runs_at_once_share_steps(engine: Engine) -> None:
+    @program
+    async def one() -> str:
+        return await ASK.user("x").generate(max_tokens=30, temperature=1.0)
+
+    async def both() -> None:
+        async with anyio.create_task_group() as tasks:
+            for n in range(2):
+                options = RunOptions(run_id=RunId(f"{n:016x}"))
+                tasks.start_soon(engine.runtime.with_options(options).run, one)
+
+    engine.recorder.events.clear()
+    engine.portal.call(both)
+    sent = {e.request_id: e.run_id for e in engine.of(RequestSent)}
+    steps = [e.step for e in engine.of(StepDone) if e.step is not None]
+    assert any(len({sent[r] for r in step.requests if r in sent}) == 2 for step in steps)
