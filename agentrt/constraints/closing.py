@@ -16,11 +16,11 @@ import numpy as np
 from agentrt.constraints.matcher import MaskRow, allowed_ids, mask_words
 from agentrt.constraints.vocabulary import Alphabet
 
-MAX_STEPS = 4096
-"""Tokens that one walk may take."""
+STEPS = (64, 512, 4096)
+"""Tokens that one walk may take, tried in turn: most ends are near, others go in circles."""
 
+_SHUFFLES = 4
 _SHUFFLED_STEPS = 512
-_SHUFFLES = 6
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _REST = b"0123456789" + _LETTERS + b" -_.:/@+"
 _CLOSERS_FIRST = b'}]",:' + _REST
@@ -43,18 +43,25 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
     """Tokens from `state` to a whole text, at most `limit`; None when none was found."""
     if state.can_stop():
         return []
-    best: list[int] | None = None
-    for order in (lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST):
-        found = _shortest_spelling(state, _walk(state, order, alphabet, MAX_STEPS), alphabet)
-        if found is not None and (best is None or len(found) < len(best)):
-            best = found
-    if best is None:
-        best = _shuffled(state, alphabet)
-    return best if best is not None and len(best) <= limit else None
+    for steps in STEPS:
+        walks = [_walk(state, order, alphabet, steps) for order in _fixed_orders()]
+        if not any(walks) and steps <= _SHUFFLED_STEPS:
+            walks = [_walk(state, order, alphabet, steps) for order in _shuffled_orders()]
+        found = [_shortest_spelling(state, walk, alphabet) for walk in walks if walk]
+        if found:
+            best = min(found, key=len)
+            return best if len(best) <= limit else None
+        if steps >= limit * alphabet.longest_bytes:
+            return None  # even the best spelling of a longer walk would not fit
+    return None
 
 
-def _shuffled(state: Walkable, alphabet: Alphabet) -> list[int] | None:
-    """Try byte orders drawn anew at each step, the same ones each time."""
+def _fixed_orders() -> list[Callable[[], bytes]]:
+    return [lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST]
+
+
+def _shuffled_orders() -> list[Callable[[], bytes]]:
+    """Orders drawn anew at each step, the same ones each time."""
     dice = random.Random(0)
 
     def order() -> bytes:
@@ -62,11 +69,7 @@ def _shuffled(state: Walkable, alphabet: Alphabet) -> list[int] | None:
         dice.shuffle(rest)
         return b'"}],:' + rest
 
-    for _ in range(_SHUFFLES):
-        walked = _walk(state, order, alphabet, _SHUFFLED_STEPS)
-        if walked is not None:
-            return _shortest_spelling(state, walked, alphabet)
-    return None
+    return [order] * _SHUFFLES
 
 
 def _walk(
@@ -101,12 +104,8 @@ def _next(here: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> lis
     return [min(rest, key=lambda token: (len(table[token]), token))] if rest else []
 
 
-def _shortest_spelling(
-    state: Walkable, path: list[int] | None, alphabet: Alphabet
-) -> list[int] | None:
+def _shortest_spelling(state: Walkable, path: list[int], alphabet: Alphabet) -> list[int]:
     """The same text in fewer tokens where the tokenizer knows how and the grammar agrees."""
-    if path is None:
-        return None
     text = alphabet.bytes_of(path)
     if text is None:
         return path

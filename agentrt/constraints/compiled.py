@@ -13,7 +13,6 @@ from agentrt.constraints.native import json_grammar, lark_grammar, regex_grammar
 from agentrt.constraints.oracle import shortest_instance
 from agentrt.constraints.regex_text import cost_of, escape_regex, whole_match
 from agentrt.constraints.shortest import shortest_match
-from agentrt.constraints.table import END_MARKER
 from agentrt.constraints.vocabulary import Alphabet, alphabet_of
 from agentrt.errors import ConstraintError
 from agentrt.segments import CallFrame
@@ -22,11 +21,7 @@ from agentrt.vocab import Vocab
 MAX_TABLE_CELLS = 20_000_000
 """States times tokens up to which a table is made ahead; beyond, the lazy parser is better."""
 
-MAX_BROAD_CELLS = 2_000_000
-"""The same where an atom matches most characters, so that rows are full."""
-
-_MAX_LOOPS = 6
-_MAX_WIDE_AFTER_LOOP = 8
+_MAX_WIDE_AFTER_CHOICE = 8
 
 
 def compile_constraint(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> CompiledConstraint:
@@ -55,15 +50,9 @@ def fits_table(pattern: str, vocab: Vocab) -> bool:
     A native compile can be neither interrupted nor caught when memory ends; hence a bound, not a
     try.
     """
-    if END_MARKER in pattern:
-        return False
     cost = cost_of(pattern)
-    cells = cost.states * vocab.size
-    return (
-        cells <= (MAX_BROAD_CELLS if cost.broad else MAX_TABLE_CELLS)
-        and cost.loops <= _MAX_LOOPS
-        and cost.wide_after_loop <= _MAX_WIDE_AFTER_LOOP
-    )
+    small = cost.states * vocab.size <= MAX_TABLE_CELLS
+    return small and not cost.broad and cost.wide_after_choice <= _MAX_WIDE_AFTER_CHOICE
 
 
 def _pattern(spec: ConstraintSpec) -> str | None:

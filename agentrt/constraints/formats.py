@@ -39,17 +39,14 @@ DURATION = rf"-?P(?:(?:[0-9]{{1,3}}Y(?:[0-9]{{1,3}}D)?|[0-9]{{1,6}}D)(?:{_IN_DAY
 
 INTEGER_KEY = r"(?:0|-?[1-9][0-9]{0,17})"
 
-_LABEL = r"[a-z0-9](?:-?[a-z0-9]){0,30}"
-_HOST = rf"(?:{_LABEL}\.){{0,4}}[a-z](?:-?[a-z0-9]){{0,30}}"
-_PATH = r"(?:/[A-Za-z0-9._~+,;=:@&-]{0,200}){0,20}"
+_LABEL = r"[a-z0-9](?:-?[a-z0-9]){0,15}"
+_HOST = rf"(?:{_LABEL}\.){{0,3}}[a-z](?:-?[a-z0-9]){{0,15}}"
+_PATH = r"(?:/[A-Za-z0-9._~+,;=:@&/-]*(?:\?[A-Za-z0-9._~+,;=:@&/-]*)?)?"
 
 
 def url(schemes: list[str]) -> str:
     """URLs with a host name, of these schemes."""
-    return (
-        rf"(?:{'|'.join(schemes)})://{_HOST}(?::[1-9][0-9]{{0,3}})?"
-        rf"(?:{_PATH}(?:\?[A-Za-z0-9._~+,;=:@&/-]{{0,200}})?)?"
-    )
+    return rf"(?:{'|'.join(schemes)})://{_HOST}(?::[1-9][0-9]{{0,3}})?{_PATH}"
 
 
 def uuid(version: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llguidance import LLMatcher, LLParserLimits
+from llguidance import LLMatcher, LLParserLimits, regex_to_lark
 
 from agentrt import canonical_json
 
@@ -42,6 +42,11 @@ def regex_grammar(pattern: str) -> str:
     """The grammar of texts that the whole of `pattern` matches."""
     grammar: str = LLMatcher.grammar_from_regex(pattern)
     return grammar
+
+
+def lark_regex(pattern: str) -> str:
+    """A regex as it stands in a Lark grammar."""
+    return f"/{regex_to_lark(pattern)}/"
 
 
 def lark_grammar(lark: str) -> str:

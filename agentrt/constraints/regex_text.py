@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _ASCII = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r\\f\\v"}
@@ -14,15 +15,13 @@ class RegexCost:
 
     Attributes:
         states: About how many states before determinising.
-        loops: Repetitions without an upper bound.
-        wide_after_loop: Atoms behind the first loop that match more than one character: each can
-            double the number of states.
-        broad: Whether some atom matches a large part of all characters.
+        wide_after_choice: Atoms that match several characters behind a repetition that may be
+            longer or shorter: each can double the number of states.
+        broad: Whether some atom may match noncharacters, such as our markers.
     """
 
     states: int
-    loops: int
-    wide_after_loop: int
+    wide_after_choice: int
     broad: bool
 
 
@@ -72,59 +71,166 @@ def _is_outer_anchor(pattern: str, at: int) -> bool:
     return pattern[at] == "$" and (at + 1 == len(pattern) or pattern[at + 1] == "|")
 
 
+def anywhere(pattern: str) -> str:
+    """The regex of whole texts in which `pattern` is found, as JSON Schema and pydantic read it."""
+    found: list[str] = []
+    for branch in _branches(pattern):
+        starts = branch.startswith("^")
+        ends = branch.endswith("$") and not branch.endswith("\\$")
+        inner = branch[int(starts) : len(branch) - int(ends)]
+        before, behind = "" if starts else "(?s:.*)", "" if ends else "(?s:.*)"
+        found.append(f"{before}(?:{inner}){behind}")
+    return "|".join(found)
+
+
+def _branches(pattern: str) -> list[str]:
+    """The alternatives of a regex, cut outside of groups and classes."""
+    cuts, depth, at = [-1], 0, 0
+    while at < len(pattern):
+        atom = _ATOM.match(pattern, at)
+        text = atom.group() if atom else pattern[at]
+        if text == "|" and depth == 0:
+            cuts.append(at)
+        depth += (text == "(") - (text == ")")
+        at += len(text)
+    edges = zip(cuts, [*cuts[1:], len(pattern)], strict=True)
+    return [pattern[start + 1 : end] for start, end in edges]
+
+
 def cost_of(pattern: str) -> RegexCost:
     """Estimate, from the text alone, what the automaton of `pattern` costs."""
-    sizes = [0]  # states inside each open group
-    wides = [0]
-    last, last_wide = 0, 0  # of the atom that a repetition would multiply
-    loops, broad, at = 0, False, 0
-    while at < len(pattern):
-        char = pattern[at]
-        width = 1
+    return _CostReader(pattern).read()
+
+
+class _CostReader:
+    """One pass over a pattern; rough, and never too low for what it calls narrow."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._sizes = [0]  # states inside each open group
+        self._wides = [0]  # wide atoms inside each open group
+        self._forks = [False]  # whether each has alternatives
+        self._last_size = 0  # of the atom that a repetition multiplies
+        self._last_wide = 0
+        self._varying = False  # a repetition of open length came before
+        self._after = 0  # wide atoms since
+        self._classes: list[str] = []  # the wide atoms since the last separator
+        self._broad = bool(_FLAGS.search(pattern)) or any(c >= "\U0010fffe" for c in pattern)
+
+    def read(self) -> RegexCost:
+        at = 0
+        while at < len(self._pattern):
+            at += self._take(at)
+        return RegexCost(sum(self._sizes), self._after, self._broad)
+
+    def _take(self, at: int) -> int:
+        """Take what stands at `at`; returns its length."""
+        char = self._pattern[at]
         if char == "(":
-            sizes.append(0)
-            wides.append(0)
-        elif char == ")" and len(sizes) > 1:
-            last, last_wide = sizes.pop(), wides.pop() + 1
-            sizes[-1] += last
-            wides[-1] += last_wide if loops else 0
-        elif char in "*+" or (char == "{" and pattern[at:].split("}")[0].endswith(",")):
-            loops += 1
-            width = pattern.find("}", at) - at + 1 if char == "{" else 1
-            count = _largest(pattern[at : at + width])
-            sizes[-1] += last * (count - 1)
-        elif char == "{":
-            width = max(1, pattern.find("}", at) - at + 1)
-            count = _largest(pattern[at : at + width])
-            sizes[-1] += last * (count - 1)
-            wides[-1] += last_wide * (count - 1) if loops else 0
-        elif char in "?|^$":
-            pass
-        else:
-            width, wide, is_broad = _atom(pattern, at)
-            broad = broad or is_broad
-            last, last_wide = 4 if is_broad else 1, int(wide)
-            sizes[-1] += last
-            wides[-1] += last_wide if loops else 0
-        at += width
-    return RegexCost(sum(sizes), loops, sum(wides), broad)
+            self._sizes.append(0)
+            self._wides.append(0)
+            self._forks.append(False)
+            flags = _GROUP.match(self._pattern, at)
+            return len(flags.group()) if flags else 1
+        if char == ")" and len(self._sizes) > 1:
+            fork = int(self._forks.pop())
+            self._last_size, self._last_wide = self._sizes.pop(), self._wides.pop() + fork
+            self._after += fork if self._varying else 0
+            self._sizes[-1] += self._last_size
+            self._wides[-1] += self._last_wide
+        elif char in "*+?{":
+            return self._repeat(at)
+        elif char == "|":
+            self._forks[-1] = True
+        elif char not in "^$)":
+            return self._atom(at)
+        return 1
+
+    def _repeat(self, at: int) -> int:
+        counted = _COUNTED.match(self._pattern, at)
+        width = len(counted.group()) if counted else 1
+        low, high = counted.groups() if counted else ("0", None)
+        most = max(1, int(high or low))
+        self._sizes[-1] += self._last_size * (most - 1)
+        self._wides[-1] += self._last_wide * (most - 1)
+        if self._varying:
+            self._after += self._last_wide * (most - 1)
+        elif counted is None or self._pattern[at : at + width] != f"{{{low}}}":
+            self._varying = True
+            self._after += self._last_wide * most if self._last_wide > 1 else 0
+        return width
+
+    def _atom(self, at: int) -> int:
+        found = _ATOM.match(self._pattern, at)
+        text = found.group() if found else self._pattern[at]
+        wide = text[0] in "[." or (text[0] == "\\" and text[1:2].isalpha())
+        broad = _BROAD.search(text) is not None and not text.startswith(_PRINTABLE)
+        self._broad = self._broad or broad
+        self._last_size, self._last_wide = 1, int(wide)
+        self._sizes[-1] += 1
+        self._wides[-1] += int(wide)
+        if wide:
+            self._classes.append(text)
+            self._after += int(self._varying)
+        elif self._separates(text, at + len(text)):
+            self._varying, self._after = False, self._after if self._after > _FEW else 0
+            self._classes.clear()
+        return len(text)
+
+    def _separates(self, literal: str, behind: int) -> bool:
+        """Whether a literal outside of groups tells what came before it from what follows."""
+        optional = self._pattern[behind : behind + 1] in ("?", "*", "{", "+", "|")
+        if len(self._sizes) > 1 or optional or "|" in self._pattern:
+            return False
+        char = literal[-1]
+        return not any(_may_match(text, char) for text in self._classes)
 
 
-def _largest(repetition: str) -> int:
-    counts = [int(n) for n in repetition.strip("{}").split(",") if n.strip().isdigit()]
-    return max(1, *counts) if counts else 1
+_FEW = 8
+_PRINTABLE = "[ -~&&"
+_FLAGS = re.compile(r"\(\?[^:)]*x|\\[uUx]")
+_GROUP = re.compile(r"\(\?[A-Za-z-]*:|\(\?P?<[A-Za-z_]+>|\(\?[A-Za-z-]+(?=\))")
+_COUNTED = re.compile(r"\{(\d+),?(\d+)?\}")
+_ATOM = re.compile(r"\\[pP]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[[^\]]*\]|[^\]\\])*\]|.", re.DOTALL)
+_BROAD = re.compile(r"\\[DWSpPdws]|\[\^|^\.$|\[:")
 
 
-def _atom(pattern: str, at: int) -> tuple[int, bool, bool]:
-    """Length in the pattern, whether it matches several characters, whether very many."""
-    char = pattern[at]
-    if char == "\\":
-        kind = pattern[at + 1 : at + 2]
-        return 2, kind in "dwsDWSpP", kind in "DWSpP"
-    if char == ".":
-        return 1, True, True
-    if char == "[":
-        end = at + 2 if pattern[at + 1 : at + 2] == "^" else at + 1
-        end = pattern.find("]", end + 1)
-        return (end - at + 1 if end > 0 else 1), True, pattern[at + 1 : at + 2] == "^"
-    return 1, False, False
+def _may_match(text: str, char: str) -> bool:
+    """Whether a class may match a character; True where that is not clear."""
+    if "&&" in text or "--" in text or text.count("[") > 1:
+        return True
+    try:
+        return re.fullmatch(text, char, re.DOTALL) is not None
+    except re.error:
+        return True
+
+
+def least(pattern: str) -> str:
+    """The same regex with each repetition at its least: its shortest text is the same.
+
+    What matches almost anything is narrowed to printable ASCII on the way.
+    """
+    pieces: list[str] = []
+    at = 0
+    while at < len(pattern):
+        if pattern[at] in "*?+{" and pieces:
+            counted = _COUNTED.match(pattern, at)
+            low = int(counted.group(1)) if counted else int(pattern[at] == "+")
+            pieces.append(f"{{{low}}}")
+            at += len(counted.group()) if counted else 1
+            at += pattern[at : at + 1] in ("?", "+")  # lazy or possessive: the same text
+            continue
+        flags = _GROUP.match(pattern, at) if pattern[at] == "(" else None
+        found = flags or _ATOM.match(pattern, at)
+        text = found.group() if found else pattern[at]
+        pieces.append(_narrowed(text))
+        at += len(text)
+    return "".join(pieces)
+
+
+def _narrowed(atom: str) -> str:
+    if atom == ".":
+        return "[ -~]"
+    if atom in ("\\S", "\\W", "\\D"):
+        return {"\\S": "[!-~]", "\\W": "[ -/]", "\\D": "[ -/:-~]"}[atom]
+    return f"{_PRINTABLE}{atom}]" if atom.startswith("[") and _BROAD.search(atom) else atom

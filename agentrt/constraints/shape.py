@@ -10,15 +10,17 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 
-from pydantic import TypeAdapter
+from pydantic import SecretStr, TypeAdapter
+from typing_extensions import TypeAliasType
 
 from agentrt import canonical_json
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints.limits import MAX_CHOICES, check_grammar, check_regex, check_text
-from agentrt.constraints.native import grammar_error, lark_grammar, regex_grammar
+from agentrt.constraints.native import grammar_error, lark_grammar, lark_regex, regex_grammar
 from agentrt.constraints.normal import normalise
+from agentrt.constraints.regex_text import anywhere
 from agentrt.constraints.structure import check_structure
 from agentrt.constraints.type_schema import adapter_of, name_of, schema_of
 from agentrt.errors import ConstraintError
@@ -59,8 +61,8 @@ def shape_of(form: Any) -> Shape:
     if texts is not None:
         return _choice(texts, adapter.validate_python, name_of(form), hint_of=form)
     schema = schema_of(form, adapter)
-    if schema == {"type": "string"}:
-        return Shape(None, adapter.validate_python, name_of(form))
+    if _is_bare_text(form) and schema.get("type") == "string":
+        return _text(schema, adapter, name_of(form))
     return _json(schema, adapter, name_of(form))
 
 
@@ -170,6 +172,7 @@ def _choice(
 def _bare_texts(form: Any) -> tuple[str, ...] | None:
     """The texts of a `Literal` or `Enum` of strings, else None."""
     values: tuple[Any, ...] = ()
+    form = _unwrapped(form)
     if get_origin(form) is Literal:
         values = get_args(form)
     elif isinstance(form, type) and issubclass(form, Enum):
@@ -177,6 +180,40 @@ def _bare_texts(form: Any) -> tuple[str, ...] | None:
     if values and all(type(value) is str for value in values):
         return values
     return None
+
+
+def _is_bare_text(form: Any) -> bool:
+    """Whether a form is `str` with nothing but bounds and names around it."""
+    kind = _unwrapped(form)
+    return isinstance(kind, type) and issubclass(kind, str | bytes | SecretStr)
+
+
+def _unwrapped(form: Any) -> Any:
+    """What stands beneath NewType, Annotated and named aliases."""
+    while True:
+        if get_origin(form) is Annotated:
+            form = get_args(form)[0]
+        elif isinstance(form, NewType):
+            form = form.__supertype__
+        elif isinstance(form, TypeAliasType):
+            form = form.__value__
+        else:
+            return form
+
+
+def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
+    """Bare text within a pattern and lengths; free where there are none."""
+    check_structure(schema, name)
+    terms: list[str] = []
+    if "pattern" in schema:
+        terms.append(lark_regex(anywhere(schema["pattern"])))
+    if schema.keys() & {"minLength", "maxLength"}:
+        most = schema.get("maxLength", "")
+        terms.append(lark_regex(f"(?s:.){{{schema.get('minLength', 0)},{most}}}"))
+    if not terms:
+        return Shape(None, adapter.validate_python, name)
+    lark = f"start: TEXT\nTEXT: {' & '.join(terms)}\n"
+    return Shape(ConstraintSpec("grammar", source=lark), adapter.validate_python, name)
 
 
 def _same(text: str) -> str:

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from outlines_core import Index, Vocabulary
 
-from agentrt.constraints.regex_text import cost_of
-from agentrt.constraints.table import END_MARKER
+from agentrt.constraints.regex_text import cost_of, least
+from agentrt.constraints.table import END_MARKER, START_MARKER
 
-_END = 256
-_UNUSED = 257
-_MAX_STATES = 20_000
-_MAX_WIDE_AFTER_LOOP = 8
-_EASY = b"a1A0" + bytes(range(32, 127))
-_READABLE = tuple(dict.fromkeys(_EASY))
+_START, _END, _UNUSED = 256, 257, 258
+_MAX_STATES = 5_000
+_MAX_WIDE = 8
+_READABLE = tuple(dict.fromkeys(b"a1A0" + bytes(range(32, 127))))
 
 
 def shortest_match(pattern: str) -> str | None:
     """The shortest text that the whole of `pattern` matches, readable where there is a choice.
 
-    None when the pattern is too large to be searched, or matches nothing.
+    None when the pattern cannot be searched safely, or matches nothing.
     """
-    cost = cost_of(pattern)
-    too_large = cost.states > _MAX_STATES or cost.wide_after_loop > _MAX_WIDE_AFTER_LOOP
-    if END_MARKER in pattern or too_large:
+    small = least(pattern)
+    cost = cost_of(small)
+    if cost.broad or cost.states > _MAX_STATES or cost.wide_after_choice > _MAX_WIDE:
         return None
     letters: dict[str | bytes, list[int]] = {bytes([b]): [b] for b in range(256)}
+    letters[START_MARKER.encode()] = [_START]
     letters[END_MARKER.encode()] = [_END]
     try:
-        index = Index(f"(?:{pattern}){END_MARKER}", Vocabulary(_UNUSED, letters))
+        index = Index(f"{START_MARKER}(?:{small}){END_MARKER}", Vocabulary(_UNUSED, letters))
     except (ValueError, OverflowError):
         return None
     found = _search(index)
@@ -41,8 +40,9 @@ def _search(index: Index) -> bytes | None:
     """Breadth first, so that the first end is the nearest."""
     transitions: dict[int, dict[int, int]] = index.get_transitions()
     final = index.get_final_states()
-    border: list[tuple[int, bytes]] = [(index.get_initial_state(), b"")]
-    seen = {border[0][0]}
+    start = transitions[index.get_initial_state()][_START]
+    border: list[tuple[int, bytes]] = [(start, b"")]
+    seen = {start}
     while border:
         onward: list[tuple[int, bytes]] = []
         for state, text in border:

@@ -98,8 +98,9 @@ def _check_reference(schema: dict[str, Any], pointer: str, root: Any) -> None:
 
 def _traced(root: Any, complaint: str) -> ConstraintError:
     """The error for the smallest subschema that the compiler refuses."""
-    pointer, here, tried = "", root, 0
-    definitions = {k: root[k] for k in ("$defs", "definitions") if k in root}
+    pointer, tried = "", 0
+    here = root if isinstance(root, dict) else {}
+    definitions = {k: here[k] for k in ("$defs", "definitions") if k in here}
     going = isinstance(root, dict)
     while going:
         going = False
@@ -113,16 +114,31 @@ def _traced(root: Any, complaint: str) -> ConstraintError:
             if inner and not (path.startswith(("/$defs", "/definitions")) and here is not root):
                 pointer, here, complaint, going = pointer + path, child, inner, True
                 break
-    named = _QUOTED.findall(complaint) if complaint.startswith("Unimplemented") else []
-    keyword = named[0] if named else next((k for k in here if f"'{k}'" in complaint), "")
-    if not keyword and "oneOf" in complaint:
-        keyword = "oneOf"
+    keyword = _blamed(complaint, here)
     return ConstraintError(
-        f"{pointer or '/'}: {complaint.splitlines()[0]}",
+        f"{pointer}/{keyword}: {_reason(complaint)}",
         pointer=f"{pointer}/{keyword}" if keyword else pointer,
         keyword=keyword,
         hint=_HINTS.get(keyword, "Change this part of the schema"),
     )
+
+
+def _blamed(complaint: str, schema: dict[str, Any]) -> str:
+    """The keyword that a complaint of the compiler is about; "" when it is none alone."""
+    if complaint.startswith("Unimplemented"):
+        return next(iter(_QUOTED.findall(complaint)), "")
+    if "regex" in complaint:
+        return "pattern" if "pattern" in schema else "patternProperties"
+    if complaint.startswith("Invalid type"):
+        return "type"
+    named = next((k for k in schema if f"'{k}'" in complaint), "")
+    return "oneOf" if not named and "oneOf" in complaint else named
+
+
+def _reason(complaint: str) -> str:
+    """The one line of a complaint that says why."""
+    lines = complaint.strip().splitlines()
+    return next((x.removeprefix("error: ") for x in lines if x.startswith("error: ")), lines[0])
 
 
 _HINTS = {

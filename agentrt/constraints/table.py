@@ -4,6 +4,11 @@ The index is built with an end marker: every released version of the library dro
 leads from accepted text to text that is not accepted yet, and prefers the first alternative over
 the longest. With a character behind the pattern that no text contains, and the end token spelled
 as that character, no accepted text is the beginning of another, and both faults are out of play.
+
+A start marker stands before the pattern: the library also builds the automaton that searches
+anywhere in a text, and without a beginning that occurs nowhere else that one can double with each
+repetition (`[ab][abc]{0,30}x`), though nobody asks for it.
+
 The table is small enough to know exact distances to the end by a search backwards.
 """
 
@@ -22,6 +27,9 @@ from agentrt.vocab import Vocab
 
 END_MARKER = "\U0010ffff"
 """A noncharacter that stands for the end of the text."""
+
+START_MARKER = "\U0010fffe"
+"""A noncharacter that stands for its beginning."""
 
 FAR = 1 << 30
 """Distance of places from which no end can be reached."""
@@ -54,7 +62,12 @@ def _vocabulary(vocab: Vocab) -> Vocabulary:
         if text and token_id not in vocab.eos_ids:
             by_text.setdefault(text, []).append(token_id)
     by_text[END_MARKER.encode()] = list(vocab.eos_ids)
+    by_text[START_MARKER.encode()] = [_start_id(vocab)]
     return Vocabulary(vocab.logits_size, by_text)  # the library's own end token is never used
+
+
+def _start_id(vocab: Vocab) -> int:
+    return vocab.logits_size + 1
 
 
 index_vocabulary: PerVocab[Vocabulary] = PerVocab(_vocabulary)
@@ -68,7 +81,7 @@ def build_places(pattern: str, vocab: Vocab) -> list[Place]:
         ConstraintError: The library does not take the regex, or it matches nothing.
     """
     try:
-        index = Index(f"(?:{pattern}){END_MARKER}", index_vocabulary(vocab))
+        index = Index(f"{START_MARKER}(?:{pattern}){END_MARKER}", index_vocabulary(vocab))
     except (ValueError, OverflowError) as wrong:
         raise ConstraintError(
             f"regex {pattern[:80]!r} does not compile: {str(wrong).splitlines()[0]}",
@@ -87,8 +100,9 @@ def _places(index: Index, vocab: Vocab) -> list[Place]:
     """The index as a table, from which dead ends are gone. The initial state comes first."""
     transitions: dict[int, dict[int, int]] = index.get_transitions()
     final = index.get_final_states()
-    initial = index.get_initial_state()
-    names = [initial, *sorted(state for state in transitions if state != initial)]
+    outside = index.get_initial_state()
+    initial = transitions[outside][_start_id(vocab)]
+    names = [initial, *sorted(state for state in transitions if state not in (initial, outside))]
     names += sorted({n for t in transitions.values() for n in t.values()} - set(names))
     number = {name: at for at, name in enumerate(names)}
     eos = set(vocab.eos_ids)

@@ -45,7 +45,8 @@ class WrittenSchema(GenerateJsonSchema):
         return _text(formats.uuid(schema.get("version")))
 
     def url_schema(self, schema: core_schema.UrlSchema) -> JsonSchemaValue:
-        return _text(formats.url(schema.get("allowed_schemes") or ["http", "https", "ftp"]))
+        schemes = schema.get("allowed_schemes") or ["http", "https", "ftp"]
+        return {**_text(formats.url(schemes)), "maxLength": schema.get("max_length", 2083)}
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         written = super().decimal_schema(schema)

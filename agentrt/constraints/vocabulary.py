@@ -45,11 +45,13 @@ class Alphabet:
         vocab: The vocabulary.
         tokenizer: For llguidance.
         byte_ids: By byte: the token that is just this byte; None where there is none.
+        longest_bytes: Bytes of the longest token.
     """
 
     vocab: Vocab
     tokenizer: LLTokenizer
     byte_ids: tuple[int | None, ...]
+    longest_bytes: int
 
     def spell(self, text: bytes) -> list[int]:
         """The tokens that the model's own tokenizer makes of `text`."""
@@ -77,7 +79,7 @@ def _build(vocab: Vocab) -> Alphabet:
     for token_id, text in enumerate(vocab.token_bytes):
         if len(text) == 1 and byte_ids[text[0]] is None:
             byte_ids[text[0]] = token_id
-    return Alphabet(vocab, tokenizer, tuple(byte_ids))
+    return Alphabet(vocab, tokenizer, tuple(byte_ids), max(map(len, vocab.token_bytes)))
 
 
 alphabet_of: PerVocab[Alphabet] = PerVocab(_build)

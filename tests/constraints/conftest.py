@@ -6,9 +6,12 @@ import hashlib
 import json
 import random
 
+import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from agentrt.constraints import CompileCache, mask_words
+from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.segments import CallFrame
 from agentrt.vocab import Vocab
 
@@ -98,3 +101,31 @@ def frame():
         after="}<|/call|>",
         special=("<|call|>", "<|/call|>"),
     )
+
+
+@pytest.fixture(scope="session")
+def compiled(vocab, frame):
+    """Compile a spec once for all tests."""
+    cache = CompileCache()
+    return lambda spec: cache.get(spec, vocab, frame)
+
+
+@pytest.fixture(scope="session")
+def accepts(tokenizer, vocab, compiled):
+    """Whether a constraint takes a text, walked by masks and by tokens alike."""
+
+    def walk(spec, text):
+        constraint = compiled(spec)
+        ids = alphabet_of(vocab).tokenizer.tokenize_str(text, parse_special=True)
+        state = constraint.start()
+        row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
+        for token in ids:
+            state.fill_mask(row)
+            allowed = bool((int(row[token >> 5]) >> (token & 31)) & 1)
+            taken = state.advance([token]) == 1
+            assert taken or not allowed, "the mask allows what is refused"
+            if not taken:
+                return False
+        return state.can_stop()
+
+    return walk

@@ -56,7 +56,7 @@ def written(frame, made):
     return frame.first + inner + frame.last
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.lists(values, max_size=5), st.lists(st.integers(0, 999), max_size=8), st.booleans())
 def test_items_do_not_depend_on_the_cuts(items, marks, spaced):
     """Whatever the pieces, the same items, as text that parses to the same values."""
@@ -87,7 +87,7 @@ def test_what_is_no_array_is_an_error(text):
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=["tokens", "tags", "array"])
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 @given(calls, st.lists(st.integers(0, 999), max_size=8), st.sampled_from(["", "Let me see. "]))
 def test_calls_do_not_depend_on_the_cuts(frame, made, marks, before):
     """Whatever the pieces, the same calls, and content is what stands outside of them."""
@@ -121,7 +121,7 @@ def test_text_after_calls_is_content():
     assert scanner.content + scanner.flush()[len(scanner.content) :] == "done"
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(values, st.lists(st.integers(0, 999), max_size=8))
 def test_partial_values_grow_to_the_whole(value, marks):
     """Every prefix has a reading or none; closing brackets, strings and words give the whole."""
