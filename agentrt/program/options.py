@@ -48,16 +48,18 @@ class GenOptions(TypedDict, total=False):
     logprobs: int
 
 
-_SAMPLING = (
-    "max_tokens",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "logprobs",
+_SAMPLING = frozenset(
+    {
+        "max_tokens",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "repetition_penalty",
+        "logprobs",
+    }
 )
 _KNOWN = GenOptions.__annotations__.keys()
 
@@ -84,7 +86,7 @@ def check_options(options: GenOptions) -> None:
 
 def sampling_of(options: GenOptions, seed: int) -> Sampling:
     """The sampling parameters among the options; `seed` stands in for one that is left out."""
-    given: dict[str, Any] = {name: options[name] for name in _SAMPLING if name in options}  # type: ignore[literal-required]
+    given: dict[str, Any] = {name: value for name, value in options.items() if name in _SAMPLING}
     stop = options.get("stop", ())
     return Sampling(
         **given,

@@ -63,6 +63,7 @@ class Loop:
         self._inbox.append(fact)
         if self._wake is not None:
             self._wake.set()
+            self._wake = None
 
     async def seen(self, fact: Fact) -> None:
         """Leave a fact and wait until it was handled and every observer has seen it."""
@@ -87,13 +88,13 @@ class Loop:
 
     async def _more(self) -> None:
         """Wait for a fact or the next deadline."""
-        self._wake = anyio.Event()
+        wake = self._wake = anyio.Event()
         deadline_s = self.state.next_deadline_s()
         if deadline_s is None:
-            await self._wake.wait()
+            await wake.wait()
         else:
             with anyio.move_on_after(max(0.0, deadline_s - self._clock.now_s())):
-                await self._wake.wait()
+                await wake.wait()
         self._wake = None
 
     def _batch(self) -> None:
