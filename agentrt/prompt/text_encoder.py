@@ -180,7 +180,9 @@ def _without(model: Any, markers: frozenset[str]) -> Any:
     vocab, merges = model.get("vocab"), model.get("merges")
     if isinstance(vocab, list):  # Unigram
         return {**model, "vocab": [[_untyped(text, markers), n] for text, n in vocab]}
-    if vocab and (model.get("ignore_merges") or not merges):  # whole words are looked up
+    if not isinstance(vocab, dict) or not (markers & vocab.keys()):
+        return model
+    if model.get("ignore_merges") or not merges:  # whole words are looked up
         model = {**model, "vocab": {_untyped(text, markers): i for text, i in vocab.items()}}
     if merges:
         model = {**model, "merges": [pair for pair in merges if _merged(pair) not in markers]}

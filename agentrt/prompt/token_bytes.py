@@ -17,12 +17,12 @@ BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 SPACE = "\u2581"
 
 
-def byte_of_character() -> dict[str, int]:
+def byte_of_character() -> dict[int, int]:
     """The byte that each character of byte-level BPE stands for, all 256 of them."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in set(shown)]
-    table = {chr(byte): byte for byte in shown}
-    table.update({chr(256 + index): byte for index, byte in enumerate(hidden)})
+    table = {byte: byte for byte in shown}
+    table.update({256 + index: byte for index, byte in enumerate(hidden)})
     return table
 
 
@@ -73,10 +73,10 @@ def bytes_by_id(tokenizer: dict[str, Any]) -> dict[int, bytes]:
     return {index: text.encode() for text, index in vocab.items()}
 
 
-def _byte_level(text: str, table: dict[str, int]) -> bytes:
+def _byte_level(text: str, table: dict[int, int]) -> bytes:
     try:
-        return bytes([table[character] for character in text])
-    except KeyError:  # an added token that the model's vocabulary lists too
+        return text.translate(table).encode("latin-1")
+    except UnicodeEncodeError:  # an added token that the model's vocabulary lists too
         return text.encode()
 
 

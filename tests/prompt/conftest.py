@@ -60,6 +60,7 @@ PRE_TOKENIZERS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 COMPOSED = {"qwen2", "mpt"}
+APART = {"qwen2", "llama-bpe"}  # whose files list control tokens outside the model's vocabulary
 
 
 class Reader:
@@ -113,6 +114,8 @@ def tokenizer_json(name: str, facts: dict[str, Any]) -> str:
         if kind in (CONTROL, USER_DEFINED) and not text.startswith("[PAD")
     ]
     vocab = {text: i for i, text in enumerate(tokens) if not text.startswith("[PAD")}
+    if name in APART:
+        vocab = {text: i for text, i in vocab.items() if kinds[i] == NORMAL}
     sentencepiece = facts["tokenizer.ggml.model"] == "llama"
     merges = merges_of(facts) if sentencepiece else facts["tokenizer.ggml.merges"]
     model = {"type": "BPE", "vocab": vocab, "merges": merges, "dropout": None, "unk_token": None}
