@@ -11,7 +11,7 @@ from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints.native import json_in_lark
 from agentrt.constraints.normal import for_generation
 from agentrt.constraints.oracle import shortest_instance
-from agentrt.constraints.structure import check_structure
+from agentrt.constraints.structure import check_size, check_structure
 from agentrt.errors import ConstraintError
 from agentrt.segments import CallFrame, ToolSchema
 
@@ -50,8 +50,9 @@ def calls_spec(
         raise ConstraintError("two tools have one name", hint="Rename one of them")
     final = ""
     if final_schema is not None:
+        check_size(final_schema, "final answer")
         narrowed = for_generation(final_schema)
-        check_structure(narrowed, "final answer")
+        check_structure(narrowed)
         final = canonical_json.dumps(narrowed)
     offered = tuple(_checked(tool) for tool in tools)
     return ConstraintSpec(
@@ -149,9 +150,10 @@ def _list_of_calls(spec: ConstraintSpec, frame: CallFrame, tokens: dict[str, int
 
 
 def _checked(tool: ToolSchema) -> ToolSchema:
-    parameters = for_generation(tool.parameters)
     try:
-        check_structure(parameters, f"arguments of tool {tool.name}")
+        check_size(tool.parameters, "arguments")
+        parameters = for_generation(tool.parameters)
+        check_structure(parameters)
     except ConstraintError as wrong:
         raise ConstraintError(
             f"tool {tool.name}: {wrong.message}",

@@ -21,7 +21,7 @@ from agentrt.constraints.limits import MAX_CHOICES, check_grammar, check_regex, 
 from agentrt.constraints.native import grammar_error, lark_grammar, lark_regex, regex_grammar
 from agentrt.constraints.normal import normalise
 from agentrt.constraints.regex_text import anywhere
-from agentrt.constraints.structure import check_structure
+from agentrt.constraints.structure import check_size, check_structure
 from agentrt.constraints.type_schema import adapter_of, name_of, schema_of
 from agentrt.errors import ConstraintError
 
@@ -141,6 +141,7 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     Raises:
         ConstraintError: With the JSON pointer and keyword that cannot be enforced.
     """
+    check_size(schema)
     plain = normalise(schema)
     check_structure(plain)
     spec = ConstraintSpec("json", source=canonical_json.dumps(plain))
@@ -148,7 +149,8 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
 
 
 def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    check_structure(schema, name)
+    check_size(schema, name)
+    check_structure(schema)
     spec = ConstraintSpec("json", source=canonical_json.dumps(schema))
     return Shape(spec, adapter.validate_json, name, schema)
 
@@ -203,7 +205,8 @@ def _unwrapped(form: Any) -> Any:
 
 def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
     """Bare text within a pattern and lengths; free where there are none."""
-    check_structure(schema, name)
+    check_size(schema, name)
+    check_structure(schema)
     terms: list[str] = []
     if "pattern" in schema:
         terms.append(lark_regex(anywhere(schema["pattern"])))

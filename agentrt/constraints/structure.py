@@ -19,11 +19,11 @@ _MAX_TRACED = 200
 _QUOTED = re.compile(r'"([$A-Za-z]+)"')
 
 
-def check_structure(schema: Any, what: str = "schema") -> None:
-    """Refuse a schema that cannot be enforced exactly.
+def check_size(schema: Any, what: str = "schema") -> None:
+    """Refuse what is no JSON Schema at all, or too large to be looked at.
 
     Raises:
-        ConstraintError: With `pointer` and `keyword` of the first offence.
+        ConstraintError: With the place and the limit.
     """
     try:
         source = json.dumps(schema, ensure_ascii=False, allow_nan=False)
@@ -32,9 +32,17 @@ def check_structure(schema: Any, what: str = "schema") -> None:
             f"{what} is no JSON value: {wrong}", hint="Give a JSON Schema as a dict"
         ) from None
     if not isinstance(schema, dict | bool):
-        raise ConstraintError(f"{what} is no JSON Schema", hint="Give an object or true")
+        raise ConstraintError(f"{what} is no JSON Schema", hint="Give an object, true or false")
     check_schema_size(source)
     check_schema(schema)
+
+
+def check_structure(schema: Any) -> None:
+    """Refuse a schema, in normal form, that cannot be enforced exactly.
+
+    Raises:
+        ConstraintError: With `pointer` and `keyword` of the first offence.
+    """
     _check_keywords(schema)
     complaint = grammar_error(json_grammar(schema))
     if complaint:
@@ -48,7 +56,9 @@ def _check_keywords(root: Any) -> None:
         if not isinstance(here, dict):
             if not isinstance(here, bool):
                 raise ConstraintError(
-                    f"{pointer}: a schema must be an object, true or false", pointer=pointer
+                    f"{pointer}: {type(here).__name__} is no schema",
+                    pointer=pointer,
+                    hint="Give an object, true or false",
                 )
             continue
         for keyword, instead in REFUSED.items():

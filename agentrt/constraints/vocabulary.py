@@ -54,9 +54,18 @@ class Alphabet:
     longest_bytes: int
 
     def spell(self, text: bytes) -> list[int]:
-        """The tokens that the model's own tokenizer makes of `text`."""
-        tokens: list[int] = self.tokenizer.tokenize_bytes(text)
-        return tokens
+        """The tokens that the model's own tokenizer makes of `text`, which is data.
+
+        The tokenizer would read the name of a special token as that token: it is broken up.
+        """
+        named = [at for name in self.vocab.special_ids if (at := text.find(name.encode())) >= 0]
+        if not named:
+            tokens: list[int] = self.tokenizer.tokenize_bytes(text)
+            return tokens
+        cut = min(named)
+        first = self.byte_ids[text[cut]]
+        head = self.spell(text[:cut]) if cut else []
+        return head + ([] if first is None else [first]) + self.spell(text[cut + 1 :])
 
     def bytes_of(self, tokens: list[int]) -> bytes | None:
         """The text of tokens; None when a special token is among them."""

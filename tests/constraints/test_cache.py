@@ -1,0 +1,114 @@
+"""The cache compiles each constraint once and remembers refusals."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints import CompileCache, choice_shape, compile_constraint
+from agentrt.errors import ConstraintError
+from agentrt.segments import JSON_ARRAY_FRAME
+
+
+def specs(count):
+    found = [choice_shape(f"a{at}").spec for at in range(count)]
+    return [spec for spec in found if spec is not None]
+
+
+def test_the_same_is_compiled_once(vocab, frame):
+    cache = CompileCache()
+    first, second = specs(2)
+    assert cache.get(first, vocab, frame) is cache.get(first, vocab, frame)
+    assert cache.get(second, vocab, frame) is not cache.get(first, vocab, frame)
+    assert (cache.counts.compiled, cache.counts.hits, cache.counts.entries) == (2, 2, 2)
+    assert cache.counts.size_bytes > 0
+
+
+def test_the_frame_counts_for_calls_only(vocab, frame):
+    cache = CompileCache()
+    (spec,) = specs(1)
+    assert cache.get(spec, vocab, frame) is cache.get(spec, vocab, JSON_ARRAY_FRAME)
+
+
+def test_refusals_are_remembered(vocab, frame):
+    cache = CompileCache()
+    spec = ConstraintSpec("json", source='{"type":"strin"}')
+    for _ in range(3):
+        with pytest.raises(ConstraintError, match="does not compile"):
+            cache.get(spec, vocab, frame)
+    assert cache.counts.compiled == 1
+
+
+def test_what_is_not_about_the_constraint_is_tried_again(vocab, frame):
+    calls = []
+
+    def broken(spec, vocab, frame):
+        calls.append(spec)
+        raise MemoryError
+
+    cache = CompileCache(compile_one=broken)
+    (spec,) = specs(1)
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            cache.get(spec, vocab, frame)
+    assert len(calls) == 2
+
+
+def test_many_that_ask_at_once_wait_for_one(vocab, frame):
+    """The compile waits until all have asked; had any started its own, it would wait for ever."""
+    askers = 6
+    asked = threading.Barrier(askers)
+    compiled_count = []
+
+    def slow(spec, vocab, frame):
+        compiled_count.append(spec)
+        return compile_constraint(spec, vocab, frame)
+
+    cache = CompileCache(compile_one=slow)
+    (spec,) = specs(1)
+    found = []
+
+    def ask():
+        asked.wait()
+        found.append(cache.get(spec, vocab, frame))
+
+    threads = [threading.Thread(target=ask) for _ in range(askers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(compiled_count) == 1
+    assert len(set(map(id, found))) == 1
+
+
+def test_begin_compiles_on_a_thread(vocab, frame):
+    cache = CompileCache()
+    (spec,) = specs(1)
+    future = cache.begin(spec, vocab, frame)
+    assert future.result() is cache.get(spec, vocab, frame)
+    assert cache.begin(spec, vocab, frame).done()
+    cache.close()
+
+
+def test_least_recently_used_go_first(vocab, frame):
+    cache = CompileCache(max_entries=2)
+    one, two, three = specs(3)
+    cache.get(one, vocab, frame)
+    cache.get(two, vocab, frame)
+    cache.get(one, vocab, frame)
+    cache.get(three, vocab, frame)
+    assert cache.counts.entries == 2
+    before = cache.counts.compiled
+    cache.get(one, vocab, frame)
+    assert cache.counts.compiled == before
+    cache.get(two, vocab, frame)
+    assert cache.counts.compiled == before + 1
+
+
+def test_bytes_are_bounded(vocab, frame):
+    cache = CompileCache(max_bytes=1)
+    for spec in specs(3):
+        cache.get(spec, vocab, frame)
+    assert cache.counts.entries == 1
