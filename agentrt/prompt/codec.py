@@ -15,6 +15,7 @@ from typing import Any
 
 from agentrt.canonical_json import dumps
 from agentrt.errors import Unsupported
+from agentrt.prompt.composer import Composer, Irregular
 from agentrt.prompt.detokenizer import Detokenizer
 from agentrt.prompt.dialect import function_of
 from agentrt.prompt.dialect_probe import find_dialect
@@ -22,7 +23,6 @@ from agentrt.prompt.encoded import Encoded, PrefixLoss
 from agentrt.prompt.layout import Layout, find_layout
 from agentrt.prompt.lexicon import Lexicon, Marker
 from agentrt.prompt.model_files import ModelFiles, read_model_files
-from agentrt.prompt.prefix import Grammar, Irregular
 from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import Probe
 from agentrt.prompt.template import ChatTemplate, TemplateRefused
@@ -47,7 +47,7 @@ class View:
     tools: tuple[ToolSchema, ...]
     probe: Probe
     layout: Layout
-    grammar: Grammar
+    composer: Composer
     prefixes: PrefixCache
 
 
@@ -113,12 +113,12 @@ class Codec:
         try:
             for segment in segments:
                 if isinstance(segment, Hole):
-                    sealed = view.grammar.sealed(prefix, segment)
+                    sealed = view.composer.sealed(prefix, segment)
                     return Encoded(
                         (*view.prefixes.token_ids(prefix), *sealed), False, prefix.losses
                     )
                 prefix = view.prefixes.extended(prefix, segment)
-            answer = view.grammar.answered(prefix)
+            answer = view.composer.answered(prefix)
         except Irregular:
             return self._whole(view, segments)
         ids = (*view.prefixes.token_ids(prefix), *answer)
@@ -231,8 +231,8 @@ class Codec:
         probe = Probe(self._render(), self._lexicon, self._dialect)
         tools = escaped_tools(self._lexicon, tools)
         layout = find_layout(probe, tools)
-        grammar = Grammar(self._lexicon, self._dialect, layout, self._telling, self.fingerprint)
-        return View(tools, probe, layout, grammar, PrefixCache(grammar))
+        composer = Composer(self._lexicon, self._dialect, layout, self._telling, self.fingerprint)
+        return View(tools, probe, layout, composer, PrefixCache(composer))
 
     def _render(self) -> Callable[[list[dict[str, Any]], list[dict[str, Any]] | None, bool], str]:
         default = self._templates["default"].render

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.prompt.prefix import Grammar, Prefix
+from agentrt.prompt.composer import Composer
+from agentrt.prompt.prefix import Prefix
 from agentrt.segments import Segment
 
 MOST_PREFIXES = 20_000
@@ -17,8 +18,8 @@ class PrefixCache:
         misses: Segments that had to be encoded so far.
     """
 
-    def __init__(self, grammar: Grammar, most: int = MOST_PREFIXES) -> None:
-        self._grammar = grammar
+    def __init__(self, composer: Composer, most: int = MOST_PREFIXES) -> None:
+        self._composer = composer
         self._most = most // 2
         self._young: dict[tuple[Prefix, Segment], Prefix] = {}
         self._old: dict[tuple[Prefix, Segment], Prefix] = {}
@@ -39,7 +40,7 @@ class PrefixCache:
         found = self._old.get(key)
         if found is None:
             self.misses += 1
-            found = self._grammar.extended(prefix, segment)
+            found = self._composer.extended(prefix, segment)
         if len(self._young) >= self._most:
             self._old, self._young = self._young, {}
         self._young[key] = found

@@ -9,10 +9,10 @@ import pytest
 from agentrt import embedded
 from agentrt.errors import ModelInvalid, Unsupported
 from agentrt.prompt import Codec
+from agentrt.prompt.composer import Irregular
 from agentrt.prompt.dialect import written
 from agentrt.prompt.model_files import ModelFiles
 from agentrt.prompt.pen import Pen
-from agentrt.prompt.prefix import Irregular
 from agentrt.prompt.text_encoder import Place
 from agentrt.segments import CallMade, Close, Generated, Open, ResultOf, Text, ToolSchema
 
@@ -157,7 +157,7 @@ def check(codec, tools, segments, what):
         prefix = view.prefixes.root
         for segment in segments:
             prefix = view.prefixes.extended(prefix, segment)
-        ids = (*view.prefixes.token_ids(prefix), *view.grammar.answered(prefix))
+        ids = (*view.prefixes.token_ids(prefix), *view.composer.answered(prefix))
     except Irregular:
         assert codec.encode(tools, segments) == whole, what
         return False
