@@ -1,7 +1,8 @@
 """A runtime for agent programs: it sees the program, not requests."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agentrt.config import EngineConfig, RunConfig
 from agentrt.errors import (
     AgentrtError,
     BackendError,
@@ -58,6 +59,10 @@ from agentrt.program import (
     tool,
 )
 
+if TYPE_CHECKING:
+    from agentrt.app import open_runtime
+    from agentrt.runtime import RunOptions, Runtime
+
 __all__ = [
     "AgentrtError",
     "BackendError",
@@ -70,6 +75,7 @@ __all__ = [
     "DeadlineExceeded",
     "Degenerate",
     "Each",
+    "EngineConfig",
     "EngineDied",
     "EngineUnavailable",
     "Final",
@@ -89,6 +95,9 @@ __all__ = [
     "ProgramError",
     "ReplayMismatch",
     "RequestRejected",
+    "RunConfig",
+    "RunOptions",
+    "Runtime",
     "Tool",
     "ToolCall",
     "ToolError",
@@ -105,11 +114,25 @@ __all__ = [
     "gather",
     "json_schema",
     "limits",
+    "open_runtime",
     "program",
     "race",
     "regex",
     "tool",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What running needs and writing programs does not, imported when it is asked for."""
+    if name == "open_runtime":
+        from agentrt.app import open_runtime
+
+        return open_runtime
+    if name in ("RunOptions", "Runtime"):
+        from agentrt import runtime
+
+        return getattr(runtime, name)
+    raise AttributeError(f"module 'agentrt' has no attribute {name!r}")
 
 
 def _run(called: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

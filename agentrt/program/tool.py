@@ -136,6 +136,6 @@ def tool(
             `write` starts once, only when the model has finished asking, and is never interrupted.
         timeout: Seconds for one attempt.
         retries: How often to try again.
-        stable_for: Seconds for which a result stays true.
+        stable_for: Seconds for which a result stays true, as told to the scheduler and in traces.
     """
     return ToolOptions(effects, timeout, retries, stable_for)

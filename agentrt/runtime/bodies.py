@@ -46,7 +46,7 @@ class Bodies:
                 error = raised
         if task.scope.cancelled_caught:
             error = task.stop_error or self._too_late(run, node, task)
-        if node.done:  # a crash has ended it already
+        if node.done:  # the loop has ended, and every node with it
             return
         if error is not None:
             self._post(failed(run, node, error))

@@ -66,9 +66,7 @@ class Intake:
             events.append(FirstToken(run.run_id, gen.id, now_s))
         live.token_ids += delta.token_ids
         live.logprobs += delta.logprobs
-        gen.produced_tokens += len(delta.token_ids)
-        for budget in gen.scope.budgets:
-            budget.spend(len(delta.token_ids))
+        self._count(live, len(delta.token_ids))
         if not delta.text:
             return
         gen.add_text(delta.text)
@@ -132,10 +130,19 @@ class Intake:
             case _:
                 return None
 
+    @staticmethod
+    def _count(live: Live, tokens: int) -> None:
+        live.gen.produced_tokens += tokens
+        for budget in live.gen.scope.budgets:
+            budget.spend(tokens)
+
     def _keep(self, live: Live, reason: str, end: End) -> None:
         """What stays of a generation on its node: how it went, and its place in a chat."""
         gen, takes = live.gen, live.engine.capabilities
         gen.meta = GenMeta(takes.model, reason, end.closed_early, end.ledger, tuple(live.logprobs))
+        untold = end.ledger.output_tokens - gen.produced_tokens  # by engines that send no ids
+        if untold > 0:
+            self._count(live, untold)
         ids = tuple(live.token_ids) if takes.codec else ()
         calls = live.reader.calls()
         gen.generated = Generated(

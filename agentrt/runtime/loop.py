@@ -8,7 +8,7 @@ import anyio
 
 from agentrt.backend import BackendDown, StepDone
 from agentrt.clock import Clock
-from agentrt.errors import InternalError
+from agentrt.errors import AgentrtError, InternalError
 from agentrt.events import Event
 from agentrt.runtime.effects import Effects
 from agentrt.runtime.intake import Intake
@@ -34,7 +34,7 @@ class Loop:
     Attributes:
         state: What the scheduler knows; changed here only.
         batches: How many batches of facts it has handled.
-        crashed: Our own bug, once one has ended it.
+        ended: Why it handles nothing more, once it does not.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Loop:
         intake: Intake,
         observers: Observers,
         clock: Clock,
-        on_crash: Callable[[InternalError], None],
+        on_end: Callable[[AgentrtError], None],
     ) -> None:
         self.state = state
         self.batches = 0
-        self.crashed: InternalError | None = None
-        self._on_crash = on_crash
+        self.ended: AgentrtError | None = None
+        self._on_end = on_end
         self._effects = effects
         self._intake = intake
         self._observers = observers
@@ -67,7 +67,7 @@ class Loop:
 
     async def seen(self, fact: Fact) -> None:
         """Leave a fact and wait until it was handled and every observer has seen it."""
-        if self.crashed is not None:
+        if self.ended is not None:
             return
         done = anyio.Event()
         self._waiting.append((fact, done))
@@ -83,7 +83,9 @@ class Loop:
             try:
                 self._batch()
             except Exception as error:
-                self._crash(error)
+                bug = InternalError(f"the loop broke: {type(error).__name__}: {error}")
+                bug.__cause__ = error
+                self.end(bug)
                 return
 
     async def _more(self) -> None:
@@ -113,10 +115,10 @@ class Loop:
         if self._waiting:
             self._answer(facts)
 
-    def _crash(self, cause: Exception) -> None:
-        self.crashed = InternalError(f"the loop broke: {type(cause).__name__}: {cause}")
-        self.crashed.__cause__ = cause
-        self._on_crash(self.crashed)
+    def end(self, error: AgentrtError) -> None:
+        """Handle nothing more: every node under way fails with `error`, and nothing waits."""
+        self.ended = error
+        self._on_end(error)
         for _, done in self._waiting:
             done.set()
 

@@ -11,7 +11,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from agentrt.clock import Clock
-from agentrt.errors import InternalError, UsageError
+from agentrt.errors import AgentrtError, UsageError
 from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.ids import NodeId, RunId
 from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
@@ -82,7 +82,7 @@ class Run:
         self._engines = engines
         self._post = post
         self._path = path
-        self._crashed: InternalError | None = None
+        self._ended: AgentrtError | None = None
         self._continued: dict[int, NodeId] = {}
         self._seed_bytes = seed.to_bytes(16, "little", signed=True)
 
@@ -105,8 +105,8 @@ class Run:
 
     def declare(self, node: Node[Any], *, held: bool) -> None:
         """Take a new node."""
-        if self._crashed is not None:
-            raise self._crashed
+        if self._ended is not None:
+            raise self._ended
         now_s = self._clock.now_s()
         work = node.work
         if isinstance(work, GenerateWork):
@@ -139,9 +139,9 @@ class Run:
             self.stops.setdefault(node.id, Stop(self.now_s(), waited.node_id, waited.item))
         self._post(CancelWanted(self.run_id, node.id, reason))
 
-    def crash(self, error: InternalError) -> None:
-        """Our own bug: end everything with it, and refuse what is still declared."""
-        self._crashed = error
+    def end(self, error: AgentrtError) -> None:
+        """End every node with `error`, and refuse what is still declared."""
+        self._ended = error
         for task in list(self.tasks.values()):
             task.stop_error = error
             task.scope.cancel()
@@ -201,6 +201,8 @@ class Run:
                 "gen_ai.tool.description": tool.spec.description,
                 "agentrt.tool.effects": tool.spec.effects,
             }
+            if tool.spec.stable_for_s is not None:
+                attributes["agentrt.tool.stable_for_s"] = tool.spec.stable_for_s
             if tool.call is not None:
                 attributes["gen_ai.tool.call.id"] = tool.call.call_id
         deps: tuple[NodeId, ...] = ()

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from agentrt.backend import Backend
 from agentrt.clock import Clock, MonotonicClock
 from agentrt.config import RunConfig
-from agentrt.errors import InternalError, UsageError, record
+from agentrt.errors import AgentrtError, UsageError, record
 from agentrt.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.ids import RunId
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
@@ -101,6 +101,12 @@ class Runtime:
         trace: TracebackType | None,
     ) -> None:
         assert self._stack is not None
+        if self._loop is not None and self._runs:
+            closed = UsageError(
+                "the runtime was closed while this run was under way",
+                hint="Await every run inside `async with ... as runtime`",
+            )
+            self._loop.end(closed)
         self._loop = None
         await self._stack.aclose()
 
@@ -125,8 +131,8 @@ class Runtime:
         kwargs: dict[str, Any],
     ) -> R:
         loop = self._loop
-        if loop is not None and loop.crashed is not None:
-            raise loop.crashed
+        if loop is not None and loop.ended is not None:
+            raise loop.ended
         if loop is None:
             raise UsageError(
                 "the runtime is not open", hint="Use it as `async with ... as runtime`"
@@ -204,8 +210,7 @@ class Runtime:
         )
 
     def _path(self, run: Run) -> str:
-        assert self._loop is not None
-        known = self._loop.state.runs.get(run.run_id)
+        known = self._loop.state.runs.get(run.run_id) if self._loop is not None else None
         return "" if known is None else path_so_far(known, run.nodes, self._clock.now_s())
 
     def _make_loop(self) -> Loop:
@@ -220,16 +225,16 @@ class Runtime:
         bodies = Bodies(self._post, self._clock, threads)
         effects = Effects(self._runs, self._engines, generations, bodies)
         intake = Intake(generations, self._runs)
-        return Loop(state, effects, intake, self.observers, self._clock, self._crash)
+        return Loop(state, effects, intake, self.observers, self._clock, self._end_runs)
 
-    def _crash(self, error: InternalError) -> None:
-        """Our own bug: nothing may wait for ever, so every node of every run fails with it."""
+    def _end_runs(self, error: AgentrtError) -> None:
+        """Nothing may wait for ever: every node of every run fails."""
         for run in self._runs.values():
-            run.crash(error)
+            run.end(error)
 
     def _post(self, fact: Any) -> None:
-        assert self._loop is not None
-        self._loop.post(fact)
+        if self._loop is not None:  # else the runtime was closed over a task that went on
+            self._loop.post(fact)
 
     @staticmethod
     def _serve(

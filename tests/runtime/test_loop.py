@@ -240,3 +240,25 @@ def test_our_own_bug_ends_every_run_and_hangs_nothing(
             assert isinstance(e.value.__cause__, ZeroDivisionError)
 
     rig.main(main)
+
+
+def test_closing_a_runtime_ends_the_runs_under_way(bench: Any) -> None:
+    @program
+    async def outer() -> str:
+        return await ASK.user("x").generate()
+
+    rig = bench(["a" * 500], decode_tokens_per_s=1.0)
+    ended: list[Exception] = []
+
+    async def main() -> None:
+        async def one(runtime: Runtime) -> None:
+            with pytest.raises(UsageError, match="closed while this run was under way") as e:
+                await runtime.run(outer)
+            ended.append(e.value)
+
+        async with anyio.create_task_group() as tasks, rig.runtime() as runtime:
+            tasks.start_soon(one, runtime)
+            await anyio.sleep(1.0)
+
+    run_virtual(main)
+    assert len(ended) == 1
