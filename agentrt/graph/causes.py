@@ -89,11 +89,28 @@ class Causes:
     def before_end(self, program: NodeRecord) -> Input | None:
         """What a program's code, or the end of its scope, last waited for."""
         finished = program.finished
+        if finished is not None and finished.stopped_at_s is not None:
+            return self._done(program, program.finished_seq, demanded_only=False)
         if finished is None:
             return self._done(program, _NEVER, demanded_only=False)
         if finished.after is None and not self.record.tells_end:
             return self._done(program, program.finished_seq, demanded_only=False)
         return self._waited(program, finished.after, finished.after_item, program.finished_seq)
+
+    def stopped_at_s(self, node: NodeRecord) -> float | None:
+        """When code asked for the node's end; None when it ended by itself."""
+        finished = node.finished
+        if finished is None or finished.outcome != "cancelled" or finished.stopped_at_s is None:
+            return None
+        return max(finished.stopped_at_s, self.ready_at_s(node))
+
+    def before_stop(self, node: NodeRecord) -> Input | None:
+        """What the code that asked for the node's end had waited for."""
+        parent_id, finished = node.declared.parent, node.finished
+        parent = self.record.nodes.get(parent_id) if parent_id else None
+        if parent is None or finished is None:
+            return None
+        return self._waited(parent, finished.after, finished.after_item, node.finished_seq)
 
     def _waited(
         self, program: NodeRecord, after: NodeId | None, item: int | None, before_seq: int

@@ -9,6 +9,8 @@ from agentrt.graph.causes import Causes, Input
 from agentrt.graph.record import NodeRecord, RunRecord
 from agentrt.ids import NodeId
 
+Part = Literal["submit", "code", "work", "stop"]
+
 
 @dataclass(frozen=True, slots=True)
 class PathStep:
@@ -17,14 +19,15 @@ class PathStep:
     Attributes:
         node_id: The node; "" when the run failed before its program began.
         part: `submit` until the program began, `code` of a program between two waits, `work` of a
-            generation, tool or question from its last input on.
+            generation, tool or question from its last input on, `stop` of a node that code asked to
+            end, from then until it had.
         started_at_s: First instant.
         ended_at_s: First instant that belongs to the next step.
         item: The streamed item at which the path leaves the node; None when it is its end.
     """
 
     node_id: NodeId
-    part: Literal["submit", "code", "work"]
+    part: Part
     started_at_s: float
     ended_at_s: float
     item: int | None = None
@@ -77,6 +80,11 @@ class _Walk:
         """From the arrival of a value or an item back to the code that led to it."""
         while True:
             node = given.node
+            parent = self._record.nodes.get(node.declared.parent or NodeId(""))
+            stopped_at_s = self._causes.stopped_at_s(node) if given.how == "value" else None
+            if stopped_at_s is not None and parent is not None:
+                self._go_back(node.node_id, "stop", stopped_at_s)
+                return parent, self._causes.before_stop(node)
             if node.kind == "program" and given.how == "value":
                 return node, self._causes.before_end(node)
             self._go_back(node.node_id, "work", self._causes.ready_at_s(node), given.item)
@@ -99,12 +107,12 @@ class _Walk:
     def _go_back(
         self,
         node_id: NodeId,
-        part: Literal["submit", "code", "work"],
+        part: Part,
         to_s: float,
         item: int | None = None,
     ) -> None:
         """Add the step that ends where the walk stands; one of no length tells nothing."""
         to_s = max(min(to_s, self._at_s), self._record.started_at_s)
-        if to_s < self._at_s or part == "work":
+        if to_s < self._at_s or part in {"work", "stop"}:
             self._found.append(PathStep(node_id, part, to_s, self._at_s, item))
         self._at_s = to_s

@@ -84,6 +84,11 @@ class _Replay:
 
     def _finish(self, node: NodeRecord) -> None:
         old_end_s = self._old_end(node)
+        stopped_at_s = self._causes.stopped_at_s(node)
+        stopper = self._causes.before_stop(node) if stopped_at_s is not None else None
+        if stopper is not None:
+            self._end[node.node_id] = self._arrival(stopper) + old_end_s - stopper.at_s
+            return
         if node.kind != "program":
             length_s = max(0.0, old_end_s - self._causes.ready_at_s(node))
             self._end[node.node_id] = self._ready_of(node) + self._length_s(node, length_s)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from agentrt.graph.causes import Causes
-from agentrt.graph.record import RunRecord
+from agentrt.graph.record import NodeRecord, RunRecord
 from agentrt.ids import NodeId
 
 
@@ -41,11 +42,15 @@ def _bounds(record: RunRecord, causes: Causes) -> dict[NodeId, list[Bound]]:
         ready_at_s = causes.ready_at_s(node)
         for given in causes.inputs(node):
             if given.how != "declared":
-                found[given.node.node_id].append(Bound(node.node_id, ready_at_s - given.at_s))
+                gap_s = ready_at_s - given.at_s
+                found[given.node.node_id] += _begins_with(node, gap_s, causes)
         waited = causes.before_declaration(node)
         if waited is not None:
             gap_s = ready_at_s - node.declared.at_s
-            found[waited.node.node_id].append(Bound(node.node_id, gap_s))
+            found[waited.node.node_id] += _begins_with(node, gap_s, causes)
+        stopper = causes.before_stop(node) if causes.stopped_at_s(node) is not None else None
+        if stopper is not None:
+            found[stopper.node.node_id].append(Bound(node.node_id, 0.0))
         for child in node.children:
             gap_s = record.end_of(node) - record.end_of(child)
             found[child.node_id].append(Bound(node.node_id, gap_s))
@@ -54,3 +59,12 @@ def _bounds(record: RunRecord, causes: Causes) -> dict[NodeId, list[Bound]]:
             if last is not None and last.node is not node:
                 found[last.node.node_id].append(Bound(node.node_id, 0.0))
     return found
+
+
+def _begins_with(node: NodeRecord, gap_s: float, causes: Causes) -> Iterator[Bound]:
+    """A node that may begin later by `gap_s`; with a program, what its code made at once."""
+    yield Bound(node.node_id, gap_s)
+    for child in node.children:
+        if causes.before_declaration(child) is None:
+            more_s = causes.ready_at_s(child) - child.declared.at_s
+            yield from _begins_with(child, gap_s + more_s, causes)

@@ -74,6 +74,8 @@ def _labelled(record: RunRecord, step: PathStep, causes: Causes) -> list[tuple[L
         return [("admission", step.length_s)]
     if step.part == "code":
         return [("orchestration", step.length_s)]
+    if record.nodes[step.node_id].kind == "program":  # until a cancelled program was over
+        return [("orchestration", step.length_s)]
     found: list[tuple[Label, float]] = []
     for stage in stages(record, record.nodes[step.node_id], causes):
         found += stage.within(step.started_at_s, step.ended_at_s)

@@ -41,6 +41,7 @@ class Background:
         self._through: dict[NodeId, dict[NodeId, list[Stretch]]] = defaultdict(dict)
         self.critical: set[NodeId] = set()
         self.items: dict[NodeId, int] = {}
+        self.stops: set[NodeId] = set()
         for step in path:
             self._follow(record, step)
         self._ends: dict[NodeId, list[int]] = {}
@@ -52,7 +53,8 @@ class Background:
             )
             self._ends[program_id] = [stretch.end_us for stretch in stretches]
             for child in record.nodes[program_id].children:
-                whole = child.node_id in through and child.node_id not in self.items
+                in_part = child.node_id in self.items or child.node_id in self.stops
+                whole = child.node_id in through and not in_part
                 if not whole and self._would_be_taken(child, stretches):
                     self.nodes.add(child.node_id)
 
@@ -72,18 +74,22 @@ class Background:
         item = step.item
         if item is not None:
             self.items[node.node_id] = item
-        while (parent_id := node.declared.parent) is not None:
-            parent = record.nodes.get(parent_id)
-            if parent is None:
-                return
-            self._through[parent_id].setdefault(node.node_id, self._stretches(node, item))
-            node, item = parent, None
+        if step.part == "stop":
+            self.stops.add(node.node_id)
+        parent_id = node.declared.parent
+        if parent_id is not None and (item is not None or step.part == "stop"):
+            through = self._through[parent_id].setdefault(node.node_id, [])
+            through += self._in_part(node, item)
+        while parent_id is not None and (parent := record.nodes.get(parent_id)) is not None:
+            start_us = self._timeline.start_us[node.node_id]
+            whole = Stretch(start_us, self._timeline.end_us[node.node_id])
+            self._through[parent_id].setdefault(node.node_id, [whole])
+            node, parent_id = parent, parent.declared.parent
 
-    def _stretches(self, node: NodeRecord, last_item: int | None) -> list[Stretch]:
-        """The node's time on the path; up to an item, cut into items as its spans are."""
-        start_us = self._timeline.start_us[node.node_id]
+    def _in_part(self, node: NodeRecord, last_item: int | None) -> list[Stretch]:
+        """A node's time on the path: its end after a cancellation, or its items up to one."""
         if last_item is None:
-            return [Stretch(start_us, self._timeline.end_us[node.node_id])]
+            return [Stretch(*self._timeline.stop_us[node.node_id])]
         until_us = self._timeline.item_us[(node.node_id, last_item)][1]
         placed = (self._timeline.item_us[(node.node_id, item)] for item in node.items)
         return [Stretch(start, end) for start, end in placed if end <= until_us]

@@ -102,6 +102,8 @@ class _Builder:
         self._describe(span, node, given_attributes(node))
         if parent_id is None:
             self._end_of_run(span)
+        if node.node_id in self.background.stops and parent_id:
+            self._stop(node, parent_id)
         if node.kind == "generate":
             self._engine(span, node)
             self._items(node)
@@ -209,6 +211,14 @@ class _Builder:
                 names.CRITICAL: True,
             }
             self.spans.append(made)
+
+    def _stop(self, node: NodeRecord, program_id: NodeId) -> None:
+        """From the cancellation of a node to its end, where the critical path goes through it."""
+        start_us, end_us = self.timeline.stop_us[node.node_id]
+        parent = self.span_ids[program_id]
+        made = Span(f"cancel {node.kind}", self.ids.next(), parent, start_us, end_us)
+        made.attributes = {names.NODE_ID: node.node_id, names.CRITICAL: True}
+        self.spans.append(made)
 
     def _attempts(self, span: Span, node: NodeRecord) -> None:
         at_us = span.start_us

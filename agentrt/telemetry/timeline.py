@@ -13,7 +13,7 @@ GAP_US = 2
 
 
 class Timeline:
-    """Start and end of every node, and of every streamed item, of one record.
+    """Start and end of every node, streamed item and cancellation of one record.
 
     Args:
         record: A run that is over.
@@ -28,6 +28,7 @@ class Timeline:
         self.start_us: dict[NodeId, int] = {}
         self.end_us: dict[NodeId, int] = {}
         self.item_us: dict[tuple[NodeId, int], tuple[int, int]] = {}
+        self.stop_us: dict[NodeId, tuple[int, int]] = {}
         self._item_end_us: dict[NodeId, int] = {}
         self._latest_child_us: dict[NodeId, int] = {}
         self._place_all()
@@ -58,6 +59,12 @@ class Timeline:
         end_s = self._record.end_of(node) if parent else self._record.ended_at_s
         latest = self._latest_child_us.get(node.node_id, 0)
         end = max(self.us(end_s), begin + 1, latest)
+        stopped_at_s = self._causes.stopped_at_s(node)
+        if stopped_at_s is not None:
+            waited = self._causes.before_stop(node)
+            stop = max(self.us(stopped_at_s), begin, self._after(waited) if waited else 0)
+            end = max(end, stop + 1)
+            self.stop_us[node.node_id] = (stop, end)
         self.end_us[node.node_id] = end
         if parent is not None:
             self._latest_child_us[parent] = max(end, self._latest_child_us.get(parent, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from agentrt.testing.made_up import Call, Statement, Think, Wait, Work
+from agentrt.testing.made_up import Call, Race, Statement, Think, Wait, Work
 
 
 def random_body(rng: Random, *, statements: int = 8, depth: int = 2) -> tuple[Statement, ...]:
@@ -19,6 +19,7 @@ class _Inventor:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._items: list[int] = []  # of each node made so far
+        self._known: list[int] = []  # nodes that others may need
 
     def body(self, statements: int, depth: int) -> tuple[Statement, ...]:
         made: list[Statement] = []
@@ -27,20 +28,24 @@ class _Inventor:
         return tuple(made)
 
     def _statements(self, depth: int) -> list[Statement]:
-        choice = self._rng.randint(0, 9)
-        count = len(self._items)
-        if choice <= 1 and count:
-            node = self._rng.randrange(count)
+        choice = self._rng.randint(0, 10)
+        if choice <= 1 and self._known:
+            node = self._rng.choice(self._known)
             items = self._items[node]
             return [Wait(node, self._rng.randrange(items) if items and choice else None)]
         if choice == 2:
             return [Think(self._seconds())]
         if choice == 3 and depth:
             inner = self.body(4, depth - 1)
-            self._items.append(0)
+            self._know(items=0)
             return [Call(inner)]
         if choice == 4:
             return self._streamed_plan()
+        if choice == 5:
+            known = list(self._known)
+            race = Race(tuple(self._work() for _ in range(self._rng.randint(2, 3))))
+            self._known = known
+            return [race]
         return [self._work()]
 
     def _streamed_plan(self) -> list[Statement]:
@@ -53,10 +58,10 @@ class _Inventor:
         return made
 
     def _work(self, kind: str = "", items: int = 0, plan: tuple[int, int] | None = None) -> Work:
-        rng, count = self._rng, len(self._items)
-        many = rng.randint(0, 3) if count and plan is None else 0
-        deps = tuple(sorted({rng.randrange(count) for _ in range(many)}))
-        self._items.append(items)
+        rng = self._rng
+        many = rng.randint(0, 3) if self._known and plan is None else 0
+        deps = tuple(sorted({rng.choice(self._known) for _ in range(many)}))
+        self._know(items)
         return Work(
             kind or rng.choice(("generate", "tool")),
             deps=deps,
@@ -69,6 +74,10 @@ class _Inventor:
             after_s=self._seconds() / 10,
             items=items,
         )
+
+    def _know(self, items: int) -> None:
+        self._known.append(len(self._items))
+        self._items.append(items)
 
     def _seconds(self) -> float:
         return self._rng.choice((0, 0, 1, 2, 3, 5, 8)) / 1000

@@ -78,7 +78,18 @@ class Call:
     body: tuple[Statement, ...]
 
 
-Statement = Work | Wait | Think | Call
+@dataclass(frozen=True, slots=True)
+class Race:
+    """The code waits for the first of several to end, cancels the others and waits for them.
+
+    Nothing else may need one of these nodes.
+    """
+
+    works: tuple[Work, ...]
+
+
+Statement = Work | Wait | Think | Call | Race
+STOPPING_S = 0.002
 
 
 @dataclass(slots=True)
@@ -116,6 +127,17 @@ class _Player:
                         at_s, after = known_s, (awaited.node_id, item)
                 case Work():
                     owned.append(self._work(statement, made.node_id, at_s, after))
+                case Race(works):
+                    raced = self._race(works, made.node_id, at_s, after)
+                    first = min(raced, key=lambda node: node.done_at_s)
+                    if first.done_at_s > at_s:
+                        at_s, after = first.done_at_s, (first.node_id, None)
+                    for loser in raced:
+                        self._stop(loser, at_s, after)
+                    last = max(raced, key=lambda node: node.done_at_s)
+                    if last.done_at_s > at_s:
+                        at_s, after = last.done_at_s, (last.node_id, None)
+                    owned += raced
                 case Call(inner):
                     place = len(self.told)
                     sub = self.program(f"sub{len(self.nodes)}", inner, made.node_id, at_s)
@@ -133,6 +155,34 @@ class _Player:
             finished = replace(finished, after=after[0], after_item=after[1])
         self.told.append(finished)
         return made
+
+    def _race(
+        self,
+        works: tuple[Work, ...],
+        parent: NodeId,
+        at_s: float,
+        after: tuple[NodeId | None, int | None],
+    ) -> list[_Node]:
+        raced = [self._work(work, parent, at_s, after) for work in works]
+        self.told += [NodeDemanded(self.run_id, node.node_id, at_s) for node in raced]
+        return raced
+
+    def _stop(self, node: _Node, at_s: float, after: tuple[NodeId | None, int | None]) -> None:
+        """End a node soon after `at_s`, unless it is over by then; the rest never happens."""
+        if node.done_at_s <= at_s + STOPPING_S:
+            return
+        node.done_at_s = at_s + STOPPING_S
+        self.told = [
+            event
+            for event in self.told
+            if getattr(event, "node_id", None) != node.node_id or _at_s(event) <= at_s
+        ]
+        finished = NodeFinished(
+            self.run_id, node.node_id, "cancelled", node.done_at_s, stopped_at_s=at_s
+        )
+        if self.tell_after:
+            finished = replace(finished, after=after[0], after_item=after[1])
+        self.told.append(finished)
 
     def _declare(
         self,

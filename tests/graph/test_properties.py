@@ -5,7 +5,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agentrt.graph import (
@@ -20,11 +20,11 @@ from agentrt.graph import (
     stages,
 )
 from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import Call, Statement, Wait, Work, play
+from agentrt.testing.made_up import Call, Race, Statement, Wait, Work, play
 
 EPSILON_S = 1e-9
 randoms = st.randoms(use_true_random=False)
-quick = settings(max_examples=120, derandomize=True, deadline=None)
+quick = settings(max_examples=100, derandomize=True, deadline=None)
 
 
 def record_of(body: tuple[Statement, ...], *, tell_after: bool = True) -> RunRecord:
@@ -51,7 +51,8 @@ def test_split_sums_and_nothing_is_unattributed(rng: Random, tell_after: bool) -
     record = record_of(random_body(rng), tell_after=tell_after)
     found = split(record)
     assert sum(found.parts().values()) == pytest.approx(record.compound_s, abs=1e-9)
-    assert found.unattributed == pytest.approx(0.0, abs=1e-9)
+    if all(step.part != "stop" for step in critical_path(record)):  # cancelled: without a ledger
+        assert found.unattributed == pytest.approx(0.0, abs=1e-9)
     assert found.admission == pytest.approx(0.0005)
 
 
@@ -105,13 +106,13 @@ def test_a_node_that_takes_longer_lengthens_the_run_by_what_exceeds_its_slack(
     body = random_body(rng)
     before = record_of(body)
     works = [node for node in before.works() if not node.items]  # whose items would slip as well
-    if not works or not before.tells_end:  # nobody waited for anything: nothing to tell from
-        return
+    # Somebody waited for something, and no race can now be won by another node.
+    assume(works and before.tells_end and not _has(Race, body))
     victim = works[pick % len(works)].node_id
     after = record_of(_longer(body, victim, longer_s))
     expected_s = before.compound_s + max(0.0, longer_s - slack_s(before)[victim])
     assert after.compound_s >= expected_s - EPSILON_S
-    if not _waits(body):
+    if not _has(Wait, body):
         assert after.compound_s == pytest.approx(expected_s, abs=EPSILON_S)
 
 
@@ -123,15 +124,14 @@ def test_replay_with_the_same_durations_is_the_run(rng: Random) -> None:
     assert again_s == pytest.approx(record.compound_s, abs=EPSILON_S)
 
 
-@quick
+@settings(max_examples=40, derandomize=True, deadline=None)
 @given(randoms, st.integers(0, 50), st.sampled_from((0.001, 0.1)))
 def test_replay_with_one_longer_node_is_that_run(rng: Random, pick: int, longer_s: float) -> None:
     """Played on paper with the change, and computed from the record of the run without it."""
     body = random_body(rng)
     before = record_of(body)
     works = [node for node in before.works() if not node.items]
-    if not works or _waits(body) or not before.tells_end:
-        return
+    assume(works and before.tells_end and not _has((Wait, Race), body))
     victim = works[pick % len(works)].node_id
     after = record_of(_longer(body, victim, longer_s))
     predicted_s = replay_s(
@@ -152,9 +152,10 @@ def test_only_nodes_on_the_path_save_anything(rng: Random) -> None:
             assert saved_s <= EPSILON_S
 
 
-def _waits(body: tuple[Statement, ...]) -> bool:
+def _has(kinds: type | tuple[type, ...], body: tuple[Statement, ...]) -> bool:
     return any(
-        isinstance(part, Wait) or (isinstance(part, Call) and _waits(part.body)) for part in body
+        isinstance(part, kinds) or (isinstance(part, Call) and _has(kinds, part.body))
+        for part in body
     )
 
 

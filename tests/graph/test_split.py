@@ -17,7 +17,7 @@ from agentrt.events import (
 )
 from agentrt.graph import RunRecord, critical_path, slack_s, split
 from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.testing.made_up import Call, Statement, Think, Wait, Work, play
+from agentrt.testing.made_up import Call, Race, Statement, Think, Wait, Work, play
 
 RUN = RunId("00000000000000a1")
 ROOT = NodeId("root")
@@ -98,6 +98,35 @@ def test_a_value_that_was_there_early_is_not_waited_for() -> None:
         Work("tool", decode_s=0.2),
     )
     assert [step.node_id for step in critical_path(record)] == ["root/tool1", "root/tool2"]
+
+
+def test_path_goes_through_the_winner_of_a_race() -> None:
+    """The losers' ends are waited for, but what led to them is the winner."""
+    record = played(
+        Race((Work("tool", decode_s=0.5), Work("tool", decode_s=0.1), Work("tool", decode_s=0.3))),
+        Work("tool", decode_s=0.2),
+    )
+    steps = [(step.node_id, step.part) for step in critical_path(record)]
+    assert steps == [
+        ("root/tool1", "work"),
+        ("root/tool0", "stop"),
+        ("root/tool3", "work"),
+    ]
+    assert split(record).tool == pytest.approx(0.302)
+    slack = slack_s(record)
+    assert slack[NodeId("root/tool1")] == 0.0
+
+
+def test_a_run_cut_by_its_deadline_goes_through_what_was_under_way() -> None:
+    """Nobody's code asked for that end, so the node was waited for all the while."""
+    record = one_generation(
+        sent(0.0),
+        FirstToken(RUN, GEN, 0.1),
+        finished=NodeFinished(RUN, GEN, "cancelled", 1.0, reason="its scope was cancelled"),
+        end_s=1.0,
+    )
+    assert [step.node_id for step in critical_path(record)] == [GEN]
+    assert split(record).decode == pytest.approx(0.9)
 
 
 def test_hop_to_a_remote_engine_is_network() -> None:
