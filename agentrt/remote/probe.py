@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,25 +38,45 @@ _TOOL = ToolSchema("mark_zq", "Marks a zq.", _SCHEMA)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and how an honest answer is told."""
+    """What is asked, and how an honest answer is told.
+
+    Attributes:
+        spec: The constraint.
+        holds: Whether a whole answer obeys it.
+        openings: How any such answer begins; what begins otherwise is not waited for.
+    """
 
     spec: ConstraintSpec
     holds: Callable[[str], bool]
+    openings: tuple[str, ...]
+
+    def may_hold(self, text: str) -> bool:
+        """Whether `text` can still become an answer that holds."""
+        begun = text.lstrip()
+        return any(one.startswith(begun) or begun.startswith(one) for one in self.openings)
 
 
 QUESTIONS: dict[ConstraintKind, Question] = {
     "json": Question(
         ConstraintSpec("json", json.dumps(_SCHEMA, separators=(",", ":"))),
         lambda text: _is_zq(_parsed(text)),
+        ("{",),
     ),
-    "choice": Question(ConstraintSpec("choice", options=_WORDS), lambda text: text in _WORDS),
-    "regex": Question(ConstraintSpec("regex", "qzx-[0-9]{3}"), lambda text: _is_numbered(text)),
+    "choice": Question(
+        ConstraintSpec("choice", options=_WORDS), lambda text: text in _WORDS, _WORDS
+    ),
+    "regex": Question(
+        ConstraintSpec("regex", "qzx-[0-9]{3}"), lambda text: _is_numbered(text), ("qzx-",)
+    ),
     "grammar": Question(
         ConstraintSpec("grammar", f'start: "{_WORDS[0]}" | "{_WORDS[1]}"\n'),
         lambda text: text in _WORDS,
+        _WORDS,
     ),
     "calls": Question(
-        ConstraintSpec("calls", tools=(_TOOL,), max_calls=1), lambda text: _is_call(_parsed(text))
+        ConstraintSpec("calls", tools=(_TOOL,), max_calls=1),
+        lambda text: _is_call(_parsed(text)),
+        ("[",),
     ),
 }
 
@@ -67,7 +88,7 @@ async def probe(http: Http, model: str | None) -> Server:
         EngineUnavailable: Nothing does, or not in the way of OpenAI's API.
         UsageError: It serves several models and none was chosen.
     """
-    listed = await _models(http)
+    listed = await _models(http, model)
     entry = _chosen(listed, model, http.url)
     server = Server(
         where=http.url,
@@ -79,10 +100,13 @@ async def probe(http: Http, model: str | None) -> Server:
     return replace(server, proven=await _proven(http, server))
 
 
-async def _models(http: Http) -> list[Json]:
+async def _models(http: Http, model: str | None) -> list[Json]:
+    """What it serves; nothing where it has no list and the caller knows what to ask for."""
     try:
         answer = await http.get("/models")
-    except RequestRejected as error:
+    except AgentrtError as error:
+        if model is not None:
+            return []
         raise EngineUnavailable(error.message, hint=error.hint) from None
     listed = answer.get("data")
     if not isinstance(listed, list):
@@ -137,7 +161,11 @@ async def _proven(http: Http, server: Server) -> dict[ConstraintKind, tuple[Way,
     async def try_(kind: ConstraintKind, way: Way) -> None:
         question = QUESTIONS[kind]
         asked = constrained(_body(server, PROBE_TOKENS), question.spec, way)
-        kept[kind, way.name] = question.holds(await _text_or_nothing(http, asked))
+        try:
+            text = await _text(http, asked, question.may_hold)
+        except AgentrtError:
+            text = ""  # it refuses the field, which is honest
+        kept[kind, way.name] = question.holds(text)
 
     async with anyio.create_task_group() as tasks:
         for kind, ways in WAYS.items():
@@ -159,20 +187,16 @@ def _body(server: Server, max_tokens: int) -> Json:
     }
 
 
-async def _text_or_nothing(http: Http, asked: Asking) -> str:
-    """What the server writes; "" when it refuses the field."""
-    try:
-        return await _text(http, asked)
-    except AgentrtError:
-        return ""
-
-
-async def _text(http: Http, asked: Asking) -> str:
-    reading, compact, parts = Reading(asked.max_calls), Compact(), list[str]()
-    async for chunk in http.events("/chat/completions", asked.body, {}):
-        parts.append(reading.push(chunk))
-    text = "".join(parts) + reading.end()
-    return compact.push(text) if asked.compact else text
+async def _text(http: Http, asked: Asking, goes_on: Callable[[str], bool] | None = None) -> str:
+    """What the server writes, as far as `goes_on` wants it."""
+    reading, compact, text = Reading(asked.max_calls), Compact(), ""
+    async with aclosing(http.events("/chat/completions", asked.body, {})) as chunks:
+        async for chunk in chunks:
+            more = reading.push(chunk)
+            text += compact.push(more) if asked.compact else more
+            if reading.full or (goes_on is not None and not goes_on(text)):
+                break
+    return text + reading.end()
 
 
 def _parsed(text: str) -> Any:
