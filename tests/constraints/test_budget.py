@@ -1,0 +1,216 @@
+"""An output is whole within its budget, whatever is drawn, and nothing of it is repaired."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt.constraints import (
+    Budgeted,
+    array_shape,
+    calls_spec,
+    cfg_shape,
+    choice_shape,
+    json_schema_shape,
+    mask_words,
+    regex_shape,
+    shape_of,
+)
+from agentrt.constraints.matcher import allowed_ids
+from agentrt.errors import ConstraintError
+from agentrt.segments import ToolSchema
+
+DATA = Path(__file__).parent / "data"
+NODE = {
+    "type": "object",
+    "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["v", "kids"],
+    "additionalProperties": False,
+}
+TOOL = ToolSchema("price", "", {"type": "object", "properties": {"n": {"type": "string"}}})
+
+
+def schema_specs():
+    """Every schema of the sample that compiles."""
+    seen = {}
+    for name in ("own_cases.jsonl", "suite_cases.jsonl"):
+        for line in (DATA / name).read_text(encoding="utf-8").splitlines():
+            schema = json.loads(line)["schema"]
+            try:
+                shape = json_schema_shape(schema)
+            except ConstraintError:
+                continue
+            assert shape.spec is not None
+            seen[shape.spec.source] = shape
+    return list(seen.values())
+
+
+SHAPES = [
+    *schema_specs(),
+    shape_of(int),
+    shape_of(float),
+    shape_of(bool),
+    shape_of(dict[str, list[float]]),
+    array_shape(str),
+    json_schema_shape(NODE),
+    choice_shape("yes", "yes please", "certainly not"),
+    regex_shape(r"[A-Z]{2}-\d{1,4}(?: [a-z]+)*"),
+    regex_shape(r'"(?:[^"\\]|\\.)*"'),
+    cfg_shape('start: item ("," item)*\nitem: /[0-9]+/ | "(" start ")"'),
+]
+
+
+def draw(constraint, budget, dice, logits_size):
+    """Write an output, each token drawn evenly from what the mask allows."""
+    state = Budgeted.start(constraint, budget)
+    row = np.zeros(mask_words(logits_size), dtype=np.int32)
+    out: list[int] = []
+    while len(out) < budget:
+        state.fill_mask(row)
+        token = dice.choice(allowed_ids(row))
+        if state.advance([token]) == 0:
+            token = state.fallback()
+            assert state.advance([token]) == 1
+        if token in constraint.eos_ids:
+            break
+        out.append(token)
+        assert state.left_tokens == budget - len(out)
+    assert state.can_stop()
+    return out
+
+
+def replays(constraint, out):
+    """The very tokens lead a fresh matcher to a whole text."""
+    fresh = constraint.start()
+    return fresh.advance(out) == len(out) and fresh.can_stop()
+
+
+@pytest.mark.parametrize("more", [0, 1, 8, 40])
+def test_every_constraint_closes_in_every_budget(compiled, vocab, tokenizer, more):
+    """All compiled schemas of the sample, regexes, choices, grammars; parsed by their type."""
+    dice = random.Random(more)
+    for shape in SHAPES:
+        constraint = compiled(shape.spec)
+        assert constraint.min_tokens is not None, shape.spec
+        out = draw(constraint, constraint.min_tokens + more, dice, vocab.logits_size)
+        assert replays(constraint, out), shape.spec
+        text = b"".join(vocab.token_bytes[token] for token in out).decode()
+        shape.parse(text)
+
+
+@settings(max_examples=25, derandomize=True, deadline=None)
+@given(seed=st.integers(0, 10**6), more=st.integers(0, 60), which=st.integers(0, 10**6))
+def test_any_draw_replays(compiled, vocab, seed, more, which):
+    constraint = compiled(SHAPES[which % len(SHAPES)].spec)
+    assert constraint.min_tokens is not None
+    budget = constraint.min_tokens + more
+    out = draw(constraint, budget, random.Random(seed), vocab.logits_size)
+    assert len(out) <= budget
+    assert replays(constraint, out)
+
+
+def test_calls_close_too(compiled, vocab):
+    constraint = compiled(calls_spec((TOOL,), None, 2, 5))
+    dice = random.Random(1)
+    for more in (0, 3, 40):
+        assert constraint.min_tokens is not None
+        out = draw(constraint, constraint.min_tokens + more, dice, vocab.logits_size)
+        assert replays(constraint, out)
+        assert out.count(vocab.special_ids["<|/call|>"]) >= 2
+
+
+def test_too_small_a_budget_is_refused_with_the_number(compiled):
+    constraint = compiled(shape_of(tuple[int, int, int]).spec)
+    least = constraint.min_tokens
+    with pytest.raises(
+        ConstraintError, match=f"at least {least} tokens, max_tokens is {least - 1}"
+    ):
+        Budgeted.start(constraint, least - 1)
+    assert Budgeted.start(constraint, least).closes
+
+
+def test_the_witness_always_fits(compiled, vocab):
+    """After every token the held way to the end is real and fits what is left."""
+    constraint = compiled(json_schema_shape(NODE).spec)
+    dice = random.Random(4)
+    state = Budgeted.start(constraint, 40)
+    row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
+    while not state.must_stop() and state.left_tokens:
+        state.fill_mask(row)
+        if not state.advance([dice.choice(allowed_ids(row))]):
+            state.advance([state.fallback()])
+        way = state.witness
+        assert way is not None
+        assert len(way) <= state.left_tokens
+        there = state.state.fork()
+        assert there.advance(way) == len(way)
+        assert there.can_stop()
+        if state.can_stop():
+            break
+
+
+def test_rollback_restores_budget_and_witness(compiled, vocab):
+    constraint = compiled(array_shape(str, min_items=3).spec)
+    state = Budgeted.start(constraint, 30)
+    seen = []
+    row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
+    dice = random.Random(2)
+    for _ in range(6):
+        seen.append((state.left_tokens, state.witness))
+        state.fill_mask(row)
+        options = [t for t in allowed_ids(row) if t not in constraint.eos_ids]
+        assert state.advance([dice.choice(options)]) == 1
+    state.rollback(4)
+    assert (state.left_tokens, state.witness) == seen[2]
+    run = state.completion(20)
+    assert run is not None
+    before = (state.left_tokens, state.witness)
+    assert state.advance(run) == len(run), "several at once"
+    state.rollback(len(run) - 1)
+    assert state.witness is not None
+    assert state.fork().advance(state.witness) == len(state.witness)
+    state.rollback(1)
+    assert (state.left_tokens, state.witness) == before
+
+
+def test_close_goes_straight_to_the_end(compiled):
+    """A deadline is near: from here on only the shortest way that is held."""
+    constraint = compiled(shape_of(list[dict[str, int]]).spec)
+    state = Budgeted.start(constraint, 500)
+    state.advance(constraint.start().completion(9)[:0])
+    state.close()
+    taken = 0
+    while not state.can_stop():
+        assert state.advance([state.fallback()]) == 1
+        taken += 1
+    assert taken == constraint.min_tokens
+    assert state.steered or state.left_tokens == 0
+
+
+def test_regex_masks_hold_only_what_still_reaches_the_end(compiled, vocab):
+    """Distances are exact there: nothing that is allowed is refused."""
+    constraint = compiled(regex_shape(r"(?:[a-z]+,)?[0-9]{4}").spec)
+    assert constraint.backend == "outlines-core"
+    row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
+    state = Budgeted.start(constraint, constraint.min_tokens + 2)
+    dice = random.Random(0)
+    while not state.can_stop():
+        state.fill_mask(row)
+        allowed = allowed_ids(row)
+        assert all(state.fork().advance([token]) == 1 for token in allowed)
+        state.advance([dice.choice(allowed)])
+
+
+def test_forks_share_nothing(compiled):
+    constraint = compiled(shape_of(list[int]).spec)
+    state = Budgeted.start(constraint, 20)
+    twin = state.fork()
+    twin.advance([twin.fallback()])
+    assert state.left_tokens == 20
+    assert twin.left_tokens == 19
