@@ -26,7 +26,8 @@ async def main() -> None:
     async with open_runtime(observers=[Recorder(records.append)]) as runtime:
 
         async def answer(question: str) -> None:
-            print(question, await runtime.run(solve, question))
+            number = await runtime.run(solve, question)
+            print(question, number)
 
         async with anyio.create_task_group() as tasks:
             for question in QUESTIONS:

@@ -193,7 +193,7 @@ class Chat:
 
     def recent(self) -> list[Chat]:
         """This chat and the shorter ones it continues, up to its last answer or its root."""
-        found = [self]
+        found: list[Chat] = [self]
         while found[-1]._answer is None and (parent := found[-1]._parent) is not None:
             found.append(parent)
         return found

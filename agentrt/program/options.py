@@ -78,10 +78,9 @@ def check_options(options: GenOptions) -> None:
     deadline_s = options.get("deadline")
     if deadline_s is not None and not deadline_s > 0:
         raise UsageError(f"deadline={deadline_s!r} is out of range", hint="Give seconds above 0")
-    if options.get("on_limit", "raise") not in ("raise", "close"):
-        raise UsageError(
-            f"on_limit={options['on_limit']!r} is unknown", hint="Give 'raise' or 'close'"
-        )
+    on_limit = options.get("on_limit", "raise")
+    if on_limit not in ("raise", "close"):
+        raise UsageError(f"on_limit={on_limit!r} is unknown", hint="Give 'raise' or 'close'")
 
 
 def sampling_of(options: GenOptions, seed: int) -> Sampling:
