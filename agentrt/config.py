@@ -54,8 +54,10 @@ class RunConfig:
         seed: From which every node derives its own.
         deadline_s: For the whole run, from its start; None sets none.
         max_concurrent_tools: Worker threads for synchronous tools.
+        capture_content: Put what was said on events, for observers that want it.
     """
 
     seed: int = 0
     deadline_s: float | None = None
     max_concurrent_tools: int = 16
+    capture_content: bool = False

@@ -8,6 +8,7 @@ from agentrt.backend import Ledger
 from agentrt.errors import AgentrtError, NodeCancelled, record
 from agentrt.events import NodeFinished, Outcome
 from agentrt.program import Node
+from agentrt.runtime.content import said
 from agentrt.runtime.run import Run
 
 
@@ -60,6 +61,7 @@ def _event(
     run.contexts.pop(node.id, None)
     run.waited_for_parts.discard(node.id)
     waited = run.body_waits.pop(node.id, None)
+    attributes = said(node, finish_reason) if run.captures_content else {}
     stop = run.stops.pop(node.id, None)
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
     if stop is not None:
@@ -74,6 +76,7 @@ def _event(
         ledger=ledger,
         closed_early=closed_early,
         finish_reason=finish_reason,
+        attributes=attributes,
         after=after,
         after_item=after_item,
         stopped_at_s=stop.at_s if stop is not None else None,

@@ -54,6 +54,7 @@ class Run:
         body_waits: What the code of each program under way has waited for.
         stops: Nodes that code asked to end: when, and what that code had waited for by then.
         task_group: Where tasks live; nothing of a run outlives it.
+        captures_content: Whether events carry what was said.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Run:
         post: Callable[[Fact], None],
         path: Callable[[Run], str],
         task_group: TaskGroup,
+        captures_content: bool = False,
     ) -> None:
         self.run_id = run_id
         self.seed = seed
@@ -78,6 +80,7 @@ class Run:
         self.stops: dict[str, Stop] = {}
         self.waited_for_parts: set[str] = set()
         self.task_group = task_group
+        self.captures_content = captures_content
         self._clock = clock
         self._engines = engines
         self._post = post

@@ -207,6 +207,7 @@ class Runtime:
             post=loop.post,
             path=self._path,
             task_group=tasks,
+            captures_content=self._config.capture_content,
         )
 
     def _path(self, run: Run) -> str:

@@ -69,6 +69,11 @@ class SpanObserver:
         self._closed = False
         self.files: dict[RunId, Path] = {}
 
+    @property
+    def wants_content(self) -> bool:
+        """Whether the user asked for what was said; the runtime then puts it on events."""
+        return self._settings.enabled and self._settings.capture != "NO_CONTENT"
+
     def see(self, events: Sequence[Event]) -> None:
         """Take a batch of events; returns at once."""
         if self._settings.enabled and not self._closed:

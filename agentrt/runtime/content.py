@@ -1,0 +1,123 @@
+"""What was said, for observers that want it: messages in the form of OpenTelemetry's GenAI events.
+
+Built only when asked for: it costs as much as the chat is long.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agentrt.canonical_json import content, dumps
+from agentrt.events import AttributeValue
+from agentrt.program import Gen, GenerateWork, Node, ToolWork
+from agentrt.segments import (
+    CallMade,
+    Close,
+    Generated,
+    Hole,
+    Open,
+    ResultOf,
+    Segment,
+    Text,
+)
+
+Part = dict[str, Any]
+
+
+def said(node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
+    """The content of a node that has ended, as span attributes."""
+    work = node.work
+    if isinstance(work, ToolWork):
+        return _tool(node, work)
+    if isinstance(work, GenerateWork) and isinstance(node, Gen):
+        return _generation(node, work, finish_reason)
+    return {}
+
+
+def _tool(node: Node[Any], work: ToolWork) -> dict[str, AttributeValue]:
+    found: dict[str, AttributeValue] = {
+        "gen_ai.tool.call.arguments": (
+            work.call.arguments_json if work.call is not None else _json(dict(work.arguments))
+        )
+    }
+    if node.error is None:
+        found["gen_ai.tool.call.result"] = _json(node.value)
+    return found
+
+
+def _generation(gen: Gen[Any], work: GenerateWork, finish_reason: str) -> dict[str, AttributeValue]:
+    found: dict[str, AttributeValue] = {}
+    try:
+        segments = work.chat.segments()
+    except Exception:  # an input failed: there was no prompt
+        segments = []
+    messages = messages_of(segments)
+    system = [
+        part for message in messages if message["role"] == "system" for part in message["parts"]
+    ]
+    if system:
+        found["gen_ai.system_instructions"] = dumps(system)
+    found["gen_ai.input.messages"] = dumps([m for m in messages if m["role"] != "system"])
+    answer = messages_of([Open("assistant"), gen.generated, Close()])
+    found["gen_ai.output.messages"] = dumps(
+        [{**message, "finish_reason": finish_reason} for message in answer]
+    )
+    if work.chat.tools:
+        tools = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            }
+            for tool in work.chat.tools
+        ]
+        found["gen_ai.tool.definitions"] = dumps(tools)
+    return found
+
+
+def messages_of(segments: list[Segment]) -> list[dict[str, Any]]:
+    """Messages with their parts."""
+    found: list[dict[str, Any]] = []
+    result: ResultOf | None = None
+    for segment in segments:
+        match segment:
+            case Open(role):
+                found.append({"role": role, "parts": []})
+                result = None
+            case ResultOf():
+                result = segment
+            case Text(text) if result is not None:
+                part = {"type": "tool_call_response", "id": result.call_id, "response": text}
+                found[-1]["parts"].append(part)
+            case Text(text):
+                found[-1]["parts"].append({"type": "text", "content": text})
+            case Generated(text=text, calls=calls, content=outside):
+                shown = outside if calls else text
+                if shown:
+                    found[-1]["parts"].append({"type": "text", "content": shown})
+                found[-1]["parts"] += [_call(call) for call in calls]
+            case CallMade():
+                found[-1]["parts"].append(_call(segment))
+            case Hole(node):
+                found[-1]["parts"].append({"type": "text", "content": f"[pending {node}]"})
+            case Close():
+                pass
+    return found
+
+
+def _call(call: CallMade) -> Part:
+    try:
+        arguments = json.loads(call.arguments_json)
+    except ValueError:
+        arguments = call.arguments_json
+    return {"type": "tool_call", "id": call.call_id, "name": call.name, "arguments": arguments}
+
+
+def _json(value: Any) -> str:
+    """JSON where there is one: arguments and results may be anything."""
+    try:
+        return content(value)
+    except ValueError:
+        return repr(value)
