@@ -84,7 +84,8 @@ class EngineCore:
         model = self._machine.model
         vocab = self.codec.vocab
         self._logits_size = model.logits_size
-        self._window_tokens = self.codec.window_tokens or model.window_tokens
+        windows = [tokens for tokens in (self.codec.window_tokens, model.window_tokens) if tokens]
+        self._window_tokens = min(windows, default=0)
         self._decoder = Decoder(
             frozenset(vocab.eos_ids),
             used_ids=vocab.size,

@@ -13,7 +13,7 @@ from agentrt.engine.masking import Masks
 from agentrt.engine.output import Finish
 from agentrt.engine.sampler import Draw, Picked, pick
 from agentrt.engine.sequence import Sequence
-from agentrt.errors import AgentrtError, record
+from agentrt.errors import AgentrtError, InternalError, record
 from agentrt.ids import RequestId
 
 
@@ -59,6 +59,7 @@ class Decoder:
         if not rows:
             return outcome
         with torch.inference_mode():
+            broken = set(logits.isnan().any(-1).nonzero()[:, 0].tolist())
             logits[:, self._used_ids :] = -torch.inf
             masks = Masks(rows, self._logits_size, logits.device)
             draws = [_draw(sequence) for sequence in rows]
@@ -66,6 +67,8 @@ class Decoder:
         for index, sequence in enumerate(rows):
             outcome.masks_s[sequence.request.request_id] = masks.seconds[index]
             try:
+                if index in broken:
+                    raise InternalError("the model computed logits that are not numbers")
                 if index in masks.failed:
                     raise masks.failed[index]
                 finish = self._append(sequence, picked[index], logits[index], draws[index])

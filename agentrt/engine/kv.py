@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,11 +61,8 @@ class PagedKv:
         self.pages = pages
         self.page_stride = 2 * layout.layers
         width = layout.kv_heads * layout.head_dim
-        # Zeros, since a masked place must not hold a NaN.
-        self.memory = torch.zeros(
-            (pages, layout.layers, 2, layout.page_tokens, layout.kv_heads, layout.head_dim),
-            dtype=layout.dtype,
-            device=layout.device,
+        self.memory = _zeros(
+            (pages, layout.layers, 2, layout.page_tokens, layout.kv_heads, layout.head_dim), layout
         )
         by_token = self.memory.view(-1, width)  # [pages * layers * 2 * page, width]
         by_block = self.memory.view(-1, layout.page_tokens * width)  # [pages * layers * 2, ...]
@@ -124,6 +123,14 @@ def pages_for(layout: KvLayout, *, kv_pages: int, kv_bytes: int, most_tokens: in
         share = min(share, _MOST_BYTES)
     most_pages = -(-most_tokens // layout.page_tokens)
     return max(1, min(share // layout.page_bytes, most_pages))
+
+
+def _zeros(shape: tuple[int, ...], layout: KvLayout) -> Tensor:
+    """Zeros, since a masked place must not hold a NaN; on a CPU, mapped when they are used."""
+    if layout.device.type != "cpu":
+        return torch.zeros(shape, dtype=layout.dtype, device=layout.device)
+    plain = np.zeros(math.prod(shape) * layout.dtype.itemsize, dtype=np.uint8)
+    return torch.from_numpy(plain).view(layout.dtype).view(shape)
 
 
 def _free_bytes(device: torch.device) -> int:

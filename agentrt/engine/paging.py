@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agentrt.cache import PagePool, RadixTree, key_of
+from agentrt.cache import PagePool, RadixTree
+from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.sequence import Sequence
 from agentrt.ids import PageId
 
@@ -42,15 +43,14 @@ class Paging:
         """Pages that are free or can be."""
         return self.pool.free_pages + self.tree.evictable_pages
 
-    def admit(self, sequence: Sequence, key: bytes, spare_pages: int) -> bool:
+    def admit(self, sequence: Sequence, spare_pages: int) -> bool:
         """Give the sequence a slot and the pages of what the tree knows, if the rest will fit.
 
         Args:
             sequence: It holds nothing now.
-            key: Of all its tokens.
             spare_pages: To leave for those that run already.
         """
-        match = self.tree.match(key)
+        match = self.tree.match(sequence.key)
         self.tree.lock(match.node)
         whole = -(-(len(sequence.tokens) + 1) // self._page_tokens)
         if whole - len(match.pages) + spare_pages > self.available_pages:
@@ -85,7 +85,7 @@ class Paging:
         full = sequence.computed_tokens // self._page_tokens
         if full <= sequence.tree_pages or sequence.node is None:
             return
-        key = key_of(sequence.tokens[: full * self._page_tokens])
+        key = sequence.key[: full * self._page_tokens * TOKEN_BYTES]
         inserted = self.tree.insert(key, sequence.pages[:full])
         self.tree.lock(inserted.node)
         self.tree.unlock(sequence.node)

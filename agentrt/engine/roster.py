@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentrt.cache import key_of
 from agentrt.config import EngineConfig
 from agentrt.engine.paging import Paging
 from agentrt.engine.plan import (
@@ -107,18 +106,18 @@ class Roster:
         ]
         waiting.sort(key=lambda one: order_key(_facts(one)))
         size = self._config.page_tokens
-        under_way = [key_of(one.tokens) for one in self.running.values() if one.prefills]
+        under_way = [one.key for one in self.running.values() if one.prefills]
         for sequence in waiting:
             if step.left_tokens == 0 or self._paging.free_slots == 0:
                 return
-            key = key_of(sequence.tokens)
+            key = sequence.key
             matched = self._paging.tree.matched_tokens(key)
             if not sequence.complete and matched >= (len(sequence.tokens) - 1) // size * size:
                 sequence.phase = Phase.HELD
                 continue
             if waits_for_prefix(key, matched, under_way, size):
                 continue
-            if not self._paging.admit(sequence, key, spare_pages=len(self.running)):
+            if not self._paging.admit(sequence, spare_pages=len(self.running)):
                 if not self.running:
                     self.starved.append(sequence)
                 return

@@ -16,6 +16,8 @@ from torch import Tensor
 from agentrt.backend import TokenLogprob
 from agentrt.sampling import Sampling
 
+_NEGLIGIBLE = 40.0
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -99,9 +101,11 @@ def _pick_row(row: Tensor, draw: Draw) -> Picked:
 def _sample(row: Tensor, draw: Draw) -> int:
     """Top-k, then top-p, then min-p, then the inverse of the distribution function."""
     how = draw.sampling
-    # In double precision, so that sums do not depend on what the row holds beside its peak; equal
+    # In double precision, where what is e^-40 times as likely as the best does not count; equal
     # values keep the order of their ids.
-    values, ids = row.double().sort(descending=True, stable=True)
+    near = (row > row.max() - _NEGLIGIBLE).nonzero()[:, 0]
+    values, order = row[near].double().sort(descending=True, stable=True)
+    ids = near[order]
     weights = values.softmax(-1)
     keep = weights.shape[0]
     if how.top_k:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from agentrt.backend import GenerateRequest, TokenLogprob
-from agentrt.cache import RadixNode
+from agentrt.cache import RadixNode, key_of
+from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.account import Account, Bucket
 from agentrt.engine.guide import Guide
 from agentrt.engine.stops import StopStrings
@@ -79,6 +80,15 @@ class Sequence:
     reached_tokens: int = 0
     preempted: bool = False
     fresh: Fresh = field(default_factory=Fresh)
+    _key: bytes = b""
+
+    @property
+    def key(self) -> bytes:
+        """Its tokens as the radix tree's key."""
+        known = len(self._key) // TOKEN_BYTES
+        if known < len(self.tokens):
+            self._key += key_of(self.tokens[known:])
+        return self._key
 
     @property
     def output_tokens(self) -> int:
