@@ -24,6 +24,11 @@ class Observers:
     def __bool__(self) -> bool:
         return bool(self._observers)
 
+    @property
+    def want_content(self) -> bool:
+        """Whether one of them asks, by an attribute `wants_content`, for what was said."""
+        return any(getattr(observer, "wants_content", False) for observer in self._observers)
+
     def see(self, events: Sequence[Event]) -> None:
         """Tell everybody; never raises."""
         for observer in tuple(self._observers):

@@ -207,7 +207,7 @@ class Runtime:
             post=loop.post,
             path=self._path,
             task_group=tasks,
-            captures_content=self._config.capture_content,
+            captures_content=self._config.capture_content or self.observers.want_content,
         )
 
     def _path(self, run: Run) -> str:
