@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from typing import Literal
+from types import GenericAlias
+from typing import Any, Literal
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,19 +42,24 @@ leaves = st.one_of(
 
 def compound(inner):
     return st.one_of(
-        inner.map(lambda t: (list[t[0]], st.lists(t[1], max_size=3))),
+        inner.map(lambda t: (GenericAlias(list, (t[0],)), st.lists(t[1], max_size=3))),
         inner.map(lambda t: (t[0] | None, st.none() | t[1])),
-        inner.map(lambda t: (dict[str, t[0]], st.dictionaries(text, t[1], max_size=2))),
+        inner.map(
+            lambda t: (GenericAlias(dict, (str, t[0])), st.dictionaries(text, t[1], max_size=2))
+        ),
         st.tuples(inner, inner).map(
-            lambda ts: (tuple[ts[0][0], ts[1][0]], st.tuples(ts[0][1], ts[1][1]))
+            lambda ts: (GenericAlias(tuple, (ts[0][0], ts[1][0])), st.tuples(ts[0][1], ts[1][1]))
         ),
         st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=4).map(model),
     )
 
 
+make: Any = create_model
+
+
 def model(fields):
     """A model whose fields are required or have a default, and its values."""
-    made = create_model(
+    made = make(
         "Made",
         **{
             f"f{at}": (form | None, Field(default=None)) if optional else (form, ...)
