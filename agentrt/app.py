@@ -62,11 +62,15 @@ async def open_runtime(
     clock = clock or MonotonicClock()
     threading.Thread(target=_warm, name="agentrt warm-up", daemon=True).start()
     choices = {**(models or {}), "default": engine}
-    backends = {
-        role: _backend(choice, clock, place, remote_model, api_key)
-        for role, choice in choices.items()
-    }
-    runtime = Runtime(backends, clock=clock, observers=observers, config=config)
+    backends: dict[str, tuple[Backend, Codec | None]] = {}
+    try:
+        for role, choice in choices.items():
+            backends[role] = _backend(choice, clock, place, remote_model, api_key)
+        runtime = Runtime(backends, clock=clock, observers=observers, config=config)
+    except BaseException:
+        for backend, _ in backends.values():
+            await backend.aclose()
+        raise
     async with runtime:
         yield runtime
 
@@ -114,5 +118,10 @@ def _backend(
     from agentrt.engine.process import EmbeddedBackend
 
     config = choice if choice is not None else EngineConfig(model_path=Path(embedded.path()))
-    codec = Codec.load(config.model_path)
-    return EmbeddedBackend(config, clock, place=place), codec
+    backend = EmbeddedBackend(config, clock, place=place)
+    backend.launch()  # its process imports torch while we load the codec
+    try:
+        return backend, Codec.load(config.model_path)
+    except BaseException:
+        backend.abandon()
+        raise

@@ -93,6 +93,14 @@ class EmbeddedBackend:
             else:
                 self._child = ThreadChild(self._clock)
 
+    def abandon(self) -> None:
+        """End what `launch` began, where no event loop will ever start it."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait(_REAP_S)
+            self._child.ours.close()
+            self._child = None
+
     async def start(self) -> None:
         if self._keeper is not None or self._closing:
             return

@@ -202,6 +202,15 @@ def test_a_process_that_cannot_start_shows_its_last_words(portal, tiny, monkeypa
     assert "no licence" in raised.value.hint
 
 
+@pytest.mark.parametrize("place", ["process", "thread"])
+def test_what_was_launched_can_be_abandoned(tiny, place):
+    backend = EmbeddedBackend(tiny, MonotonicClock(), place=place)
+    backend.launch()
+    backend.abandon()
+    backend.abandon()
+    assert backend.pid is None
+
+
 OWNER = """
 import sys, time
 from pathlib import Path
