@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.testing import jaeger
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
 COMMAND = re.compile(r"^\s*(agentrt run (\S+)[^\n]*)$", re.MULTILINE)
@@ -61,7 +63,9 @@ def test_program_runs(path: Path, tmp_path: Path) -> None:
         assert told["output"] is not None
         latency = told["latency"]
         assert sum(latency["split_ms"].values()) == pytest.approx(latency["compound_ms"], abs=1e-6)
-        assert (tmp_path / told["trace"]["file"]).is_file()
+        trace = json.loads((tmp_path / told["trace"]["file"]).read_text("utf-8"))
+        assert jaeger.faults(trace) == []
+        assert jaeger.strayed(trace["data"][0]) == ""
 
 
 def test_examples_are_numbered_in_reading_order() -> None:

@@ -5,6 +5,7 @@ Written from the description of the UI, apart from the code that writes the file
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,26 @@ def critical_path(trace: dict[str, Any]) -> list[Section]:
         if _parent_of(span) is None:
             walk.from_root(span["spanID"])
     return walk.sections
+
+
+def strayed(trace: dict[str, Any]) -> str:
+    """How that line differs from the critical path that the trace itself tells; "" when it agrees.
+
+    Compared are the nodes that do work, in order of time; programs fill the gaps between them.
+    """
+    nodes: dict[str, str] = {}
+    programs: set[str] = set()
+    for span in trace["spans"]:
+        tags = tags_of(span)
+        nodes[span["spanID"]] = tags["agentrt.node.id"]
+        if tags.get("agentrt.node.kind") == "program":
+            programs.add(tags["agentrt.node.id"])
+    drawn = [nodes[section.span_id] for section in reversed(critical_path(trace))]
+    told = json.loads(tags_of(trace["spans"][0])["agentrt.critical_path.nodes"])
+    drawn, told = (
+        list(dict.fromkeys(node for node in path if node not in programs)) for path in (drawn, told)
+    )
+    return "" if drawn == told else f"drawn {drawn}, told {told}"
 
 
 class _Walk:
