@@ -1,0 +1,58 @@
+"""Runs that go on at the same time are kept apart."""
+
+from agentrt.backend import BackendDown, StepDone, StepRecord
+from agentrt.errors import ErrorRecord
+from agentrt.events import Event
+from agentrt.graph import Recorder, RunRecord, split
+from agentrt.ids import RequestId
+from agentrt.testing.made_up import Wait, Work, play
+
+
+def woven(*runs: list[Event]) -> list[Event]:
+    """One event of each in turn."""
+    longest = max(len(run) for run in runs)
+    return [run[place] for place in range(longest) for run in runs if place < len(run)]
+
+
+def test_each_run_gets_its_own_record() -> None:
+    long = play((Work("tool", decode_s=0.5), Wait(0)), run_id="00000000000000a1")
+    short = play((Work("tool", decode_s=0.1), Wait(0)), run_id="00000000000000b2")
+    done: list[RunRecord] = []
+    recorder = Recorder(done.append)
+    recorder.see(woven(long, short))
+    lengths = {record.run_id: round(split(record).tool, 6) for record in done}
+    assert lengths == {"00000000000000a1": 0.5, "00000000000000b2": 0.1}
+    recorder.give_up()
+    assert len(done) == 2
+
+
+def test_runs_that_do_not_end_are_handed_out_when_given_up() -> None:
+    done: list[RunRecord] = []
+    recorder = Recorder(done.append)
+    recorder.see(play((Work("tool", decode_s=0.5),))[:-1])
+    assert done == []
+    recorder.give_up()
+    assert [record.finished for record in done] == [None]
+
+
+def test_a_step_belongs_to_every_run_in_its_batch() -> None:
+    body = (Work("generate", decode_s=0.1),)
+    done: list[RunRecord] = []
+    recorder = Recorder(done.append)
+    one = play(body, run_id="00000000000000a1")
+    two = play(body, run_id="00000000000000b2")
+    shared = StepDone(StepRecord(7, 100.0, 100.1, 0, 2, (RequestId(1),)), (), ())
+    foreign = StepDone(StepRecord(8, 100.0, 100.1, 0, 2, (RequestId(99),)), (), ())
+    recorder.see([*one[:-1], *two[:-1], shared, foreign, one[-1], two[-1]])
+    for record in done:
+        assert 7 in [step.index for step in record.steps]
+        assert 8 not in [step.index for step in record.steps]
+
+
+def test_an_engine_that_went_down_is_noted_by_the_runs_it_served() -> None:
+    events = play((Work("generate", decode_s=0.1),))
+    down = BackendDown(ErrorRecord("EngineDied", "killed"), (RequestId(1),), restarting=True)
+    other = BackendDown(ErrorRecord("EngineDied", "killed"), (RequestId(9),), restarting=True)
+    record = RunRecord()
+    record.see([*events[:-1], down, other, events[-1]])
+    assert record.downs == [down]
