@@ -198,6 +198,11 @@ class Chat:
             found.append(parent)
         return found
 
+    @property
+    def answered(self) -> Gen[Any] | None:
+        """The last generation that this chat goes on from, or None."""
+        return self.recent()[-1]._answer
+
     def messages(self) -> list[dict[str, Any]]:
         """The chat as a list of messages, for storing it.
 

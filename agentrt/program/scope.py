@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -52,6 +53,7 @@ class Scope:
         block_deadline_at_s: Of the enclosing `limits` blocks of the same program, or None.
         budgets: Token and call budgets in force, innermost first.
         close: Whether generations end validly at a limit unless they say otherwise.
+        thread_id: The thread of the run's event loop; nodes are made there and nowhere else.
         waited: What the program's code has waited for, shared by its blocks.
         cut_short: Its code was cancelled while it waited: a deadline, or whoever called it.
         held: Collects new nodes that may not start yet, while `fan` makes them; else None.
@@ -70,6 +72,7 @@ class Scope:
         "owner",
         "path",
         "run",
+        "thread_id",
         "waited",
     )
 
@@ -93,6 +96,7 @@ class Scope:
         self.budgets = budgets
         self.close = close
         self.waited = waited or Waited()
+        self.thread_id = get_ident()
         self.cut_short = False
         self.held: list[Node[Any]] | None = None
         self._counts: dict[str, int] = {}
@@ -237,6 +241,12 @@ def here(what: str) -> Scope:
     scope = active.get()
     if scope is None:
         raise NoRun(f"{what} was used outside a run", where=call_site())
+    if scope.thread_id != get_ident():
+        raise NoRun(
+            f"{what} was used in a worker thread",
+            hint="Make nodes in the program, or in a tool that is `async def`",
+            where=call_site(),
+        )
     return scope
 
 

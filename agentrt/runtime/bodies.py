@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, DeadlineExceeded, UsageError
+from agentrt.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError
 from agentrt.events import ToolEnded, ToolStarted
 from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
 from agentrt.runtime.finish import failed, succeeded
@@ -35,6 +35,14 @@ class Bodies:
         context.run(lambda: run.task_group.start_soon(self._run, run, node, task, name=node.id))
 
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
+        try:
+            await self._settle(run, node, task)
+        finally:
+            if not node.done:  # torn down from outside, by SystemExit or the end of the loop
+                gone = f"{node.label} was torn down"
+                self._post(failed(run, node, NodeCancelled(gone, reason="torn down")))
+
+    async def _settle(self, run: Run, node: Node[Any], task: Task) -> None:
         error: Exception | None = None
         value: Any = None
         with task.scope:

@@ -54,7 +54,10 @@ class Effects:
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)
                 return self._stop(run, node, error, reason)
             case Expire():
-                late = DeadlineExceeded(f"{node.label} passed its deadline: {run.so_far()}")
+                so_far = run.so_far()
+                late = DeadlineExceeded(
+                    f"{node.label} passed its deadline{so_far and f': {so_far}'}"
+                )
                 return self._stop(run, node, late, "deadline")
             case _:
                 assert_never(decision)

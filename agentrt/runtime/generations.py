@@ -142,7 +142,9 @@ class Generations:
     def _losses(self, run: Run, gen: Gen[Any], encoded: Encoded) -> list[Event]:
         if not encoded.complete:
             return []
-        return [
-            PrefixLost(run.run_id, gen.id, loss.lost_tokens, loss.reason, run.now_s())
-            for loss in encoded.losses
-        ]
+        lost = [(loss.lost_tokens, str(loss.reason)) for loss in encoded.losses]
+        before = gen.prompt.answered
+        if before is not None and before.prompt.tools != gen.prompt.tools:
+            ledger = before.meta.ledger  # tools stand at the root: all that follows is new
+            lost.append((ledger.prompt_tokens + ledger.output_tokens, "tools_changed"))
+        return [PrefixLost(run.run_id, gen.id, *one, run.now_s()) for one in lost]

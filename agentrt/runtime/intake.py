@@ -126,6 +126,11 @@ class Intake:
                     f"{gen.label} reached max_tokens={work.sampling.max_tokens} before its "
                     f"{work.output.name} was complete",
                     partial_text=gen.text,
+                    hint=(
+                        "This engine cannot close outputs early: raise max_tokens"
+                        if work.on_limit == "close"
+                        else ""
+                    ),
                 )
             case _:
                 return None

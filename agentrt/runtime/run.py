@@ -21,8 +21,8 @@ from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task
 from agentrt.scheduler import CancelWanted, DemandEnded, Fact, Held, Released
 
-CLOSE_MARGIN_S = 0.25
-CLOSE_MARGIN_FRACTION = 0.1
+MARGIN_S = 0.25
+MARGIN_FRACTION = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +240,15 @@ class Run:
         return None
 
     def _engine_deadline_s(self, node: Node[Any], work: GenerateWork, now_s: float) -> float | None:
-        """When the engine must be done: a little early where it has to close its output."""
+        """When the engine must be done.
+
+        A little early where it has to close its output, a little late where it has not: there the
+        runtime ends the node itself, with an error that says what took the time.
+        """
         deadline_at_s = sooner(work.deadline_at_s, node.scope.deadline_at_s)
-        if deadline_at_s is None or work.on_limit == "raise":
-            return deadline_at_s
+        if deadline_at_s is None:
+            return None
+        if work.on_limit == "raise":
+            return deadline_at_s + MARGIN_S
         left_s = max(0.0, deadline_at_s - now_s)
-        return deadline_at_s - min(CLOSE_MARGIN_S, CLOSE_MARGIN_FRACTION * left_s)
+        return deadline_at_s - min(MARGIN_S, MARGIN_FRACTION * left_s)

@@ -27,7 +27,8 @@ def path_so_far(run: RunState, nodes: dict[str, Node[object]], now_s: float) -> 
         parts[-1] += f", {last.produced_tokens}/{last.max_tokens} tokens"
     others = [node for node in pending if node not in path]
     if others:
-        parts[-1] += f"; also under way: {', '.join(node.name for node in others[:8])}"
+        shown = [f"{n.name} {max(0.0, now_s - n.declared_at_s):.1f} s" for n in others[:8]]
+        parts[-1] += f"; also under way: {', '.join(shown)}"
     return " -> ".join(parts)
 
 

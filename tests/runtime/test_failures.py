@@ -8,6 +8,7 @@ import pytest
 from agentrt import (
     BudgetExceeded,
     NodeCancelled,
+    NoRun,
     ToolFailed,
     Unsupported,
     UsageError,
@@ -198,3 +199,29 @@ def test_nothing_is_sent_for_a_generation_whose_input_failed(bench: Any) -> None
     with pytest.raises(ToolFailed):
         rig.run(calls)
     assert not rig.recorder.of(RequestSent)
+
+
+def test_nodes_are_not_made_in_worker_threads(bench: Any) -> None:
+    """A synchronous tool runs in a thread, where the run's loop cannot be reached safely."""
+
+    @tool(effects="pure")
+    def threaded() -> str:
+        """Tries to generate."""
+        return str(ASK.user("x").generate())
+
+    @program
+    async def outer() -> str:
+        return await threaded()
+
+    with pytest.raises(ToolFailed, match="worker thread") as e:
+        bench([]).run(outer)
+    assert isinstance(e.value.__cause__, NoRun)
+
+
+def test_a_program_that_leaves_the_process_leaves_nothing_waiting(bench: Any) -> None:
+    @program
+    async def leaves() -> str:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        bench([]).run(leaves)

@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from agentrt import chat, program, tool
-from agentrt.events import HoleFilled, NodeFinished, RequestSent
+from agentrt.events import HoleFilled, NodeFinished, PrefixLost, RequestSent
+from agentrt.scripted import calls_text
 
 ASK = chat(system="Be brief.")
 
@@ -114,7 +115,6 @@ def test_generated_ids_are_kept(bench: Any, codec: Any) -> None:
 
 def test_tools_stay_in_the_prompt_of_what_follows(bench: Any, codec: Any) -> None:
     """The plan's prefix is the report's prefix, the tools' part included."""
-    from agentrt.scripted import calls_text
 
     @program
     async def plans() -> str:
@@ -128,3 +128,19 @@ def test_tools_stay_in_the_prompt_of_what_follows(bench: Any, codec: Any) -> Non
     first, second = rig.backend.seen.requests
     shared = first.prompt.token_ids
     assert second.prompt.token_ids[: len(shared)] == shared
+
+
+def test_a_prefix_lost_to_new_tools_is_told(bench: Any, codec: Any) -> None:
+    @program
+    async def adds_tools() -> int:
+        first = ASK.user("x").generate(name="first")
+        await first
+        return len(await first.ctx.user("y").calls(fetch, name="second"))
+
+    call = calls_text(("fetch", {"name": "a", "seconds": 1.0}), frame=codec.call_frame)
+    rig = bench(["Oslo", call], codec=codec)
+    assert rig.run(adds_tools) == 1
+    lost = rig.recorder.of(PrefixLost)
+    assert [(e.node_id, e.reason) for e in lost] == [("adds_tools#0/second#0", "tools_changed")]
+    ledger = rig.recorder.of(NodeFinished, "first")[0].ledger
+    assert lost[0].lost_tokens == ledger.prompt_tokens + ledger.output_tokens
