@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from agentrt.prompt.encoded import Encoded, PrefixLoss
 from agentrt.prompt.layout import Layout, find_layout
 from agentrt.prompt.lexicon import Lexicon, Marker
 from agentrt.prompt.model_files import ModelFiles, read_model_files
+from agentrt.prompt.prefix import Prefix
 from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import Probe
 from agentrt.prompt.template import ChatTemplate, TemplateRefused
@@ -42,9 +44,19 @@ MOST_TOOL_SETS = 64
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What holds while one set of tools is offered; markers in these are escaped."""
+    """What holds while one set of tools is offered.
+
+    Attributes:
+        tools: The set.
+        safe_tools: The same, markers in what they say escaped.
+        probe: Asks the template.
+        layout: Texts between contents.
+        composer: Extends prefixes.
+        prefixes: Those extended already.
+    """
 
     tools: tuple[ToolSchema, ...]
+    safe_tools: tuple[ToolSchema, ...]
     probe: Probe
     layout: Layout
     composer: Composer
@@ -110,14 +122,16 @@ class Codec:
         """
         view = self._view(tools)
         prefix = view.prefixes.root
-        try:
-            for segment in segments:
-                if isinstance(segment, Hole):
-                    sealed = view.composer.sealed(prefix, segment)
-                    return Encoded(
-                        (*view.prefixes.token_ids(prefix), *sealed), False, prefix.losses
-                    )
+        for index, segment in enumerate(segments):
+            if isinstance(segment, Hole):
+                return self._sealed(view, prefix, segment)
+            try:
                 prefix = view.prefixes.extended(prefix, segment)
+            except Irregular:
+                if any(isinstance(later, Hole) for later in segments[index:]):
+                    return self._sealed(view, prefix, segment)
+                return self._whole(view, segments)
+        try:
             answer = view.composer.answered(prefix)
         except Irregular:
             return self._whole(view, segments)
@@ -180,15 +194,27 @@ class Codec:
             case _:
                 return 0
 
+    def _sealed(self, view: View, prefix: Prefix, pending: Segment) -> Encoded:
+        """What is known for good before a hole, or before a segment that once was one."""
+        ids = view.prefixes.token_ids(prefix)
+        with suppress(Irregular):
+            match pending:
+                case Hole(_, generated):
+                    for_answer = generated
+                case _:
+                    for_answer = isinstance(pending, Generated)
+            ids = (*ids, *view.composer.sealed(prefix, for_answer))
+        return Encoded(ids, False, prefix.losses)
+
     def _whole(self, view: View, segments: Sequence[Segment]) -> Encoded:
-        """Encode from one rendering; nothing is settled while there is a hole."""
-        if any(isinstance(segment, Hole) for segment in segments):
-            return Encoded((), False)
+        """Encode from one rendering."""
         messages = turns_of(segments)
         if messages and not messages[-1].closed:
             raise Unsupported("this chat template cannot continue an open message")
         try:
-            ids = encode_whole(view.probe, view.layout, messages, view.tools, self.fingerprint)
+            ids = encode_whole(
+                view.probe, view.layout, messages, view.safe_tools, self.fingerprint, self._telling
+            )
         except TemplateRefused as error:
             raise _unsupported(error) from error
         return Encoded(tuple(ids), True, self._rewritten(view, segments, tuple(ids)))
@@ -229,10 +255,10 @@ class Codec:
 
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> View:
         probe = Probe(self._render(), self._lexicon, self._dialect)
-        tools = escaped_tools(self._lexicon, tools)
-        layout = find_layout(probe, tools)
+        safe_tools = escaped_tools(self._lexicon, tools)
+        layout = find_layout(probe, safe_tools)
         composer = Composer(self._lexicon, self._dialect, layout, self._telling, self.fingerprint)
-        return View(tools, probe, layout, composer, PrefixCache(composer))
+        return View(tools, safe_tools, probe, layout, composer, PrefixCache(composer))
 
     def _render(self) -> Callable[[list[dict[str, Any]], list[dict[str, Any]] | None, bool], str]:
         default = self._templates["default"].render

@@ -93,24 +93,24 @@ class Composer:
         pen.end()
         return pen.ids
 
-    def sealed(self, prefix: Prefix, hole: Hole) -> list[int]:
-        """The ids that follow `prefix` whatever fills `hole`, which comes next."""
+    def sealed(self, prefix: Prefix, for_answer: bool) -> list[int]:
+        """The ids that follow `prefix` whatever comes next: an answer of a model, or text."""
         message = _open(prefix)
         pen = self._pen(prefix)
         if message.role == "assistant" and message.entered is None:
             openings = {
                 self._layout.between.get((prefix.before, kind))
-                for kind in (("assistant", "calls", "answer") if hole.generated else ("assistant",))
+                for kind in (("assistant", "calls", "answer") if for_answer else ("assistant",))
             }
             if len(openings) > 1 or None in openings:
                 pen.seal()
                 return pen.ids
         if message.entered is None:
-            if message.role in self._layout.omits and not hole.generated:
+            if message.role in self._layout.omits and not for_answer:
                 pen.seal()
                 return pen.ids
             self._enter(pen, prefix, message.role)
-        if hole.generated:
+        if for_answer:
             pen.end()
         else:
             pen.seal()

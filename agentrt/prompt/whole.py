@@ -30,6 +30,7 @@ def encode_whole(
     messages: Sequence[Written],
     tools: tuple[ToolSchema, ...],
     codec: str,
+    telling: re.Pattern[str],
 ) -> list[int]:
     """The ids of a complete chat, up to where the model goes on.
 
@@ -39,11 +40,12 @@ def encode_whole(
         messages: The chat.
         tools: Offered, markers in them escaped.
         codec: Fingerprint under which generated ids are our own.
+        telling: Finds what the template looks for in contents; data must not speak to it.
 
     Raises:
         TemplateRefused: The template does not take these messages.
     """
-    turns = [_escaped(probe.lexicon, written, layout, codec) for written in messages]
+    turns = [_escaped(probe.lexicon, written, layout, codec, telling) for written in messages]
     hidden = [replace(t, text=said(i)) if t.text else t for i, t in enumerate(turns)]
     settled = [_is_settled(t, w, layout) for t, w in zip(turns, messages, strict=True)]
     partly = [h if s else t for h, t, s in zip(hidden, turns, settled, strict=True)]
@@ -122,7 +124,9 @@ def _text(probe: Probe, turns: list[Turn], tools: tuple[ToolSchema, ...]) -> str
     return probe.render(messages, probe.dialect.tools(tools), True)
 
 
-def _escaped(lexicon: Lexicon, written: Written, layout: Layout, codec: str) -> Turn:
+def _escaped(
+    lexicon: Lexicon, written: Written, layout: Layout, codec: str, telling: re.Pattern[str]
+) -> Turn:
     """The message, its data free of markers; a model's own answers keep theirs."""
     turn = written.turn
     text = turn.text
@@ -131,7 +135,10 @@ def _escaped(lexicon: Lexicon, written: Written, layout: Layout, codec: str) -> 
     if written.generated and all(_own(made, codec) for made in written.generated):
         return replace(turn, text=text)
     calls = tuple(_escaped_call(lexicon, call) for call in turn.calls)
-    return replace(turn, text=lexicon.escape(text, ESCAPE), calls=calls)
+    text = lexicon.escape(text, ESCAPE)
+    if not written.generated:
+        text = telling.sub(lambda found: found[0][0] + ESCAPE + found[0][1:], text)
+    return replace(turn, text=text, calls=calls)
 
 
 def _escaped_call(lexicon: Lexicon, call: CallMade) -> CallMade:
