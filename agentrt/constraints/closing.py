@@ -15,8 +15,9 @@ import numpy as np
 
 from agentrt.constraints.matcher import MaskRow, allowed_ids, mask_words
 from agentrt.constraints.vocabulary import Alphabet
+from agentrt.errors import ConstraintError
 
-STEPS = (64, 512, 4096)
+STEPS = (64, 512, 2048)
 """Tokens that one walk may take, tried in turn: most ends are near, others go in circles."""
 
 _SHUFFLES = 4
@@ -75,7 +76,16 @@ def _shuffled_orders() -> list[Callable[[], bytes]]:
 def _walk(
     state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int
 ) -> list[int] | None:
-    here = state.fork()
+    """Walk a copy until the text is whole; None when it goes on too long or loses its way."""
+    try:
+        return _steps(state.fork(), order, alphabet, steps)
+    except ConstraintError:  # the parser gave up on what was walked, not on the constraint
+        return None
+
+
+def _steps(
+    here: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int
+) -> list[int] | None:
     row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
     path: list[int] = []
     while not here.can_stop():

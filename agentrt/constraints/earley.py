@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,8 +55,9 @@ class EarleyConstraint:
         """A whole text, taken by the matcher: the guess where it holds, else by search."""
         if guess is not None:
             state = self.start()
-            if state.advance(guess) == len(guess) and state.can_stop():
-                return tuple(guess)
+            with contextlib.suppress(ConstraintError):  # too long for the parser: search instead
+                if state.advance(guess) == len(guess) and state.can_stop():
+                    return tuple(guess)
         found = self.start().completion(limit=1 << 20)
         return None if found is None else tuple(found)
 
@@ -103,6 +105,8 @@ class EarleyState:
         text = list(tokens)
         end = next((i for i, token in enumerate(text) if token in self._eos_ids), None)
         taken: int = self._matcher.try_consume_tokens(text[:end])
+        if self._matcher.is_error():
+            raise lost_in_grammar(self._matcher)
         if end is not None and taken == end and self.can_stop():
             self._ended = 1
             return taken + 1
@@ -144,6 +148,8 @@ def lost_in_grammar(matcher: LLMatcher) -> ConstraintError:
 
 
 def _first_line(text: str) -> str:
+    if text.startswith("NoExtension"):
+        return "no text fits it"
     return text.strip().splitlines()[0][:300] if text.strip() else "unknown reason"
 
 

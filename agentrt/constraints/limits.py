@@ -15,6 +15,7 @@ MAX_SCHEMA_BYTES = 1_000_000
 MAX_DEPTH = 64
 MAX_SUBSCHEMAS = 20_000
 MAX_ENUM = 20_000
+MAX_PROPERTIES = 2_000
 MAX_REPEAT = 100_000
 MAX_REGEX_CHARS = 10_000
 MAX_REGEX_REPEAT = 10_000
@@ -90,6 +91,10 @@ def _check_one(schema: dict[str, Any], pointer: str) -> None:
     options = schema.get("enum")
     if isinstance(options, list) and len(options) > MAX_ENUM:
         raise _too_large("enum", len(options), "values", MAX_ENUM, f"{pointer}/enum", "enum")
+    named = schema.get("properties")
+    if isinstance(named, dict) and len(named) > MAX_PROPERTIES:
+        where = f"{pointer}/properties"
+        raise _too_large("object", len(named), "fields", MAX_PROPERTIES, where, "properties")
     for keyword in _COUNTS:
         count = schema.get(keyword)
         if isinstance(count, int | float) and count > MAX_REPEAT:

@@ -15,7 +15,8 @@ from agentrt.constraints.keywords import resolve
 from agentrt.constraints.regex_text import whole_match
 from agentrt.constraints.shortest import shortest_match
 
-_MAX_DEPTH = 24
+_MAX_DEPTH = 64
+_MAX_CHARS = 50_000
 _FORMATS = {
     "duration": "P1D",
     "email": "a@b.co",
@@ -77,7 +78,8 @@ class _Search:
     def _typed(self, schema: dict[str, Any], depth: int) -> str | None:
         kinds = schema.get("type", _implied(schema))
         options = kinds if isinstance(kinds, list) else [kinds]
-        return _shortest([self._of_type(kind, schema, depth) for kind in options])
+        found = _shortest([self._of_type(kind, schema, depth) for kind in options])
+        return found if found is None or len(found) <= _MAX_CHARS else None
 
     def _of_type(self, kind: Any, schema: dict[str, Any], depth: int) -> str | None:
         match kind:
@@ -111,7 +113,7 @@ class _Search:
         properties = schema.get("properties", {})
         required = set(schema.get("required", ()))
         fields: list[str] = []
-        names = [*properties, *sorted(required - properties.keys())]
+        names = [*properties, *(n for n in schema.get("required", ()) if n not in properties)]
         for name in names:
             if name not in required:
                 continue

@@ -8,7 +8,7 @@ from agentrt.constraints.regex_text import cost_of, least
 from agentrt.constraints.table import END_MARKER, START_MARKER
 
 _START, _END, _UNUSED = 256, 257, 258
-_MAX_STATES = 5_000
+_MAX_STATES = 20_000
 _MAX_WIDE = 8
 _READABLE = tuple(dict.fromkeys(b"a1A0" + bytes(range(32, 127))))
 

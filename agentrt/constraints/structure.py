@@ -125,9 +125,10 @@ def _traced(root: Any, complaint: str) -> ConstraintError:
                 pointer, here, complaint, going = pointer + path, child, inner, True
                 break
     keyword = _blamed(complaint, here)
+    place = f"{pointer}/{keyword}" if keyword else pointer
     return ConstraintError(
-        f"{pointer}/{keyword}: {_reason(complaint)}",
-        pointer=f"{pointer}/{keyword}" if keyword else pointer,
+        f"{place or '/'}: {_reason(complaint)}",
+        pointer=place,
         keyword=keyword,
         hint=_HINTS.get(keyword, "Change this part of the schema"),
     )
@@ -137,8 +138,10 @@ def _blamed(complaint: str, schema: dict[str, Any]) -> str:
     """The keyword that a complaint of the compiler is about; "" when it is none alone."""
     if complaint.startswith("Unimplemented"):
         return next(iter(_QUOTED.findall(complaint)), "")
+    if "range" in complaint:
+        return next((k for k in _BOUNDS if k in schema), "")
     if "regex" in complaint:
-        return "pattern" if "pattern" in schema else "patternProperties"
+        return next((k for k in ("pattern", "patternProperties", "allOf") if k in schema), "")
     if complaint.startswith("Invalid type"):
         return "type"
     named = next((k for k in schema if f"'{k}'" in complaint), "")
@@ -151,6 +154,7 @@ def _reason(complaint: str) -> str:
     return next((x.removeprefix("error: ") for x in lines if x.startswith("error: ")), lines[0])
 
 
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _HINTS = {
     "oneOf": "Use anyOf, or give each branch a required property with its own const",
     "pattern": "Use a regex without look-around and back-references",

@@ -40,15 +40,17 @@ leaves = st.one_of(
 )
 
 
+def of(kind, *arguments):
+    return GenericAlias(kind, arguments)
+
+
 def compound(inner):
     return st.one_of(
-        inner.map(lambda t: (GenericAlias(list, (t[0],)), st.lists(t[1], max_size=3))),
+        inner.map(lambda t: (of(list, t[0]), st.lists(t[1], max_size=3))),
         inner.map(lambda t: (t[0] | None, st.none() | t[1])),
-        inner.map(
-            lambda t: (GenericAlias(dict, (str, t[0])), st.dictionaries(text, t[1], max_size=2))
-        ),
+        inner.map(lambda t: (of(dict, str, t[0]), st.dictionaries(text, t[1], max_size=2))),
         st.tuples(inner, inner).map(
-            lambda ts: (GenericAlias(tuple, (ts[0][0], ts[1][0])), st.tuples(ts[0][1], ts[1][1]))
+            lambda ts: (of(tuple, ts[0][0], ts[1][0]), st.tuples(ts[0][1], ts[1][1]))
         ),
         st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=4).map(model),
     )
