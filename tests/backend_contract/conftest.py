@@ -263,6 +263,11 @@ def bench(kind: str, benches: Callable[[str], Bench]) -> Bench:
     return found
 
 
+@pytest.fixture(scope="session")
+def cases() -> dict[str, Case]:
+    return CASES
+
+
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]

@@ -1,0 +1,44 @@
+"""What servers tell of their time becomes a ledger whose parts sum to the time that passed."""
+
+import pytest
+
+from agentrt.remote.account import Watch, ledger
+from agentrt.remote.chunks import Reading
+
+VLLM = {"queue_time_ms": 100.0, "time_to_first_token_ms": 300.0, "generation_time_ms": 500.0}
+LLAMA = {"prompt_ms": 250.0, "predicted_ms": 650.0, "cache_n": 7}
+USAGE = {"prompt_tokens": 20, "completion_tokens": 5}
+CACHED = USAGE | {"prompt_tokens_details": {"cached_tokens": 16}}
+
+ROWS = [
+    ("vLLM", CACHED, VLLM, 10.2, "engine_reported", (11.1, 0.1, 0.3, 0.5), 16),
+    ("llama.cpp", USAGE, LLAMA, 10.2, "engine_reported", (11.1, 0.0, 0.25, 0.65), 7),
+    ("nothing told", USAGE, {}, 10.2, "inferred", (10.0, 0.0, 0.2, 1.8), 0),
+    ("no text came", USAGE, VLLM, 0.0, "inferred", (10.0, 0.0, 2.0, 0.0), 0),
+    ("more than passed", USAGE, {"prompt_ms": 1500, "predicted_ms": 1000}, 10.2, "engine_reported",
+     (10.0, 0.0, 1.5, 0.5), 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("usage", "timings", "first_at_s", "source", "expected", "cached"),
+    [row[1:] for row in ROWS],
+    ids=[row[0] for row in ROWS],
+)
+def test_parts_sum_to_what_passed(usage, timings, first_at_s, source, expected, cached):
+    reading = Reading()
+    reading.usage, reading.timings = usage, timings
+    account = ledger(reading, Watch(10.0, first_at_s), 12.0)
+    told = (account.received_at_s, account.queue_s, account.prefill_s, account.decode_s)
+    assert told == pytest.approx(expected)
+    parts = account.queue_s + account.prefill_s + account.decode_s
+    assert parts == pytest.approx(account.finished_at_s - account.received_at_s)
+    assert (account.source, account.cached_tokens) == (source, cached)
+    assert (account.prompt_tokens, account.output_tokens) == (20, 5)
+
+
+def test_a_cut_stream_counts_its_chunks():
+    reading = Reading()
+    for text in "abc":
+        reading.push({"choices": [{"delta": {"content": text}}]})
+    assert ledger(reading, Watch(1.0, 1.5), 2.0).output_tokens == 3
