@@ -293,7 +293,14 @@ def _known(node: Node[Any], *, answer: bool) -> Segment:
         raise node.error
     if answer and isinstance(node, Gen):
         return node.generated
-    return Text(content(node.value))
+    try:
+        return Text(content(node.value))
+    except ValueError as error:
+        raise UsageError(
+            f"the value of {node.label} cannot stand in a prompt: {error}",
+            hint="Return text, finite numbers, lists, dicts, dataclasses or pydantic models",
+            where=node.site,
+        ) from error
 
 
 def _why(error: Exception) -> str:

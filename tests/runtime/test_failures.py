@@ -201,6 +201,22 @@ def test_nothing_is_sent_for_a_generation_whose_input_failed(bench: Any) -> None
     assert not rig.recorder.of(RequestSent)
 
 
+@pytest.mark.parametrize("value", [object(), float("nan")])
+def test_a_value_that_cannot_stand_in_a_prompt(bench: Any, value: Any) -> None:
+    @tool(effects="pure")
+    def odd() -> Any:
+        """Gives what has no JSON form."""
+        return value
+
+    @program
+    async def asks() -> str:
+        return await ASK.user("Data: ", odd()).generate()
+
+    with pytest.raises(UsageError, match=r"value of tool:odd#0 cannot stand in a prompt") as told:
+        bench([]).run(asks)
+    assert "test_failures.py:" in told.value.where
+
+
 def test_nodes_are_not_made_in_worker_threads(bench: Any) -> None:
     """A synchronous tool runs in a thread, where the run's loop cannot be reached safely."""
 
