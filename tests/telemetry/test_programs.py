@@ -10,12 +10,12 @@ import pytest
 
 from agentrt import chat, embedded
 from agentrt.cli.target import find, load, programs_of
-from agentrt.events import Event
+from agentrt.events import Event, Observer
 from agentrt.graph import Causes, RunRecord, critical_path, slack_s, split
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
 from agentrt.scripted import ScriptedBackend, calls_text
-from agentrt.telemetry import build
+from agentrt.telemetry import SpanObserver, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
 from agentrt.testing import LoopClock, jaeger, run_virtual
@@ -112,8 +112,16 @@ class Seen:
 
 def run(name: str, codec: Codec, *, decode_tokens_per_s: float) -> RunRecord:
     """The program on a scripted engine, on virtual time."""
+    seen = Seen()
+    play(name, codec, seen, decode_tokens_per_s)
+    record = RunRecord()
+    record.see(seen.events)
+    return record
+
+
+def play(name: str, codec: Codec, observer: Observer, decode_tokens_per_s: float = 100.0) -> None:
     script, arguments = CASES[name]
-    answer, seen, clock = script(codec.call_frame), Seen(), LoopClock()
+    answer, clock = script(codec.call_frame), LoopClock()
 
     async def main() -> None:
         backend = ScriptedBackend(
@@ -124,13 +132,10 @@ def run(name: str, codec: Codec, *, decode_tokens_per_s: float) -> RunRecord:
             decode_tokens_per_s=decode_tokens_per_s,
         )
         backends = {"default": (backend, codec)}
-        async with Runtime(backends, clock=clock, observers=[seen]) as runtime:
+        async with Runtime(backends, clock=clock, observers=[observer]) as runtime:
             await runtime.run(find(str(PROGRAMS / f"{name}.py")), **arguments)
 
     run_virtual(main)
-    record = RunRecord()
-    record.see(seen.events)
-    return record
 
 
 def _name_of(node_id: str) -> str:
@@ -172,6 +177,28 @@ def test_split_sums_and_is_attributed(name: str, codec: Codec) -> None:
     causes = Causes(record)
     assert all(node.finished is not None for node in record.nodes.values())
     assert all(causes.ready_at_s(node) >= record.started_at_s for node in record.nodes.values())
+
+
+@pytest.mark.parametrize("capture", ["NO_CONTENT", "SPAN_ONLY"])
+def test_what_was_said_is_told_only_when_asked_for(
+    capture: str, codec: Codec, tmp_path: Path
+) -> None:
+    variable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+    observer = SpanObserver(folder=tmp_path, environment={variable: capture})
+    play("react", codec, observer)
+    observer.close()
+    (path,) = observer.files.values()
+    text = path.read_text("utf-8")
+    asked = capture == "SPAN_ONLY"
+    assert ("Ostrava" in text) == asked  # a tool's argument, its result, and the answer
+    spans = json.loads(text)["data"][0]["spans"]
+    keys = {key for span in spans for key in jaeger.tags_of(span)}
+    told = {"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.result"}
+    assert (told <= keys) == asked
+    assert asked or not told & keys
+    for span in spans:
+        for key in told & jaeger.tags_of(span).keys():
+            json.loads(jaeger.tags_of(span)[key])
 
 
 def _merged(nodes: list[Any]) -> list[Any]:
