@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from agentrt.testing.made_up import Call, Race, Statement, Think, Wait, Work
+from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
 
 
 def random_body(rng: Random, *, statements: int = 8, depth: int = 2) -> tuple[Statement, ...]:

@@ -20,7 +20,8 @@ from agentrt.graph import (
     stages,
 )
 from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import Call, Race, Statement, Wait, Work, play
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Call, Race, Statement, Wait, Work
 
 EPSILON_S = 1e-9
 randoms = st.randoms(use_true_random=False)

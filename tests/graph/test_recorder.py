@@ -5,7 +5,8 @@ from agentrt.errors import ErrorRecord
 from agentrt.events import Event
 from agentrt.graph import Recorder, RunRecord, split
 from agentrt.ids import RequestId
-from agentrt.testing.made_up import Wait, Work, play
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Wait, Work
 
 
 def woven(*runs: list[Event]) -> list[Event]:

@@ -17,7 +17,8 @@ from agentrt.events import (
 )
 from agentrt.graph import RunRecord, critical_path, slack_s, split
 from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.testing.made_up import Call, Race, Statement, Think, Wait, Work, play
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
 
 RUN = RunId("00000000000000a1")
 ROOT = NodeId("root")

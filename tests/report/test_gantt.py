@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from agentrt.graph import RunRecord
 from agentrt.report import bars, gantt
 from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import Statement, Wait, Work, play
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Statement, Wait, Work
 
 
 def played(*body: Statement) -> RunRecord:

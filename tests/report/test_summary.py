@@ -11,7 +11,8 @@ from agentrt.errors import ErrorRecord, ToolFailed
 from agentrt.graph import RunRecord
 from agentrt.report import error_lines, latency_line, summary
 from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import Statement, Wait, Work, play
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Statement, Wait, Work
 
 SPLIT_KEYS = [
     "admission",

@@ -10,7 +10,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agentrt.graph import RunRecord
-from agentrt.testing.made_up import Statement, Wait, Work, play
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Statement, Wait, Work
 
 FINANCE: tuple[Statement, ...] = (
     Work("generate", prefill_s=0.1, decode_s=0.4, items=2),

@@ -11,7 +11,8 @@ from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.ids import NodeId, RunId, trace_id_of
 from agentrt.telemetry import JaegerFile, SpanObserver, build, settings_of
 from agentrt.testing import jaeger
-from agentrt.testing.made_up import Work, play
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Work
 
 RUN = RunId("00000000000000a1")
 

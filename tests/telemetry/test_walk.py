@@ -13,7 +13,8 @@ from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
 from agentrt.testing import jaeger
 from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import Statement, Think, Wait, Work, play
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Statement, Think, Wait, Work
 
 quick = settings(max_examples=150, derandomize=True, deadline=None)
 
