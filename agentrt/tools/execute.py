@@ -19,6 +19,7 @@ from agentrt.canonical_json import dumps
 from agentrt.clock import Clock, MonotonicClock
 from agentrt.errors import ErrorRecord, ToolFailed, record
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
+from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
 
 FIRST_BACKOFF_S = 0.1
@@ -194,7 +195,7 @@ def _failed(spec: ToolSpec, error: Exception, attempts: int) -> ToolFailed:
         f"{spec.name}: {type(error).__name__}: {told}",
         tool=spec.name,
         attempts=attempts,
-        where=spec.where,
+        where=raised_at(spec.fn, error),
     )
 
 

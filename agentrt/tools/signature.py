@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,7 +40,25 @@ class Argument:
 def site_of(fn: Callable[..., Any]) -> str:
     """`file:line` where `fn` is defined; "" when it cannot be told."""
     code = getattr(_plain(fn), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+    return _shown(code.co_filename, code.co_firstlineno) if code else ""
+
+
+def raised_at(fn: Callable[..., Any], error: BaseException) -> str:
+    """`file:line` nearest to where `error` was raised, in the file that defines `fn`."""
+    code = getattr(_plain(fn), "__code__", None)
+    found = site_of(fn)
+    step = error.__traceback__
+    while code is not None and step is not None:
+        if step.tb_frame.f_code.co_filename == code.co_filename:
+            found = _shown(code.co_filename, step.tb_lineno)
+        step = step.tb_next
+    return found
+
+
+def _shown(file: str, line: int) -> str:
+    """A place, relative to the working directory where it lies below it."""
+    near = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{file if near.startswith('..') else near}:{line}"
 
 
 def arguments_of(fn: Callable[..., Any], name: str, where: str) -> tuple[Argument, ...]:

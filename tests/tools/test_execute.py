@@ -106,6 +106,8 @@ def test_notes_hide_bound_arguments_and_cut_long_ones():
 
     with pytest.raises(ToolFailed, match="no message") as error:
         run_virtual(lambda: execute(tool(fails).bind(secret="s3cret"), {"text": "x" * 9999}))
+    line = fails.__code__.co_firstlineno + 1
+    assert error.value.where.endswith(f"tests/tools/test_execute.py:{line}")
     (note,) = error.value.__notes__
     assert "s3cret" not in note
     assert len(note) < 600
