@@ -33,6 +33,7 @@ class _Form:
 
     adapter: TypeAdapter[dict[str, Any]] | None = None
     schema: ToolSchema | None = None
+    signature: inspect.Signature | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,16 +142,16 @@ class ToolSpec:
         Raises:
             UsageError: They do not fit the signature.
         """
-        signature = inspect.signature(self.fn)
-        visible = [p for name, p in signature.parameters.items() if name not in self.bound]
+        signature = self._visible()
         hidden = {name: value for name, value in kwargs.items() if name in self.bound}
         rest = {name: value for name, value in kwargs.items() if name not in hidden}
         try:
-            given = signature.replace(parameters=visible).bind(*args, **rest)
+            given = signature.bind(*args, **rest)
         except TypeError as error:
+            shown = ", ".join(map(str, signature.parameters.values()))
             raise UsageError(
                 f"tool {self.name}: {error}",
-                hint=f"Its parameters: {', '.join(map(str, visible)) or 'none'}",
+                hint=f"Its parameters: {shown or 'none'}",
                 where=self.where,
             ) from error
         return {**given.arguments, **hidden}
@@ -171,6 +172,14 @@ class ToolSpec:
                 hint="Call it again with arguments of the types in its schema",
                 where=self.where,
             ) from error
+
+    def _visible(self) -> inspect.Signature:
+        """The signature without bound parameters."""
+        if self._form.signature is None:
+            every = inspect.signature(self.fn)
+            visible = [p for name, p in every.parameters.items() if name not in self.bound]
+            self._form.signature = every.replace(parameters=visible)
+        return self._form.signature
 
     def _declared(self) -> None:
         """Read the signature now, so that its errors show where the tool is declared."""
