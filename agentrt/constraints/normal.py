@@ -18,6 +18,7 @@ from agentrt.constraints.keywords import (
     SCHEMA_MAP_KEYWORDS,
     resolve,
 )
+from agentrt.constraints.lowering import lower
 
 MAX_INTEGER = 10**18 - 1
 """Largest magnitude of an integer whose type sets no bound: 18 digits."""
@@ -72,6 +73,7 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     kept = {k: _count(k, v) for k, v in schema.items() if k not in ANNOTATIONS}
     if kept.get("uniqueItems") is False or kept.get("maxItems") in (0, 1):
         kept.pop("uniqueItems", None)
+    kept = lower(kept)
     if "contains" not in kept:
         kept.pop("minContains", None)
         kept.pop("maxContains", None)

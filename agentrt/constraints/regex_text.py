@@ -233,4 +233,6 @@ def _narrowed(atom: str) -> str:
         return "[ -~]"
     if atom in ("\\S", "\\W", "\\D"):
         return {"\\S": "[!-~]", "\\W": "[ -/]", "\\D": "[ -/:-~]"}[atom]
+    if atom.startswith(("\\p", "\\P")):
+        return f"{_PRINTABLE}[{atom}]]"
     return f"{_PRINTABLE}{atom}]" if atom.startswith("[") and _BROAD.search(atom) else atom

@@ -37,8 +37,16 @@ REFUSED = [
     ),
     ({"anyOf": [A_STRING, {"uniqueItems": True}]}, "/anyOf/1/uniqueItems", "uniqueItems"),
     ({"$defs": {"x": {"if": {}, "then": {}}}}, "/$defs/x/if", "if"),
-    ({"dependentRequired": {"a": ["b"]}}, "/dependentRequired", "dependentRequired"),
-    ({"unevaluatedProperties": False}, "/unevaluatedProperties", "unevaluatedProperties"),
+    (
+        {"dependentRequired": {"a": ["b"]}, "anyOf": [A_STRING]},
+        "/dependentRequired",
+        "dependentRequired",
+    ),
+    (
+        {"allOf": [A_STRING], "unevaluatedProperties": False},
+        "/unevaluatedProperties",
+        "unevaluatedProperties",
+    ),
     ({"type": "string", "format": "color"}, "/format", "format"),
     ({"$ref": "#/$defs/missing"}, "/$ref", "$ref"),
     ({"properties": {"a": {"$ref": "http://x.example/y"}}}, "/properties/a/$ref", "$ref"),
@@ -119,6 +127,16 @@ NORMAL = [
     (
         {"propertyNames": {"pattern": "^a"}},
         {"patternProperties": {"^a": True}, "additionalProperties": False},
+    ),
+    ({"dependentRequired": {"a": []}}, {}),
+    (
+        {"properties": {"a": A_STRING}, "unevaluatedProperties": False},
+        {"properties": {"a": A_STRING}, "additionalProperties": False},
+    ),
+    ({"items": A_STRING, "unevaluatedItems": False}, {"items": A_STRING}),
+    (
+        {"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True, "minItems": 1},
+        {"enum": [[1], [2], [1, 2], [2, 1]]},
     ),
     ({"propertyNames": {"enum": ["a", 1]}}, {"propertyNames": {"enum": ["a", 1]}}),
 ]
