@@ -116,6 +116,8 @@ class PagedAttention:
         if division is None:
             division = self._divider.divide(batch.spans, how.window)
             self._divisions[how.window] = division
+        if division.only is not None and how.sinks is None:
+            return self._single(layer, query, division.only, how).to(query.dtype)
         out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         for group in division.groups:
             out[group.rows] = self._together(layer, query[group.rows], group, how).to(out.dtype)
@@ -129,13 +131,12 @@ class PagedAttention:
     def _together(self, layer: int, query: Tensor, group: Group, how: Score) -> Tensor:
         """One row of each of several sequences: `[B, H, D]` to `[B, H, D]` fp32."""
         heads, shared, dim, size = self._kv_heads, self._shared, self._head_dim, group.size
-        key, value = self._tile.load(layer, group.blocks)
-        key = key.view(size, group.tokens, heads, dim)
-        value = value.view(size, group.tokens, heads, dim)
-        query = (query.float() * how.scaling).reshape(size, heads, shared, dim)
-        scores, weights = self._tile.scores(heads, size, shared, group.tokens)
+        self._tile.load(layer, group.loaded)
+        query = query.float().reshape(size, heads, shared, dim)
+        scores, weights = group.scores, group.weights
         for head in range(heads):
-            torch.bmm(query[:, head], key[:, :, head].transpose(1, 2), out=scores[head])
+            row = scores[head]
+            _multiply(query[:, head], group.keys[head], how.scaling, row)
         _shape(scores, group.hidden, how.softcap)
         if how.sinks is None:
             torch.softmax(scores, -1, out=weights)
@@ -146,32 +147,41 @@ class PagedAttention:
             weights.div_(weights.sum(-1, keepdim=True).add_((sinks - top).exp_()))
         out = query.new_empty((heads, size, shared, dim))
         for head in range(heads):
-            torch.bmm(weights[head], value[:, :, head], out=out[head])
+            torch.bmm(weights[head], group.values[head], out=out[head])
         return out.permute(1, 0, 2, 3).reshape(size, self._heads, dim)
+
+    def _single(self, layer: int, query: Tensor, alone: Alone, how: Score) -> Tensor:
+        """The one row of the batch: `[1, H, D]` fp32."""
+        self._tile.load(layer, alone.tiles[0])
+        block = alone.blocks[0][0]
+        packed = query.reshape(self._kv_heads, self._shared, self._head_dim).float()
+        _multiply(packed, block.key, how.scaling, block.scores)
+        _shape(block.scores, None, how.softcap)
+        torch.softmax(block.scores, -1, out=block.weights)
+        return torch.bmm(block.weights, block.value).view(1, self._heads, self._head_dim)
 
     def _in_one_tile(
         self, layer: int, query: Tensor, alone: Alone, how: Score, out: Tensor
     ) -> None:
         """All that the rows see is in one tile: a plain softmax."""
-        key, value = self._tile.load(layer, alone.tiles[0])
+        self._tile.load(layer, alone.tiles[0])
         for block in alone.blocks[0]:
-            scores, weights = self._score(query, key, block, how)
-            torch.softmax(scores, -1, out=weights)
-            seen = value[block.begin : block.end].transpose(0, 1)  # [K, N, D]
-            self._put(torch.bmm(weights, seen), block, out)
+            self._score(query, block, how)
+            torch.softmax(block.scores, -1, out=block.weights)
+            self._put(torch.bmm(block.weights, block.value), block, out)
 
     def _in_tiles(self, layer: int, query: Tensor, alone: Alone, how: Score, out: Tensor) -> None:
         """Tile after tile, joined by log-sum-exp; a sink joins as a tile that holds nothing."""
         folds: dict[int, Fold] = {}
         last: dict[int, QueryBlock] = {}
         for tile, blocks in zip(alone.tiles, alone.blocks, strict=True):
-            key, value = self._tile.load(layer, tile)
+            self._tile.load(layer, tile)
             for block in blocks:
-                scores, weights = self._score(query, key, block, how)
-                top = scores.amax(-1, keepdim=True)
-                torch.exp(scores.sub_(top), out=weights)
-                seen = value[block.begin : block.end].transpose(0, 1)
-                fold = Fold(top, weights.sum(-1, keepdim=True), torch.bmm(weights, seen))
+                self._score(query, block, how)
+                top = block.scores.amax(-1, keepdim=True)
+                torch.exp(block.scores.sub_(top), out=block.weights)
+                total = block.weights.sum(-1, keepdim=True)
+                fold = Fold(top, total, torch.bmm(block.weights, block.value))
                 start = block.rows.start
                 folds[start] = folds[start].join(fold) if start in folds else fold
                 last[start] = block
@@ -181,25 +191,19 @@ class PagedAttention:
                 fold = fold.join(self._sink(how.sinks, fold))
             self._put(fold.out / fold.total, block, out)
 
-    def _score(
-        self, query: Tensor, key: Tensor, block: QueryBlock, how: Score
-    ) -> tuple[Tensor, Tensor]:
-        """Scores `[K, R * G, N]` of a block, and room for weights of the same shape."""
-        heads, shared = self._kv_heads, self._shared
-        rows, tokens = block.rows.stop - block.rows.start, block.end - block.begin
+    def _score(self, query: Tensor, block: QueryBlock, how: Score) -> None:
+        """Fill a block's scores."""
+        heads, shared, rows = self._kv_heads, self._shared, block.count
         packed = query[block.rows].view(rows, heads, shared, self._head_dim).transpose(0, 1)
         packed = packed.reshape(heads, rows * shared, self._head_dim).float()
-        scores, weights = self._tile.scores(heads, rows * shared, tokens)
-        seen = key[block.begin : block.end].permute(1, 2, 0)  # [K, D, N]
-        torch.baddbmm(scores, packed, seen, beta=0, alpha=how.scaling, out=scores)
-        if block.hidden is not None or how.softcap is not None:
-            _shape(scores.view(heads, rows, shared, tokens), block.hidden, how.softcap)
-        return scores, weights
+        _multiply(packed, block.key, how.scaling, block.scores)
+        wide = block.scores.view(heads, rows, shared, -1)
+        _shape(wide, block.hidden, how.softcap)
 
     def _put(self, result: Tensor, block: QueryBlock, out: Tensor) -> None:
         """`result`: `[K, R * G, D]`."""
-        rows = block.rows.stop - block.rows.start
-        wide = result.view(self._kv_heads, rows, self._shared, self._head_dim).transpose(0, 1)
+        shape = (self._kv_heads, block.count, self._shared, self._head_dim)
+        wide = result.view(shape).transpose(0, 1)
         out[block.rows].view(wide.shape).copy_(wide)
 
     def _sink(self, sinks: Tensor, like: Fold) -> Fold:
@@ -208,6 +212,11 @@ class PagedAttention:
         top = sinks.float().view(self._kv_heads, 1, self._shared).expand(shape)
         top = top.reshape(like.top.shape)
         return Fold(top, torch.ones_like(top), torch.zeros_like(like.out))
+
+
+def _multiply(query: Tensor, key: Tensor, scaling: float, scores: Tensor) -> None:
+    """`scores = query @ key * scaling`; with `beta=0` what they held does not count."""
+    torch.baddbmm(scores, query, key, beta=0, alpha=scaling, out=scores)
 
 
 def _shape(scores: Tensor, hidden: Tensor | None, softcap: float | None) -> None:

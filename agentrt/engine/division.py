@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.batch import BlockTables, Span
-from agentrt.engine.tile import Tile
+from agentrt.engine.tile import Loaded, Tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,21 @@ class Group:
     Attributes:
         rows: B, their rows in the batch; a slice where they follow each other.
         size: B.
-        blocks: `[B * pages]` of the tile.
-        tokens: N.
+        loaded: The tile.
+        keys: For each of K heads, `[B, D, N]`.
+        values: For each of K heads, `[B, N, D]`.
+        scores: `[K, B, G, N]`.
+        weights: `[K, B, G, N]`.
         hidden: `[B, 1, N]` places that a row must not see.
     """
 
     rows: slice | Tensor
     size: int
-    blocks: Tensor
-    tokens: int
+    loaded: Loaded
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    scores: Tensor
+    weights: Tensor
     hidden: Tensor
 
 
@@ -36,16 +42,24 @@ class Group:
 class QueryBlock:
     """Some rows of one sequence, and what of its tile they see.
 
+    R rows, N tokens that any of them sees.
+
     Attributes:
         rows: In the batch.
-        begin: First place of the tile that any row sees.
-        end: Past the last.
-        hidden: `[rows, 1, end - begin]` places that a row must not see; None when each sees all.
+        count: R.
+        key: `[K, D, N]` of the tile.
+        value: `[K, N, D]` of the tile.
+        scores: `[K, R * G, N]`.
+        weights: `[K, R * G, N]`.
+        hidden: `[R, 1, N]` places that a row must not see; None when each sees all.
     """
 
     rows: slice
-    begin: int
-    end: int
+    count: int
+    key: Tensor
+    value: Tensor
+    scores: Tensor
+    weights: Tensor
     hidden: Tensor | None
 
 
@@ -54,11 +68,11 @@ class Alone:
     """One sequence by itself.
 
     Attributes:
-        tiles: Pages of each tile it needs, `[pages]` as in `BlockTables`; one tile mostly.
+        tiles: Each tile it needs, one mostly.
         blocks: For each tile, the query blocks that see something of it.
     """
 
-    tiles: tuple[Tensor, ...]
+    tiles: tuple[Loaded, ...]
     blocks: tuple[tuple[QueryBlock, ...], ...]
 
 
@@ -69,10 +83,12 @@ class Division:
     Attributes:
         groups: Decoding sequences, several a tile.
         alone: The others, one by one.
+        only: The one row of the batch with the one tile it sees, where that is all there is.
     """
 
     groups: tuple[Group, ...]
     alone: tuple[Alone, ...]
+    only: Alone | None
 
 
 class Divider:
@@ -103,7 +119,11 @@ class Divider:
                 alone += members
             else:
                 groups.append(self._group(members, pages, window))
-        return Division(tuple(groups), tuple(self._alone(span, window) for span in alone))
+        by_one = tuple(self._alone(span, window) for span in alone)
+        only = None
+        if len(spans) == 1 and spans[0].tokens == 1 and len(by_one[0].tiles) == 1:
+            only = by_one[0]
+        return Division(tuple(groups), by_one, only)
 
     def _reach_pages(self, span: Span, window: int | None) -> int:
         """Pages that hold what a decoding row sees."""
@@ -126,23 +146,31 @@ class Divider:
             blocks[index * pages : index * pages + row.shape[0]] = row
             begins.append(seen - page * size)
             ends.append(span.kv_tokens - page * size)
-        shape = (len(members), tokens)
+        grid = (len(members), tokens)
         places = self._tile.places[:tokens]
-        hidden = hidden[: len(members) * tokens].view(shape)
+        hidden = hidden[: len(members) * tokens].view(grid)
         torch.ge(places, torch.tensor(ends, device=table.device)[:, None], out=hidden)
         if window is not None:
-            before = scratch[: len(members) * tokens].view(shape)
+            before = scratch[: len(members) * tokens].view(grid)
             torch.lt(places, torch.tensor(begins, device=table.device)[:, None], out=before)
             hidden.logical_or_(before)
         rows = [span.start for span in members]
         where: slice | Tensor = slice(rows[0], rows[-1] + 1)
         if rows[-1] - rows[0] != len(rows) - 1:
             where = torch.tensor(rows, device=table.device)
+        loaded = self._tile.prepare(blocks)
+        shape = (len(members), tokens, *loaded.key.shape[1:])
+        key, value = loaded.key.view(shape), loaded.value.view(shape)
+        heads = self._tile.kv_heads
+        scores, weights = self._tile.scores(heads, len(members), self._tile.heads // heads, tokens)
         return Group(
             rows=where,
             size=len(members),
-            blocks=blocks,
-            tokens=tokens,
+            loaded=loaded,
+            keys=tuple(key[:, :, head].transpose(1, 2) for head in range(heads)),
+            values=tuple(value[:, :, head] for head in range(heads)),
+            scores=scores,
+            weights=weights,
             hidden=hidden[:, None, :],
         )
 
@@ -164,17 +192,18 @@ class Divider:
         size = self._page_tokens
         first = span.kv_tokens - span.tokens
         low = first_seen(first, window) // size * size
-        tiles: list[Tensor] = []
+        tiles: list[Loaded] = []
         blocks: list[tuple[QueryBlock, ...]] = []
         for begin in range(low, span.kv_tokens, self._tile.tokens):
             end = min(begin + self._tile.tokens, span.kv_tokens)
             pages = -(-(end - begin) // size)
-            tiles.append(self._tables.blocks[span.slot, begin // size : begin // size + pages])
-            blocks.append(self._query_blocks(span, begin, end, window))
+            held = self._tables.blocks[span.slot, begin // size : begin // size + pages]
+            tiles.append(self._tile.prepare(held))
+            blocks.append(self._query_blocks(span, tiles[-1], begin, end, window))
         return Alone(tuple(tiles), tuple(blocks))
 
     def _query_blocks(
-        self, span: Span, begin: int, end: int, window: int | None
+        self, span: Span, loaded: Loaded, begin: int, end: int, window: int | None
     ) -> tuple[QueryBlock, ...]:
         """Blocks of rows that see something of the tile `[begin, end)` of positions."""
         first = span.kv_tokens - span.tokens
@@ -188,8 +217,21 @@ class Divider:
             if seen >= past:
                 continue
             rows = slice(span.start + at, span.start + at + count)
-            hidden = self._hidden(here, count, seen, past, window)
-            made.append(QueryBlock(rows, seen - begin, past - begin, hidden))
+            heads = self._tile.kv_heads
+            scores, weights = self._tile.scores(
+                heads, count * (self._tile.heads // heads), past - seen
+            )
+            made.append(
+                QueryBlock(
+                    rows=rows,
+                    count=count,
+                    key=loaded.key[seen - begin : past - begin].permute(1, 2, 0),
+                    value=loaded.value[seen - begin : past - begin].transpose(0, 1),
+                    scores=scores,
+                    weights=weights,
+                    hidden=self._hidden(here, count, seen, past, window),
+                )
+            )
         return tuple(made)
 
     def _hidden(

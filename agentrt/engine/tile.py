@@ -1,6 +1,12 @@
-"""The buffers that attention works in: made once, of constant size, used by every step."""
+"""The buffers that attention works in: made once, of constant size, used by every step.
+
+All layers of a step see the same pages, so that the views of these buffers are made once a step.
+K heads of keys and values, H query heads, G = H / K, D head_dim, N tokens.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,14 +17,33 @@ _ROWS = 64
 """Rows of queries that are scored at once against a full tile; a shorter one takes more."""
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The first pages of the tile, seen in different ways.
+
+    Attributes:
+        blocks: `[pages]` which pages of KV memory belong there, as in `BlockTables`.
+        key_pages: `[pages, page * K * D]`, filled for each layer.
+        value_pages: The same for values.
+        key: `[N, K, D]` fp32.
+        value: `[N, K, D]` fp32.
+    """
+
+    blocks: Tensor
+    key_pages: Tensor
+    value_pages: Tensor
+    key: Tensor
+    value: Tensor
+
+
 class Tile:
     """Some pages of keys and values, side by side, and the scores against them.
-
-    K heads of keys and values, H query heads, D head_dim.
 
     Attributes:
         tokens: Most tokens it holds, in whole pages.
         pages: The same in pages.
+        kv_heads: K.
+        heads: H.
         places: `[tokens]` 0, 1, 2 ...
     """
 
@@ -26,37 +51,40 @@ class Tile:
         layout = kv.layout
         size = layout.page_tokens
         self._kv = kv
-        self._heads = heads
+        self.heads = heads
+        self.kv_heads = layout.kv_heads
         self.pages = max(1, tokens // size)
         self.tokens = self.pages * size
         shape = (self.pages, size * layout.kv_heads * layout.head_dim)
         self._key = torch.empty(shape, dtype=layout.dtype, device=layout.device)
         self._value = torch.empty_like(self._key)
-        self._wide = None
-        if layout.dtype != torch.float32:
-            wide = torch.empty(shape, dtype=torch.float32, device=layout.device)
-            self._wide = (wide, torch.empty_like(wide))
+        self._narrow = layout.dtype != torch.float32
+        self._key_wide = self._key.float() if self._narrow else self._key
+        self._value_wide = self._value.float() if self._narrow else self._value
         self._most_scores = _ROWS * heads * self.tokens
         self._scores = torch.empty(self._most_scores, dtype=torch.float32, device=layout.device)
         self._weights = torch.empty_like(self._scores)
         self.places = torch.arange(self.tokens, device=layout.device)
 
-    def load(self, layer: int, blocks: Tensor) -> tuple[Tensor, Tensor]:
-        """Copy pages in; keys and values, `[pages * page, K, D]` each, in fp32.
-
-        Args:
-            layer: Which layer.
-            blocks: `[pages]`, as in `BlockTables`.
-        """
+    def prepare(self, blocks: Tensor) -> Loaded:
+        """Views for these pages; `load` fills them."""
         layout = self._kv.layout
         count = blocks.shape[0]
-        key, value = self._key[:count], self._value[:count]
-        self._kv.read(layer, blocks, key, value)
-        if self._wide is not None:
-            key = self._wide[0][:count].copy_(key)
-            value = self._wide[1][:count].copy_(value)
         shape = (count * layout.page_tokens, layout.kv_heads, layout.head_dim)
-        return key.view(shape), value.view(shape)
+        return Loaded(
+            blocks=blocks,
+            key_pages=self._key[:count],
+            value_pages=self._value[:count],
+            key=self._key_wide[:count].view(shape),
+            value=self._value_wide[:count].view(shape),
+        )
+
+    def load(self, layer: int, into: Loaded) -> None:
+        """Copy the pages of one layer in."""
+        self._kv.read(layer, into.blocks, into.key_pages, into.value_pages)
+        if self._narrow:
+            into.key.view(into.key_pages.shape).copy_(into.key_pages)
+            into.value.view(into.value_pages.shape).copy_(into.value_pages)
 
     def scores(self, *shape: int) -> tuple[Tensor, Tensor]:
         """Room for scores and for the weights they become."""
@@ -67,4 +95,4 @@ class Tile:
 
     def most_rows(self, tokens: int) -> int:
         """Rows of queries that can be scored at once against `tokens` tokens."""
-        return max(1, self._most_scores // (self._heads * tokens))
+        return max(1, self._most_scores // (self.heads * tokens))

@@ -101,7 +101,7 @@ def test_greedy_output_equals_generate(kind, model_dir, engine, capsys):
 def _serve_and_compare(path, plan, engine, seen):
     page = plan["page_tokens"]
     longest = -(-(max(map(len, PROMPTS)) + NEW_TOKENS + 1) // page)
-    pages = longest + longest // 2 if plan.pop("tight") else 8 * longest
+    pages = longest + longest // 4 if plan.pop("tight") else 8 * longest
     order, late, tile = plan.pop("order"), plan.pop("late"), plan.pop("tile_tokens")
     config = EngineConfig(path, kv_pages=pages, threads=1, **plan)
     core = EngineCore(config, FakeClock(), tile_tokens=tile)
