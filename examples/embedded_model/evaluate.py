@@ -5,7 +5,8 @@
 
 Counted for each question: did the plan call the right tools with the right arguments (in any order); was every number
 of the report in a tool's result; was the result a valid `Report`. The real program runs on the real runtime; only the
-functions of `market` are wrapped, to note what they were asked and what they said.
+functions of `market` are wrapped, to note what they were asked and what they said, and its deadline is longer, so that
+a busy machine does not change the count.
 """
 
 import argparse
@@ -26,11 +27,13 @@ from held_out.questions import Call, Question, every
 sys.path.insert(0, str(PROGRAMS))
 import market
 
+from agentrt import program
 from agentrt.app import open_runtime
 from agentrt.config import EngineConfig
 from agentrt.embedded import path
 
 TRACE = REPOSITORY / "traces" / "embedded_model" / "evaluation.json"
+PATIENCE_S = 60.0
 TOOLS = (
     "prices",
     "total_return",
@@ -119,6 +122,7 @@ async def judge(questions: list[Question], engine: EngineConfig) -> list[Verdict
     listen(heard)
     from finance import finance
 
+    patient = program(deadline=PATIENCE_S)(finance.fn)
     verdicts = []
     async with open_runtime(engine=engine) as runtime:
         for question in questions:
@@ -126,7 +130,7 @@ async def judge(questions: list[Question], engine: EngineConfig) -> list[Verdict
             heard.results.clear()
             report, error, started = None, "", time.perf_counter()
             try:
-                report = (await runtime.run(finance, question.text)).model_dump()
+                report = (await runtime.run(patient, question.text)).model_dump()
             except Exception as raised:
                 error = f"{type(raised).__name__}: {raised}"
             called, expected = (

@@ -27,7 +27,7 @@ class Shape:
 
 
 MAIN = Shape()
-DRAFT = Shape(hidden=96, layers=2, heads=3, kv_heads=1, inner=256)
+DRAFT = Shape(hidden=96, layers=3, heads=3, kv_heads=1, inner=256)
 
 
 @dataclass(frozen=True, slots=True)
