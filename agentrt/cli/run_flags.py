@@ -118,12 +118,15 @@ FIXED = tuple(
 )
 FORMS = get_type_hints(settings_of, include_extras=True)
 SWITCHES = {"-q", "--quiet", "-v", "--verbose", "--json", "-h", "--help"}
-FLAGS = tuple(
-    flag
-    for one in FIXED
-    for flag in (FORMS[one.name].__metadata__[0].param_decls or ())
-    if flag.startswith("-")
-)
+
+
+def flags_in(form: Any) -> list[str]:
+    """The flags that an annotation declares; typer keeps the first apart from the others."""
+    (info,) = form.__metadata__
+    return [one for one in (info.default, *(info.param_decls or ())) if str(one).startswith("-")]
+
+
+FLAGS = tuple(flag for one in FIXED for flag in flags_in(FORMS[one.name]))
 
 
 def run_command(target: str) -> Callable[..., int]:
