@@ -40,7 +40,8 @@ class EarleyConstraint:
         self._alphabet = alphabet
         self._base = LLMatcher(alphabet.tokenizer, grammar, log_level=0, limits=parser_limits())
         self._raise_error()
-        self._base.unsafe_compute_mask_ptr(*_address(_scratch(alphabet.vocab.logits_size)))
+        row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
+        _compute_mask(self._base, row)
         self._raise_error()
         self.shortest = self._shortest(guess)
 
@@ -94,7 +95,7 @@ class EarleyState:
         if self._ended:
             set_only(row, self._eos_ids)
             return True
-        self._matcher.unsafe_compute_mask_ptr(*_address(row))
+        _compute_mask(self._matcher, row)
         if self._matcher.is_error():
             raise lost_in_grammar(self._matcher)
         return True
@@ -153,9 +154,6 @@ def _first_line(text: str) -> str:
     return text.strip().splitlines()[0][:300] if text.strip() else "unknown reason"
 
 
-def _scratch(logits_size: int) -> MaskRow:
-    return np.zeros(mask_words(logits_size), dtype=np.int32)
-
-
-def _address(row: MaskRow) -> tuple[int, int]:
-    return row.ctypes.data, row.nbytes
+def _compute_mask(matcher: LLMatcher, row: MaskRow) -> None:
+    """Write a mask into `row`, which the library knows by its address only: hold it meanwhile."""
+    matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
