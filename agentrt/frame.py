@@ -37,10 +37,14 @@ class _Form:
     Attributes:
         write: From the value to what msgpack takes; None when that is the value itself.
         read: Back, raising `_Wrong`.
+        kind: What msgpack gives for it, when that is always one type.
+        deep: Whether there is more to check than the kind.
     """
 
     write: Plain | None
     read: Plain
+    kind: type | None = None
+    deep: bool = True
 
 
 class _Wrong(Exception):
@@ -161,7 +165,7 @@ def _scalar_form(kind: type) -> _Form:
             raise _Wrong(f"{kind.__name__} expected, got {type(plain).__name__}")
         return plain
 
-    return _Form(None, read)
+    return _Form(None, read, kind, deep=False)
 
 
 def _read_float(plain: Any) -> float:
@@ -176,7 +180,7 @@ _SCALARS: dict[Any, _Form] = {
     bool: _scalar_form(bool),
     bytes: _scalar_form(bytes),
     type(None): _scalar_form(type(None)),
-    float: _Form(None, _read_float),
+    float: _Form(None, _read_float, float, deep=False),
     Path: _Form(str, lambda plain: Path(_scalar_form(str).read(plain))),
 }
 
@@ -212,15 +216,18 @@ def _tuple_form(args: tuple[Any, ...], made: dict[type, _Form]) -> _Form:
 
 def _many_form(item: _Form) -> _Form:
     write, read = item.write, item.read
+    kinds, shallow = {item.kind}, not item.deep
 
     def read_all(plain: Any) -> Any:
         if type(plain) is not tuple:
             raise _Wrong(f"an array expected, got {type(plain).__name__}")
+        if shallow and {*map(type, plain)} <= kinds:
+            return plain
         return tuple([read(part) for part in plain])
 
     if write is None:
-        return _Form(None, read_all)
-    return _Form(lambda value: [write(part) for part in value], read_all)
+        return _Form(None, read_all, tuple)
+    return _Form(lambda value: [write(part) for part in value], read_all, tuple)
 
 
 def _frozenset_form(item: _Form) -> _Form:
@@ -257,7 +264,22 @@ def _row_form(
             row[at] = part(row[at])
         return row
 
+    kinds = tuple(form.kind for form in forms)
+    deep = [(at, form.read) for at, form in enumerate(forms) if form.deep]
+
     def read(plain: Any) -> Any:
+        if type(plain) is not tuple or tuple(map(type, plain)) != kinds:
+            return read_each(plain)
+        row = list(plain)
+        try:
+            for at, part in deep:
+                row[at] = part(row[at])
+        except _Wrong:
+            return read_each(plain)
+        return build(row)
+
+    def read_each(plain: Any) -> Any:
+        """Where a field may be of several types, or one is wrong: it gets named."""
         if type(plain) is not tuple or len(plain) != count:
             raise _Wrong(f"{title or 'a row'} of {count} fields expected, got {plain!r:.60}")
         try:
@@ -265,7 +287,7 @@ def _row_form(
         except _Wrong as error:
             raise _Wrong(f"{_wrong_field(title, names, reads, plain)}: {error}") from None
 
-    return _Form(write if title or writes else None, read)
+    return _Form(write if title or writes else None, read, tuple)
 
 
 def _fields_of(names: tuple[str, ...]) -> Plain:
