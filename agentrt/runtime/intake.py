@@ -148,7 +148,8 @@ class Intake:
         untold = end.ledger.output_tokens - gen.produced_tokens  # by engines that send no ids
         if untold > 0:
             self._count(live, untold)
-        ids = tuple(live.token_ids) if takes.codec else ()
+        # A stop string is not part of the text, but of the ids: then the text is what goes on.
+        ids = tuple(live.token_ids) if takes.codec and not end.stopped_by else ()
         calls = live.reader.calls()
         gen.generated = Generated(
             gen.text, ids, takes.codec if ids else "", calls, live.reader.content()

@@ -134,6 +134,19 @@ def test_outputs_are_of_their_types(engine: Engine) -> None:
     assert all(flag in (True, False) for flag in flags)
 
 
+def test_what_a_stop_string_cut_goes_on_by_its_text(engine: Engine) -> None:
+    @program
+    async def cut() -> tuple[str, Any]:
+        whole = await ASK.user("Say something.").generate(max_tokens=12)
+        node = ASK.user("Say something.").generate(max_tokens=12, stop=whole[3:5])
+        await node
+        return whole, node.generated
+
+    whole, kept = engine.run(cut)
+    assert kept.text == whole[: whole.index(whole[3:5])]
+    assert (kept.token_ids, kept.codec) == ((), "")
+
+
 def test_a_plan_its_tools_and_a_report(engine: Engine) -> None:
     @program
     async def plans() -> tuple[int, Report]:
