@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentrt.graph.record import NodeRecord, RunRecord
 from agentrt.ids import NodeId
+
+if TYPE_CHECKING:
+    from agentrt.graph.stages import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,17 @@ class Causes:
 
     Args:
         record: A run; it must not change any more.
+
+    Attributes:
+        record: The run.
+        staged: Stages of nodes, as `stages` has worked them out.
     """
 
     def __init__(self, record: RunRecord) -> None:
         self.record = record
         self._arrived: dict[NodeId, list[tuple[int, NodeRecord]]] = {}
         self._ready: dict[NodeId, float] = {}
+        self.staged: dict[NodeId, tuple[Stage, ...]] = {}
 
     def inputs(self, node: NodeRecord) -> list[Input]:
         """All inputs that had arrived when the node ended, the declaration first."""

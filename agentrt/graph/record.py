@@ -66,6 +66,8 @@ class NodeRecord:
         lost: Prefixes that could not be shared.
         finished: How it ended; None while it is open.
         finished_seq: When, in the order of events.
+        node_id: Its path in the run.
+        kind: What it is.
     """
 
     declared: NodeDeclared
@@ -80,14 +82,12 @@ class NodeRecord:
     lost: list[PrefixLost] = field(default_factory=list)
     finished: NodeFinished | None = None
     finished_seq: int = 0
+    node_id: NodeId = field(init=False)
+    kind: NodeKind = field(init=False)
 
-    @property
-    def node_id(self) -> NodeId:
-        return self.declared.node_id
-
-    @property
-    def kind(self) -> NodeKind:
-        return self.declared.kind
+    def __post_init__(self) -> None:
+        self.node_id = self.declared.node_id
+        self.kind = self.declared.kind
 
     @property
     def name(self) -> str:

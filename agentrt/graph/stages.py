@@ -68,6 +68,13 @@ def stages(record: RunRecord, node: NodeRecord, causes: Causes) -> tuple[Stage, 
 
     A program has none: its time is that of its children and of its code.
     """
+    known = causes.staged.get(node.node_id)
+    if known is None:
+        known = causes.staged[node.node_id] = _stages(record, node, causes)
+    return known
+
+
+def _stages(record: RunRecord, node: NodeRecord, causes: Causes) -> tuple[Stage, ...]:
     line = _Line(causes.ready_at_s(node), record.end_of(node))
     match node.kind:
         case "generate":
@@ -77,7 +84,7 @@ def stages(record: RunRecord, node: NodeRecord, causes: Causes) -> tuple[Stage, 
         case "ask":
             line.to("tool", line.end_s)
         case "program":
-            return ()
+            pass
     return tuple(line.stages)
 
 
