@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentrt.constraints.forms import check_forms
 from agentrt.constraints.keywords import children, escape
 from agentrt.errors import ConstraintError
 
@@ -72,7 +73,7 @@ def check_schema_size(source: str) -> None:
 
 
 def check_schema(schema: Any) -> None:
-    """Refuse a schema that nests, lists or repeats too much."""
+    """Refuse a schema that nests, lists or repeats too much, or is malformed."""
     todo: list[tuple[str, Any, int]] = [("", schema, 0)]
     seen = 0
     while todo:
@@ -83,6 +84,7 @@ def check_schema(schema: Any) -> None:
         if seen > MAX_SUBSCHEMAS:
             raise _too_large("schema", seen, "subschemas", MAX_SUBSCHEMAS, "", "")
         if isinstance(here, dict):
+            check_forms(here, pointer)
             _check_one(here, pointer)
             todo += [(pointer + path, child, depth + 1) for path, child in children(here)]
 
