@@ -37,9 +37,9 @@ def test_files_tell_what_real_tokenizers_give(case, archive):
     inputs = (archive / f"ggml-vocab-{name}.gguf.inp").read_text("utf-8").split(SEPARATOR)
     outputs = (archive / f"ggml-vocab-{name}.gguf.out").read_text("utf-8").split("\n")
     assert len(inputs) > 40
-    if name == "mpt":  # the file lists its space tokens twice; ids are those of the other list
-        pytest.skip("its space tokens have two ids each")
     for text, ids in zip(inputs, outputs, strict=False):
+        if name == "mpt" and "  " in text:
+            continue  # the file lists its space tokens twice; ids are those of the other list
         assert encoder.encode(text, Place.START) == tuple(map(int, ids.split())), text
 
 
