@@ -14,7 +14,7 @@ from agentrt.events import Event, NodeDeclared, NodeFinished, Observer, RunFinis
 from agentrt.graph import Recorder, RunRecord
 from agentrt.ids import NodeId, RunId
 from agentrt.program import Program
-from agentrt.report import latency_line, summary
+from agentrt.report import gantt, latency_line, summary
 from agentrt.telemetry import Settings, SpanObserver, settings_of
 
 COLLECTOR = "http://localhost:4318"
@@ -44,6 +44,11 @@ class Account:
         """The latency line of a run that is over, with the place of its trace; "" if unknown."""
         known = self._records.get(run_id)
         return latency_line(known, self._place(run_id)) if known else ""
+
+    def bars(self, run_id: RunId, width: int) -> str:
+        """What the nodes of a run that is over did when, as lines; "" if unknown."""
+        known = self._records.get(run_id)
+        return gantt(known, width) if known else ""
 
     def summary(self, run_id: RunId, output: Any, error: ErrorRecord | None) -> dict[str, Any]:
         """The `agentrt.run/1` object of a run that is over."""

@@ -68,7 +68,7 @@ Trace = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one agentrt.run/1 object a run.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="The result and errors only.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Tracebacks too.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Bars over time, and tracebacks.")]
 
 
 def settings_of(

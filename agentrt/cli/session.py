@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import secrets
+import shutil
 import sys
 import traceback
 from collections.abc import Sequence
@@ -154,6 +155,10 @@ class Session:
             self._write(shown(plain(outcome.value), pretty=pretty))
         elif len(self._inputs) > 1:
             self._write("null")  # results stay on the lines of their inputs
+        if self._settings.verbose and not self._settings.quiet:
+            width = shutil.get_terminal_size((100, 24)).columns
+            bars = self._account.bars(outcome.run_id, width)
+            sys.stderr.write(bars + "\n" if bars else "")
         line = self._account.line(outcome.run_id)
         if line and not self._settings.quiet:
             sys.stderr.write(line + "\n")

@@ -48,7 +48,7 @@ class RunSettings:
         trace: Where spans go.
         as_json: One `agentrt.run/1` object a run on standard output.
         quiet: Nothing but errors on standard error.
-        verbose: Tracebacks too.
+        verbose: Bars over time and tracebacks too.
     """
 
     target: str

@@ -106,6 +106,8 @@ def run_attributes(
 
 def _generation(told: Attributes, node: NodeRecord) -> None:
     told[names.OPERATION] = names.CHAT
+    json_wanted = node.declared.attributes.get(names.CONSTRAINT_KIND) == "json"
+    told[names.OUTPUT_TYPE] = "json" if json_wanted else "text"
     if node.sent:
         sent = node.sent[-1]
         told[names.ENGINE] = sent.backend

@@ -38,6 +38,14 @@ def test_quiet_leaves_standard_error_empty(served: Run) -> None:
     assert isinstance(told.json, int)
 
 
+def test_verbose_draws_bars(served: Run) -> None:
+    told = served(VOTE, "--question", "What is 1 + 1?", "--n", "3", "-v", "--trace", "off")
+    assert told.code == 0, told.err
+    assert "* critical path" in told.err
+    assert told.err.count(" ms") >= 3
+    assert isinstance(told.json, int)
+
+
 def test_json_is_one_object(served: Run, tmp_path: Path) -> None:
     told = served(VOTE, "--question", "What is 1 + 1?", "--n", "2", "--json", "--seed", "7")
     assert told.code == 0, told.err
