@@ -30,7 +30,13 @@ from agentrt.engine.account import Account, Bucket
 from agentrt.engine.batch import Part
 from agentrt.engine.decoder import Decoder
 from agentrt.engine.guide import Guide
-from agentrt.engine.intake import check_ids, check_length, check_request, out_of_pages
+from agentrt.engine.intake import (
+    check_ids,
+    check_length,
+    check_request,
+    check_shortest,
+    out_of_pages,
+)
 from agentrt.engine.machine import Machine
 from agentrt.engine.output import Finish
 from agentrt.engine.paging import Paging
@@ -258,7 +264,9 @@ class EngineCore:
             sequence.phase = Phase.WAITING
         most_tokens = output.most_output_tokens(sequence, self._window_tokens)
         try:
-            sequence.guide = Guide(future.result(), most_tokens, request.on_limit)
+            compiled = future.result()
+            check_shortest(sequence.prompt_tokens, compiled.min_tokens, self._window_tokens)
+            sequence.guide = Guide(compiled, most_tokens, request.on_limit)
             finish = output.open_with(sequence, most_tokens)
         except AgentrtError as error:
             self._fail(sequence, error)

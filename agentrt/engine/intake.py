@@ -61,6 +61,24 @@ def check_length(
         raise out_of_pages(wanted_pages, total_pages)
 
 
+def check_shortest(prompt_tokens: int, shortest_tokens: int | None, window_tokens: int) -> None:
+    """Refuse a prompt behind which not even the shortest whole output fits.
+
+    Raises:
+        ContextOverflow: It does not.
+    """
+    needed = prompt_tokens + (shortest_tokens or 0)
+    if window_tokens and needed > window_tokens:
+        raise ContextOverflow(
+            f"the prompt of {prompt_tokens} tokens and the shortest valid output of "
+            f"{shortest_tokens} do not fit the window of {window_tokens} tokens",
+            needed_tokens=needed,
+            window_tokens=window_tokens,
+            hint="Shorten the prompt, ask for a smaller output, or use a model with a longer "
+            "window",
+        )
+
+
 def out_of_pages(wanted_pages: int, total_pages: int) -> OutOfPages:
     """The error of a sequence that does not fit even when it is alone."""
     return OutOfPages(

@@ -119,7 +119,11 @@ def _sample(row: Tensor, draw: Draw) -> int:
         weights = weights[weights >= how.min_p * weights[0]]
     total = weights.cumsum(-1)
     where = uniform(how.seed, draw.position) * float(total[-1])
-    index = int(torch.searchsorted(total, torch.tensor(where, dtype=total.dtype), right=True))
+    index = int(
+        torch.searchsorted(
+            total, torch.tensor(where, dtype=total.dtype, device=total.device), right=True
+        )
+    )
     return int(ids[min(index, weights.shape[0] - 1)])
 
 

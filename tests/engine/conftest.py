@@ -239,19 +239,22 @@ class Helpers:
             save_model(kind, path, **more)
         config = EngineConfig(path, page_tokens=page_tokens, kv_pages=64, prefill_chunk_tokens=9)
         core = EngineCore(config, FakeClock(), tile_tokens=tile_tokens)
-        prompt = [(11 * at) % 250 for at in range(37)]
-        core.submit(request(1, prompt, max_tokens=6, logprobs=5))
+        prompts = [[(11 * at) % 250 for at in range(first, 37)] for first in (0, 5, 9)]
+        for number, prompt in enumerate(prompts):
+            core.submit(request(number, prompt, max_tokens=6, logprobs=5))
         served = drain(core)
         core.close()
         model = transformers.AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, attn_implementation="eager"
         )
-        with torch.inference_mode():
-            logits = model(torch.tensor([prompt + served.ids(1)])).logits[0]
-        for at, told in enumerate(served.logprobs(1)):
-            expected = logits[len(prompt) - 1 + at].log_softmax(-1)
-            for token, value in told.top:
-                assert abs(value - float(expected[token])) < 1e-4
+        for number, prompt in enumerate(prompts):
+            with torch.inference_mode():
+                logits = model(torch.tensor([prompt + served.ids(number)])).logits[0]
+            assert len(served.logprobs(number)) > 1
+            for at, told in enumerate(served.logprobs(number)):
+                expected = logits[len(prompt) - 1 + at].log_softmax(-1)
+                for token, value in told.top:
+                    assert abs(value - float(expected[token])) < 1e-4
 
     @staticmethod
     def core(path: Path, **settings: Any) -> EngineCore:

@@ -103,6 +103,15 @@ def test_a_budget_under_the_shortest_output_is_refused(build, engine):
     assert "needs at least" in end.error.message
 
 
+def test_a_window_too_short_for_any_valid_output_is_an_overflow(build, engine):
+    core = build(kv_pages=300)
+    long = [at % 250 for at in range(2290)]
+    core.submit(engine.request(1, long, constraint=SPECS["json"], on_limit="close"))
+    error = engine.drain(core).ends[1].error
+    assert error.type == "ContextOverflow"
+    assert "shortest valid output" in error.message
+
+
 def test_what_does_not_compile_fails_alone(build, engine):
     core = build()
     core.submit(engine.request(1, PROMPT, constraint=ConstraintSpec("grammar", "start: nowhere")))

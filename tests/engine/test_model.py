@@ -110,9 +110,10 @@ def test_random_weights_need_no_checkpoint_and_follow_the_seed(own_dir, engine):
     assert outputs[0] == outputs[1] != outputs[2]
 
 
-def test_sinks_and_windows_page_too(engine, tmp_path):
-    """gpt-oss: attention sinks, alternating windows; an odd page and tile size."""
-    engine.compare_logits("gpt_oss", tmp_path, page_tokens=4, tile_tokens=8)
+@pytest.mark.parametrize("tile_tokens", [8, 512])
+def test_sinks_and_windows_page_too(tile_tokens, engine, tmp_path):
+    """gpt-oss: attention sinks, alternating windows; alone in small tiles and together in one."""
+    engine.compare_logits("gpt_oss", tmp_path, page_tokens=4, tile_tokens=tile_tokens)
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral"])
