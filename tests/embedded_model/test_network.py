@@ -1,5 +1,7 @@
 """The training network is a Llama: the library gives the same logits from the same weights."""
 
+from typing import Any
+
 import pytest
 import torch
 from export import config
@@ -15,7 +17,8 @@ def test_is_a_llama(shape: Shape, prefix_tokens: int):
     network = Network(shape).requires_grad_(False)
     for parameter in network.parameters():
         parameter.mul_(3 if parameter.dim() == 2 else 1)
-    settings = {key: value for key, value in config(shape).items() if key != "architectures"}
+    known: dict[str, Any] = config(shape)
+    settings = {key: value for key, value in known.items() if key != "architectures"}
     settings["torch_dtype"] = "float32"
     llama = LlamaForCausalLM(LlamaConfig(**settings))
     missing = llama.load_state_dict(network.state_dict(), strict=False)
