@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,6 +21,8 @@ from agentrt.events import Observer
 from agentrt.program import Program
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
+
+_log = logging.getLogger("agentrt")
 
 EngineChoice = EngineConfig | str | None
 """An embedded engine's settings, the URL of a remote one, or None for the embedded model."""
@@ -121,7 +124,10 @@ def _backend(
     backend = EmbeddedBackend(config, clock, place=place)
     backend.launch()  # its process imports torch while we load the codec
     try:
-        return backend, Codec.load(config.model_path)
+        codec = Codec.load(config.model_path)
+        for note in codec.notes:
+            _log.warning("%s: %s", config.model_path, note)
+        return backend, codec
     except BaseException:
         backend.abandon()
         raise

@@ -10,6 +10,7 @@ from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
 from agentrt.config import EngineConfig
 from agentrt.program import door
+from agentrt.testing import tiny_engine
 
 ASK = chat(system="Be brief.")
 
@@ -57,6 +58,20 @@ def test_a_directory_without_a_model_is_told(tmp_path: Path) -> None:
                 pass
 
     anyio.run(main)
+
+
+def test_what_a_model_has_no_place_for_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = tiny_engine(tmp_path)
+    (tmp_path / "chat_template.jinja").unlink()
+
+    async def main() -> None:
+        async with open_runtime(engine=config, place="thread"):
+            pass
+
+    anyio.run(main)
+    assert "there is no chat template" in caplog.text
 
 
 def test_an_address_that_does_not_answer_is_told() -> None:
