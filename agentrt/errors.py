@@ -272,7 +272,10 @@ def record(error: BaseException) -> ErrorRecord:
     """The error as plain data; errors from outside the tree keep their class name."""
     if isinstance(error, AgentrtError):
         return ErrorRecord(type(error).__name__, error.message, error.hint, error.where)
-    return ErrorRecord(type(error).__name__, str(error) or type(error).__name__)
+    name = type(error).__name__
+    if name == "CancelledError":  # its text names objects by address: no two runs would be equal
+        return ErrorRecord(name, "cancelled")
+    return ErrorRecord(name, str(error) or name)
 
 
 def revive(data: ErrorRecord) -> AgentrtError:

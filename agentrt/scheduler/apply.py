@@ -94,8 +94,14 @@ def _finished(state: State, event: NodeFinished) -> None:
     for source in node.inputs:
         input_ended(state, source)
     node.inputs.clear()
-    while state.timers and state.timers[0][2].status == "ended":
-        heapq.heappop(state.timers)
+    _drop_timers(state)
+
+
+def _drop_timers(state: State) -> None:
+    """Forget deadlines of nodes that have ended or are about to: nothing waits for those."""
+    timers = state.timers
+    while timers and (timers[0][2].status == "ended" or timers[0][2].stopping):
+        heapq.heappop(timers)
 
 
 def _performed(state: State, decision: Send | Fill | Start | Stop | Expire | Tell) -> None:
@@ -118,6 +124,7 @@ def _performed(state: State, decision: Send | Fill | Start | Stop | Expire | Tel
             state.to_fill.pop(known, None)
         case Stop() | Expire():
             known.stopping = True
+            _drop_timers(state)
             for table in (state.ready, state.to_fill, state.to_stop):
                 table.pop(known, None)
         case _:

@@ -187,9 +187,10 @@ def test_deadlines_pass_once_and_in_order() -> None:
     assert run(state, 2.9) == []
     assert names(run(state, 6.0), Expire) == ["b#0", "a#0"]
     assert run(state, 7.0) == []
+    assert state.next_deadline_s() is None, "nothing wakes the loop for what is ending already"
     for name in ("a#0", "b#0"):
         apply(state, finished(name, "failed"))
-    assert state.next_deadline_s() is None
+    assert run(state, 8.0) == []
 
 
 def test_a_cancelled_node_is_not_started() -> None:
@@ -274,6 +275,8 @@ class World:
             decisions = decide(self.state, now_s)
             assert decisions == decide(self.state, now_s), "deciding changes nothing"
             if not decisions:
+                deadline_s = self.state.next_deadline_s()
+                assert deadline_s is None or deadline_s > now_s, "the loop would never sleep"
                 return
             for decision in decisions:
                 if str(getattr(decision, "node_id", "")) in self.ended:
