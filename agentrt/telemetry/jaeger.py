@@ -18,6 +18,7 @@ from agentrt.telemetry.resource import Resources
 from agentrt.telemetry.span import Attributes, Lane, Span, SpanEvent, Trace
 
 _PROCESS: dict[Lane, str] = {"runtime": "p1", "engine": "p2"}
+_EXACT = 2**53  # beyond it a browser rounds integers
 _END = '],"total":0,"limit":0,"offset":0,"errors":null}'
 
 
@@ -78,6 +79,8 @@ def _tag(key: str, value: AttributeValue) -> str:
         return f"{_head(key, 'string')}{encode_basestring(value)}}}"
     if isinstance(value, bool):
         return f"{_head(key, 'bool')}{'true' if value else 'false'}}}"
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return f'{_head(key, "string")}"{value}"}}'
     if isinstance(value, int):
         return f"{_head(key, 'int64')}{value}}}"
     if isinstance(value, float):

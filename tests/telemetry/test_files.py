@@ -1,6 +1,7 @@
 """Trace files: written for every run, however it ended, in a folder that stays small."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from agentrt.errors import ErrorRecord, UsageError
 from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.ids import NodeId, RunId, trace_id_of
-from agentrt.telemetry import JaegerFile, SpanObserver, build, settings_of
+from agentrt.telemetry import JaegerFile, Span, SpanObserver, Trace, build, settings_of
+from agentrt.telemetry.jaeger import jaeger_json
+from agentrt.telemetry.resource import resources_of
 from agentrt.testing import jaeger
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Work
@@ -221,3 +224,30 @@ def test_a_trace_in_a_collector_has_an_address(
     environment: dict[str, str], url: str | None
 ) -> None:
     assert SpanObserver(environment=environment).url_of(RUN) == url
+
+
+def test_every_kind_of_value_has_its_tag() -> None:
+    told: dict[str, Any] = {
+        "text": 'quote " and é',
+        "flag": True,
+        "count": 3,
+        "seed": 2**62 + 1,
+        "share": 0.5,
+        "none": math.nan,
+        "listed": ("a", "b"),
+    }
+    span = Span("s", "0000000000000001", None, 5, 5, attributes=told, error="it broke")
+    trace = Trace("1" * 32, "t", (span,))
+    document = json.loads(jaeger_json([trace], resources_of({})))
+    assert jaeger.faults(document) == []
+    (found,) = document["data"][0]["spans"]
+    assert found["duration"] == 1
+    tags = {tag["key"]: (tag["type"], tag["value"]) for tag in found["tags"]}
+    assert tags["text"] == ("string", 'quote " and é')
+    assert tags["flag"] == ("bool", True)
+    assert tags["count"] == ("int64", 3)
+    assert tags["seed"] == ("string", str(2**62 + 1))  # a browser would round it
+    assert tags["share"] == ("float64", 0.5)
+    assert tags["none"] == ("float64", 0.0)
+    assert tags["listed"] == ("string", '["a","b"]')
+    assert tags["error"] == ("bool", True)
