@@ -14,6 +14,7 @@ from agentrt import canonical_json
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints.compiled import compile_constraint
 from agentrt.constraints.matcher import CompiledConstraint
+from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.errors import AgentrtError
 from agentrt.segments import CallFrame
 from agentrt.vocab import Vocab
@@ -90,6 +91,10 @@ class CompileCache:
         if mine:
             self._thread().submit(self._run, future, spec, vocab, frame)
         return future
+
+    def prepare(self, vocab: Vocab) -> None:
+        """Get what every compilation needs of a vocabulary ready, on a thread."""
+        self._thread().submit(alphabet_of, vocab)
 
     def close(self) -> None:
         """End the thread; what is under way is finished."""

@@ -104,6 +104,7 @@ class EngineCore:
         )
         self._roster = Roster(config, self.paging)
         self._compiles = CompileCache()
+        self._compiles.prepare(vocab)
         self._compiling: dict[RequestId, Future[CompiledConstraint]] = {}
         self._deltas: list[Delta] = []
         self._ends: list[End] = []
@@ -229,6 +230,7 @@ class EngineCore:
     def close(self) -> None:
         """Let go of threads. Idempotent."""
         self._compiles.close()
+        self._decoder.close()
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:
         """The prompt is whole: from here it queues, or waits for its grammar."""
@@ -312,6 +314,7 @@ class EngineCore:
             sequence for (sequence, _), part in zip(shares, parts, strict=True) if part.wants_logits
         ]
         past = [sequence.computed_tokens >= sequence.prompt_tokens for sequence, _ in shares]
+        masks = self._decoder.begin(rows)
         logits = self._machine.forward(parts)
         self.forwards += 1
         self.decode_forwards += any(past)
@@ -321,7 +324,7 @@ class EngineCore:
         for sequence, count in shares:
             sequence.computed_tokens += count
             sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
-        outcome = self._decoder.decode(rows, logits)
+        outcome = self._decoder.decode(rows, logits, masks)
         ended_s = self._clock.now_s()
         for (sequence, _), decodes in zip(shares, past, strict=True):
             request_id = sequence.request.request_id
