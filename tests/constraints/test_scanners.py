@@ -155,3 +155,19 @@ def test_partial_values(text, expected):
     for char in text:
         partial.push(char)
     assert partial.value() == expected
+
+
+PIECES = ['<|call|>{"name":"', '","arguments":', "}<|/call|>", "{}", '{"a":1}', "<|", "x", '"', "}"]
+
+
+@settings(max_examples=80, derandomize=True, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=9), st.lists(st.integers(0, 999), max_size=9))
+def test_any_text_is_scanned_the_same_however_cut(pieces, marks):
+    """Also what no grammar would let a model write: broken frames, stray brackets."""
+    text = "".join(pieces)
+    whole, parts = CallScanner(TOKEN_FRAME), CallScanner(TOKEN_FRAME)
+    at_once = whole.push(text)
+    found = [call for piece in cut(text, marks) for call in parts.push(piece)]
+    assert found == at_once
+    assert parts.flush() == whole.flush()
+    assert parts.inside == whole.inside
