@@ -24,8 +24,8 @@ inside of a JSON string; or more happens to it."""
 
 AWKWARD = 'a "b" \\ <c> & \'d\' {"e": [1]}\n\n  # f\n'
 
-PREVIOUS_NAME, NEXT_NAME = "\ue110", "\ue111"
-PREVIOUS_ID, NEXT_ID = "\ue112", "\ue113"
+PREVIOUS_NAME, NEXT_NAME = "\U0010fe10", "\U0010fe11"
+PREVIOUS_ID, NEXT_ID = "\U0010fe12", "\U0010fe13"
 
 # One letter a message: system, user, assistant, c one call, C two calls, tool.
 CONVERSATIONS = (

@@ -10,7 +10,7 @@ from agentrt.prompt.text_encoder import Place
 LONG_CHARACTERS = 128
 """Held text longer than this is sealed, so that forks do not encode it again."""
 
-ESCAPE = "\ue1f0"
+ESCAPE = "\U0010fef0"
 """Stands inside marker text that is data while a template handles it."""
 
 

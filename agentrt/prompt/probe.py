@@ -1,6 +1,6 @@
 """Conversations of placeholders, and a template that is asked with them.
 
-Placeholders are characters of the private use area, which no template writes itself.
+Placeholders are characters of a private use area that no template writes and hardly any text.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from agentrt.prompt.lexicon import Lexicon
 from agentrt.prompt.template import TemplateRefused
 from agentrt.segments import CallMade, ToolSchema
 
-FIRST, LAST = "\ue100", "\ue1ff"
+FIRST, LAST = "\U0010fe00", "\U0010feff"
 """All placeholders lie within these."""
 
 PROBE_TOOL = ToolSchema(
-    "\ue140t\ue141",
-    "\ue142",
+    "\U0010fe40t\U0010fe41",
+    "\U0010fe42",
     {"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"]},
 )
 
@@ -28,22 +28,22 @@ Render = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None, bool], str
 
 def said(index: int) -> str:
     """Content of message `index`."""
-    return f"\ue100{index}\ue101"
+    return f"\U0010fe00{index}\U0010fe01"
 
 
 def named(index: int) -> str:
     """Name of the tool whose result is message `index`."""
-    return f"\ue102{index}\ue103"
+    return f"\U0010fe02{index}\U0010fe03"
 
 
 def call_id(index: int) -> str:
     """Id of the call that message `index` answers; nine characters, as some templates demand."""
-    return f"\ue106{index:07d}\ue107"
+    return f"\U0010fe06{index:07d}\U0010fe07"
 
 
 def argued(index: int) -> str:
     """Arguments of that call."""
-    return f'{{"\ue104k":"{index}\ue105"}}'
+    return f'{{"\U0010fe04k":"{index}\U0010fe05"}}'
 
 
 def call_to(index: int) -> CallMade:

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 SHORT_CHARACTERS = 256
 HELD_PIECES = 2
 
-UNTYPED = "\ue1f5"
+UNTYPED = "\U0010fef5"
 """Before the name of a marker, it makes a name that no text spells."""
 
 SAMPLE = (

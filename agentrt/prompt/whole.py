@@ -17,11 +17,12 @@ from agentrt.prompt.dialect import Turn
 from agentrt.prompt.layout import Layout
 from agentrt.prompt.lexicon import Lexicon
 from agentrt.prompt.pen import ESCAPE, Pen
-from agentrt.prompt.probe import Probe, said
+from agentrt.prompt.probe import Probe, holds_placeholder, said
+from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.turns import Written
 from agentrt.segments import CallMade, Generated, ToolSchema
 
-PLACE = re.compile("\ue100([0-9]+)\ue101")
+PLACE = re.compile("\U0010fe00([0-9]+)\U0010fe01")
 
 
 def encode_whole(
@@ -45,6 +46,8 @@ def encode_whole(
     Raises:
         TemplateRefused: The template does not take these messages.
     """
+    if any(holds_placeholder(written.turn.text) for written in messages):
+        raise TemplateRefused("a message holds characters from U+10FE00 to U+10FEFF")
     turns = [_escaped(probe.lexicon, written, layout, codec, telling) for written in messages]
     hidden = [replace(t, text=said(i)) if t.text else t for i, t in enumerate(turns)]
     settled = [_is_settled(t, w, layout) for t, w in zip(turns, messages, strict=True)]

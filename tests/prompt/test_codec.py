@@ -217,6 +217,15 @@ def test_render_shows_holes_by_name(codec):
     assert "Data: [prices#0]<|end|>" in codec.render((), chat)
 
 
+def test_placeholders_of_the_codec_are_no_way_in(codec):
+    """Characters that probes use are text like any other, or refused where they cannot be."""
+    for text in ("\U0010fe000\U0010fe01", "a\U0010fef0b", "\U0010fe10"):
+        chat = (*SYSTEM, Open("user"), Text(text), Close())
+        assert text in text_of(codec, codec.encode((), chat).token_ids)
+        with pytest.raises(Unsupported, match="characters from U"):
+            codec._whole(codec._view(()), chat)
+
+
 @pytest.mark.parametrize(
     "chat", [(Text("x"),), (Open("user"), Open("user")), (Close(),)], ids=("text", "open", "close")
 )
