@@ -20,14 +20,14 @@ class EngineConfig:
     Attributes:
         model_path: A Hugging Face checkpoint directory with safetensors.
         device: Where the model runs.
-        dtype: "auto" takes what the checkpoint was saved in.
+        dtype: "auto" takes what the checkpoint was saved in; fp32 for a small one on a CPU.
         page_tokens: Tokens of one KV page.
         kv_pages: Pages of KV memory; 0 sizes the pool from `kv_bytes`.
         kv_bytes: KV memory; 0 takes a share of what the device has free.
         step_tokens: Most tokens that one forward sees.
         max_running: Most sequences that run at once.
         prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
-        threads: CPU threads; 0 chooses.
+        threads: CPU threads; 0 chooses: one for a small model, else one a core.
         seed: Of random weights, where asked for.
         random_weights: Ignore the checkpoint's weights (for tests and evaluations).
     """
