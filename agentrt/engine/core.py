@@ -9,7 +9,6 @@ from __future__ import annotations
 from concurrent.futures import Future, wait
 
 from agentrt.backend import (
-    Capabilities,
     Delta,
     End,
     Fill,
@@ -26,6 +25,7 @@ from agentrt.config import EngineConfig
 from agentrt.constraints import CompiledConstraint
 from agentrt.constraints.cache import CompileCache
 from agentrt.engine import output
+from agentrt.engine.abilities import abilities
 from agentrt.engine.account import Account, Bucket
 from agentrt.engine.batch import Part
 from agentrt.engine.decoder import Decoder
@@ -113,20 +113,7 @@ class EngineCore:
         self._step_s = 0.0
         self.forwards = 0
         self.decode_forwards = 0
-        self.capabilities = Capabilities(
-            backend="embedded",
-            model=model.name,
-            prompt="tokens",
-            codec=self.codec.fingerprint,
-            window_tokens=self._window_tokens,
-            constraints=frozenset({"json", "regex", "choice", "grammar", "calls"}),
-            holes=True,
-            hints=True,
-            seeds=True,
-            logprobs=True,
-            closes=True,
-            call_frame=self.codec.call_frame,
-        )
+        self.capabilities = abilities(self.codec, model.name, self._window_tokens)
 
     def submit(self, request: GenerateRequest) -> None:
         """Take a request; what is wrong with it comes as its `End`."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from agentrt.engine import output
-from agentrt.engine.masking import Masks
+from agentrt.engine.masking import MaskFiller, Masks
 from agentrt.engine.output import Finish
 from agentrt.engine.sampler import Draw, Picked, pick
 from agentrt.engine.sequence import Sequence
@@ -47,23 +48,33 @@ class Decoder:
         self._used_ids = used_ids
         self._logits_size = logits_size
         self._window_tokens = window_tokens
+        self._filler = MaskFiller(logits_size)
 
-    def decode(self, rows: Rows[Sequence], logits: Tensor) -> Outcome:
+    def close(self) -> None:
+        """End its threads."""
+        self._filler.close()
+
+    def begin(self, rows: Rows[Sequence]) -> Future[Masks] | None:
+        """What can be done for the rows while the forward runs."""
+        return self._filler.begin(rows)
+
+    def decode(self, rows: Rows[Sequence], logits: Tensor, begun: Future[Masks] | None) -> Outcome:
         """A token for each row, appended to its sequence.
 
         Args:
             rows: Sequences that want a token.
             logits: `[rows, logits_size]` fp32; changed in place.
+            begun: What `begin` gave.
         """
         outcome = Outcome()
         if not rows:
             return outcome
+        masks = self._filler.finish(rows, begun)  # first: on a GPU the forward is still under way
         with torch.inference_mode():
             broken = set(logits.isnan().any(-1).nonzero()[:, 0].tolist())
             logits[:, self._used_ids :] = -torch.inf
-            masks = Masks(rows, self._logits_size, logits.device)
             draws = [_draw(sequence) for sequence in rows]
-            picked = pick(logits, draws, masks.allowed)
+            picked = pick(logits, draws, masks.allowed(self._logits_size, logits.device))
         for index, sequence in enumerate(rows):
             outcome.masks_s[sequence.request.request_id] = masks.seconds[index]
             try:

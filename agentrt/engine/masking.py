@@ -1,8 +1,9 @@
-"""Masks of a step's rows, as the sampler takes them."""
+"""Masks of a step's rows, as the sampler takes them, filled beside the forward where that pays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
+from concurrent.futures import Future, ThreadPoolExecutor
 from time import perf_counter
 
 import numpy as np
@@ -13,33 +14,82 @@ from agentrt.constraints import mask_words
 from agentrt.engine.sequence import Sequence
 from agentrt.errors import ConstraintError
 
+_WORTH_A_THREAD_S = 0.0003
+"""Masks that take longer than this are filled on another thread while the forward runs."""
+
 
 class Masks:
     """Rows of the step that have a constraint.
 
     Attributes:
-        allowed: `[rows, vocabulary]` bool, or None when every token may come in every row.
-        seconds: How long each row's mask took.
+        bits: `[rows, words]` int32, or None when every token may come in every row.
         failed: Rows whose grammar gave up, with why.
+        seconds: What the step spent on each row's mask, or waiting for it.
+        filling_s: What filling them took.
     """
 
-    __slots__ = ("allowed", "failed", "seconds")
+    __slots__ = ("bits", "failed", "filling_s", "seconds")
 
-    def __init__(self, rows: Rows[Sequence], logits_size: int, device: torch.device) -> None:
-        self.allowed: Tensor | None = None
+    def __init__(self, rows: Rows[Sequence], logits_size: int) -> None:
+        self.bits: np.ndarray[tuple[int, int], np.dtype[np.int32]] | None = None
         self.seconds = [0.0] * len(rows)
         self.failed: dict[int, ConstraintError] = {}
+        self.filling_s = 0.0
         if all(one.guide is None for one in rows):
             return
-        bits = np.full((len(rows), mask_words(logits_size)), -1, dtype=np.int32)
+        self.bits = np.full((len(rows), mask_words(logits_size)), -1, dtype=np.int32)
         for index, one in enumerate(rows):
             if one.guide is None:
                 continue
             began = perf_counter()
             try:
-                one.guide.fill_mask(bits[index])
+                one.guide.fill_mask(self.bits[index])
             except ConstraintError as error:
                 self.failed[index] = error
             self.seconds[index] = perf_counter() - began
-        wide = np.unpackbits(bits.view(np.uint8), axis=1, count=logits_size, bitorder="little")
-        self.allowed = torch.from_numpy(wide).to(device).bool()
+        self.filling_s = sum(self.seconds)
+
+    def allowed(self, logits_size: int, device: torch.device) -> Tensor | None:
+        """`[rows, vocabulary]` bool of the tokens that may come, or None when all may."""
+        if self.bits is None:
+            return None
+        wide = np.unpackbits(self.bits.view(np.uint8), axis=1, count=logits_size, bitorder="little")
+        return torch.from_numpy(wide).to(device).bool()
+
+
+class MaskFiller:
+    """Fills masks, on a thread of its own once they have turned out slow."""
+
+    def __init__(self, logits_size: int) -> None:
+        self._logits_size = logits_size
+        self._row_s = 0.0
+        self._worker: ThreadPoolExecutor | None = None
+
+    def begin(self, rows: Rows[Sequence]) -> Future[Masks] | None:
+        """Start on the masks of the coming step; None leaves them to `finish`."""
+        guided = sum(one.guide is not None for one in rows)
+        if guided * self._row_s < _WORTH_A_THREAD_S:
+            return None
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-masks")
+        return self._worker.submit(Masks, list(rows), self._logits_size)
+
+    def finish(self, rows: Rows[Sequence], begun: Future[Masks] | None) -> Masks:
+        """The masks; what the step had to wait for them is booked on their rows."""
+        guided = [index for index, one in enumerate(rows) if one.guide is not None]
+        if begun is None:
+            masks = Masks(rows, self._logits_size)
+        else:
+            began = perf_counter()
+            masks = begun.result()
+            waited_s = (perf_counter() - began) / max(1, len(guided))
+            masks.seconds = [waited_s if row in guided else 0.0 for row in range(len(rows))]
+        if guided:
+            self._row_s = 0.9 * self._row_s + 0.1 * masks.filling_s / len(guided)
+        return masks
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._worker is not None:
+            self._worker.shutdown(wait=True)
+            self._worker = None

@@ -6,6 +6,7 @@ import pytest
 
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import compile_constraint
+from agentrt.engine import masking
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 SCHEMA = {
@@ -165,3 +166,25 @@ def test_a_deadline_closes_the_output(build, engine):
         assert (end.reason, end.closed_early) == ("length", True)
         assert end.ledger.finished_at_s <= 0.013
     replays(core, SPECS["json"], served.ids(1), whole=True)
+
+
+def test_masks_filled_beside_the_forward_are_the_same(build, engine, monkeypatch):
+    outputs = []
+    for worth_s in (1e9, -1.0):
+        monkeypatch.setattr(masking, "_WORTH_A_THREAD_S", worth_s)
+        core = build()
+        for number in range(3):
+            core.submit(
+                engine.request(
+                    number,
+                    PROMPT[number:],
+                    constraint=SPECS["json"] if number else None,
+                    on_limit="close",
+                    max_tokens=60,
+                    temperature=1.0,
+                    seed=number,
+                )
+            )
+        served = engine.drain(core)
+        outputs.append([served.ids(number) for number in range(3)])
+    assert outputs[0] == outputs[1]

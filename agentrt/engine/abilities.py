@@ -1,0 +1,24 @@
+"""What the embedded engine tells of itself."""
+
+from __future__ import annotations
+
+from agentrt.backend import Capabilities
+from agentrt.prompt import Codec
+
+
+def abilities(codec: Codec, model: str, window_tokens: int) -> Capabilities:
+    """Everything the contract knows: this engine has it all."""
+    return Capabilities(
+        backend="embedded",
+        model=model,
+        prompt="tokens",
+        codec=codec.fingerprint,
+        window_tokens=window_tokens,
+        constraints=frozenset({"json", "regex", "choice", "grammar", "calls"}),
+        holes=True,
+        hints=True,
+        seeds=True,
+        logprobs=True,
+        closes=True,
+        call_frame=codec.call_frame,
+    )
