@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from agentrt.events import Observer
 from agentrt.program import Program
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
+from agentrt.telemetry import collector_of
 
 _log = logging.getLogger("agentrt")
 
@@ -81,6 +83,9 @@ async def open_runtime(
 def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `Program.run` does: a runtime of its own around one run.
 
+    Traces go to a collector where `OTEL_EXPORTER_OTLP_ENDPOINT` names one; files are written by the
+    command line only.
+
     Raises:
         UsageError: An event loop is running already.
     """
@@ -95,11 +100,17 @@ def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str
             "inside a program just call it",
         )
 
+    collector = collector_of(os.environ)
+
     async def main() -> Any:
-        async with open_runtime() as runtime:
+        async with open_runtime(observers=[collector] if collector else []) as runtime:
             return await runtime.run(program, *args, **kwargs)
 
-    return anyio.run(main)
+    try:
+        return anyio.run(main)
+    finally:
+        if collector is not None:
+            collector.close()
 
 
 def _warm() -> None:

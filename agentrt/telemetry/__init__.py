@@ -3,7 +3,7 @@
 from agentrt.ids import trace_id_of
 from agentrt.telemetry.build import build
 from agentrt.telemetry.jaeger_file import JaegerFile
-from agentrt.telemetry.observer import Exporter, SpanObserver
+from agentrt.telemetry.observer import Exporter, SpanObserver, collector_of
 from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of
 from agentrt.telemetry.span import Span, SpanEvent, SpanLink, Trace
 
@@ -18,6 +18,7 @@ __all__ = [
     "SpanObserver",
     "Trace",
     "build",
+    "collector_of",
     "settings_of",
     "trace_id_of",
 ]

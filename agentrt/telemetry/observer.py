@@ -149,3 +149,15 @@ class SpanObserver:
         if not self._warned:
             self._warned = True
             self._warn(f"telemetry: {text}")
+
+
+def collector_of(environment: Mapping[str, str]) -> SpanObserver | None:
+    """An observer that exports to the collector which the environment names; None without one.
+
+    Raises:
+        UsageError: An `OTEL_*` variable asks for what there is not.
+    """
+    settings = settings_of(environment)
+    if not settings.enabled or not settings.endpoint:
+        return None
+    return SpanObserver(settings=settings, environment=environment)

@@ -10,7 +10,7 @@ from agentrt.errors import ErrorRecord
 from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.graph import RunRecord
 from agentrt.ids import NodeId, RunId, trace_id_of
-from agentrt.telemetry import SpanObserver, build
+from agentrt.telemetry import SpanObserver, build, collector_of
 from agentrt.telemetry.span import Span as PlainSpan
 
 RUN = RunId("00000000000000a1")
@@ -139,3 +139,16 @@ def test_a_full_queue_drops_and_counts(
     made, arrived = len(build(record).spans), len(endpoint.spans())
     assert arrived >= 3
     assert told.startswith(f"telemetry: {made - arrived} spans did not reach")
+
+
+def test_an_endpoint_makes_an_observer_for_runs_outside_the_command_line(
+    endpoint: Any, finance: list[Any]
+) -> None:
+    assert collector_of({}) is None
+    address = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint.url}
+    assert collector_of(address | {"OTEL_SDK_DISABLED": "true"}) is None
+    observer = collector_of(address)
+    assert observer is not None
+    observer.see(finance)
+    observer.close()
+    assert endpoint.spans()
