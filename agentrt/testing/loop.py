@@ -36,7 +36,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
     """
 
-    def __init__(self, patience_s: float = 2.0) -> None:
+    def __init__(self, patience_s: float = 10.0) -> None:
         self.now_s = START_S
         self._calls_in_threads = 0
         super().__init__(_JumpingSelector(self, patience_s))
@@ -115,7 +115,7 @@ def _anyio_thread_busy(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def run_virtual(
-    main: Callable[[Unpack[Args]], Awaitable[T]], *args: *Args, patience_s: float = 2.0
+    main: Callable[[Unpack[Args]], Awaitable[T]], *args: *Args, patience_s: float = 10.0
 ) -> T:
     """Run `main` on a loop whose time jumps.
 
