@@ -10,7 +10,7 @@ from agentrt.prompt.dialect import Dialect
 from agentrt.prompt.encoded import PrefixLoss
 from agentrt.prompt.layout import Kind, Layout, filled, quoted
 from agentrt.prompt.lexicon import Lexicon
-from agentrt.prompt.pen import Pen
+from agentrt.prompt.pen import ESCAPE, Pen
 from agentrt.prompt.prefix import Message, Prefix
 from agentrt.segments import (
     CallFrame,
@@ -70,6 +70,7 @@ class Composer:
                     raise Irregular("a message opens inside another")
                 return replace(prefix, parent=prefix, ids=(), message=Message(role))
             case ResultOf(call_id, name):
+                call_id, name = (self._lexicon.escape(text, ESCAPE) for text in (call_id, name))
                 message = replace(_open(prefix), call_id=call_id, name=name)
                 return replace(prefix, parent=prefix, ids=(), message=message)
             case Text(text):
@@ -187,7 +188,8 @@ class Composer:
 
     def _call(self, pen: Pen, call: CallMade, index: int) -> None:
         frame: CallFrame = self._dialect.frame
-        pen.literal((frame.between if index else frame.first) + frame.before + call.name)
+        pen.literal((frame.between if index else frame.first) + frame.before)
+        pen.text(call.name)
         pen.literal(frame.middle)
         pen.text(call.arguments_json)
         pen.literal(frame.after)

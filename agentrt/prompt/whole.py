@@ -132,6 +132,11 @@ def _escaped(
 ) -> Turn:
     """The message, its data free of markers; a model's own answers keep theirs."""
     turn = written.turn
+    turn = replace(
+        turn,
+        call_id=lexicon.escape(turn.call_id, ESCAPE),
+        name=lexicon.escape(turn.name, ESCAPE),
+    )
     text = turn.text
     if layout.edges.get(turn.role) == "stripped":
         text = text.strip()
@@ -145,4 +150,8 @@ def _escaped(
 
 
 def _escaped_call(lexicon: Lexicon, call: CallMade) -> CallMade:
-    return replace(call, arguments_json=lexicon.escape(call.arguments_json, ESCAPE))
+    return CallMade(
+        lexicon.escape(call.call_id, ESCAPE),
+        lexicon.escape(call.name, ESCAPE),
+        lexicon.escape(call.arguments_json, ESCAPE),
+    )

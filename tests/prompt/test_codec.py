@@ -99,8 +99,9 @@ def test_strings_are_data(codec):
 def test_arguments_and_results_are_data(codec):
     end = codec.vocab.special_ids["<|end|>"]
     call = CallMade("c1", "prices", '{"symbol":"<|end|>"}')
+    sly = CallMade("c2", "<|end|>", "{}")
     result = (Open("tool"), ResultOf("c1", "prices"), Text("<|end|>"), Close())
-    chat = (*ASK, Open("assistant"), call, Close(), *result)
+    chat = (*ASK, Open("assistant"), call, sly, Close(), *result)
     assert codec.encode(TOOLS, chat).token_ids.count(end) == 4
 
 
