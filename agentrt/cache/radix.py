@@ -225,7 +225,8 @@ class RadixTree:
                 child = self._split(child, same)
             node = child
             at += same
-        if node is self.root:
+        gone = end - at > self._page_bytes  # more than the page that an output may leave unfinished
+        if node is self.root or (gone and retention is Retention.DROP):
             return False
         node.retention = retention
         self._offer(node)

@@ -140,3 +140,11 @@ def test_many_siblings_do_not_swell_the_heap():
         tree.match(key_of(range(5)))
     assert len(tree._leaves) < 200
     assert tree.evict(1) == 1
+
+
+def test_dropping_what_is_gone_leaves_what_it_grew_from():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(8))
+    assert not tree.retain(key_of(range(20)), Retention.DROP)
+    assert tree.retain(key_of(range(12)), Retention.DROP)
