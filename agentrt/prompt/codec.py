@@ -223,17 +223,21 @@ class Codec:
         self, view: View, segments: Sequence[Segment], ids: tuple[int, ...]
     ) -> tuple[PrefixLoss, ...]:
         """What of the last answer, and the prompt that it answered, does not stand in `ids`."""
-        last = opened = -1
+        last = opened = latest = -1
         for index, segment in enumerate(segments):
             if isinstance(segment, Open):
-                opened_here = index
+                latest = index
             elif isinstance(segment, Generated) and segment.codec == self.fingerprint:
-                last, opened = index, opened_here
+                last, opened = index, latest
         if last < 0:
             return ()
         made = segments[last]
         assert isinstance(made, Generated)
-        computed = (*self.encode(view.tools, segments[:opened]).token_ids, *made.token_ids)
+        try:
+            asked = self.encode(view.tools, segments[:opened])
+        except Unsupported:
+            return ()  # no prompt of this model: nothing was computed that could be shared
+        computed = (*asked.token_ids, *made.token_ids)
         shared = 0
         for a, b in zip(computed, ids, strict=False):
             if a != b:
