@@ -20,6 +20,7 @@ from agentrt.telemetry.span import Trace
 from agentrt.telemetry.steps import step_trace
 
 FLUSH_S = 5.0
+REMEMBERED_FILES = 1000
 _log = logging.getLogger("agentrt.telemetry")
 
 
@@ -36,6 +37,9 @@ class SpanObserver:
 
     While a run goes on, an event costs an append. Nothing here ever raises into the run: what goes
     wrong is told once, in one line.
+
+    Attributes:
+        files: The trace file of each of the latest runs.
 
     Args:
         exporter: Where traces go; None reads `settings`.
@@ -135,6 +139,8 @@ class SpanObserver:
         path = self._exporter.export([run, steps] if steps else [run])
         if path is not None:
             self.files[record.run_id] = path
+            if len(self.files) > REMEMBERED_FILES:
+                del self.files[next(iter(self.files))]
 
     def _open(self) -> Exporter:
         if not self._settings.endpoint:
