@@ -63,7 +63,7 @@ class Node(Generic[T_co]):
     ) -> None:
         self._scope = scope
         self.id = node_id
-        self.kind = kind
+        self.kind: NodeKind = kind
         self.name = name
         self.site = site
         self.work = work

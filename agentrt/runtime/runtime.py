@@ -161,8 +161,8 @@ class Runtime:
                 result = await in_scope(scope, body)
             except BaseException as raised:
                 error = raised
-        await loop.seen(self._end_of(run, error))
-        del self._runs[run_id]
+            await loop.seen(self._end_of(run, error))
+            del self._runs[run_id]
         if error is not None:
             raise error
         return cast(R, result)
