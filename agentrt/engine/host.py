@@ -58,10 +58,12 @@ class Host:
             OwnerGone: The owner's end closed without it.
         """
         wait_s: float | None = None
-        while True:
-            if not self._obey(self._link.receive(wait_s)):
-                return self._quit()
-            wait_s = self._advance()
+        try:
+            while self._obey(self._link.receive(wait_s)):
+                wait_s = self._advance()
+            self._quit()
+        finally:
+            self._core.close()
 
     def _advance(self) -> float | None:
         """One step; how long to wait for commands before the next."""
@@ -119,7 +121,6 @@ class Host:
             done = self._core.step()
             if done is not None:
                 self._tell(done)
-        self._core.close()
         self._link.drain(_LAST_WORDS_S)
 
 

@@ -186,3 +186,4 @@ def test_it_ends_when_its_owner_is_gone(hosted):
     hosted.ours.close()
     hosted.thread.join()
     assert isinstance(hosted.outcome[0], OwnerGone)
+    assert hosted.core.closed

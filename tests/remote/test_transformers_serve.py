@@ -11,7 +11,6 @@ import subprocess
 import sys
 
 import pytest
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentrt.backend import End, GenerateRequest, MessagePrompt, StepDone
 from agentrt.clock import MonotonicClock
@@ -29,6 +28,8 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason="transformers[serving] is 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
+    from transformers import AutoConfig, AutoModelForCausalLM
+
     folder = tiny_engine(tmp_path_factory.mktemp("served")).model_path
     AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
     return str(folder)
