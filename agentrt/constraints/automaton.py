@@ -145,6 +145,14 @@ class AutomatonState:
             return [] if self._ended else None
         return self._constraint.way_to_end(self._path[-1])
 
+    def reaches_end(self, tokens: Sequence[int]) -> bool:
+        if self._ended:
+            return not tokens
+        place: int | None = self._path[-1]
+        for token in tokens:
+            place = None if place is None else self._constraint.step(place, token)
+        return place is not None and self._constraint.places[place].whole
+
     def can_stop(self) -> bool:
         return self._ended or self._here.whole
 

@@ -13,7 +13,7 @@ from agentrt.constraints.automaton import AutomatonState
 from agentrt.constraints.matcher import CompiledConstraint, ConstraintState, MaskRow, set_only
 from agentrt.errors import ConstraintError
 
-_TAILS = 4
+_TAILS = 8
 """How many tails of the old witness are tried before a search."""
 
 
@@ -139,6 +139,9 @@ class Budgeted:
             return list(self._witness)
         return self._state.completion(limit)
 
+    def reaches_end(self, tokens: Sequence[int]) -> bool:
+        return len(tokens) <= self.left_tokens and self._state.reaches_end(tokens)
+
     def can_stop(self) -> bool:
         return self._state.can_stop()
 
@@ -158,14 +161,10 @@ class Budgeted:
             return old[spent:]
         for start in range(min(_TAILS, len(old))):
             tail = old[start:]
-            if len(tail) <= left and self._leads_to_end(tail):
+            if len(tail) <= left and self._state.reaches_end(tail):
                 return tail
         found = self._state.completion(left)
         return None if found is None else tuple(found)
-
-    def _leads_to_end(self, tokens: tuple[int, ...]) -> bool:
-        there = self._state.fork()
-        return there.advance(tokens) == len(tokens) and there.can_stop()
 
     def _note(self, taken: tuple[int, ...], witness: tuple[int, ...] | None) -> None:
         """Remember what stood before each token, so that it can be undone."""

@@ -20,6 +20,11 @@ from agentrt.errors import ConstraintError
 STEPS = (64, 512, 2048)
 """Tokens that one walk may take, tried in turn: most ends are near, others go in circles."""
 
+NO_LIMIT = 1 << 20
+"""As a limit: the shortest that can be found is wanted, however long."""
+
+_FIXED = 2
+_ROOMY = 4
 _SHUFFLES = 4
 _SHUFFLED_STEPS = 512
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -37,6 +42,7 @@ class Walkable(Protocol):
     def advance(self, tokens: Sequence[int]) -> int: ...
     def fork(self) -> Walkable: ...
     def forced(self, limit: int) -> list[int]: ...
+    def reaches_end(self, tokens: Sequence[int]) -> bool: ...
     def can_stop(self) -> bool: ...
 
 
@@ -45,16 +51,28 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
     if state.can_stop():
         return []
     for steps in STEPS:
-        walks = [_walk(state, order, alphabet, steps) for order in _fixed_orders()]
-        if not any(walks) and steps <= _SHUFFLED_STEPS:
-            walks = [_walk(state, order, alphabet, steps) for order in _shuffled_orders()]
-        found = [_shortest_spelling(state, walk, alphabet) for walk in walks if walk]
-        if found:
-            best = min(found, key=len)
+        best = _best(state, limit, alphabet, steps)
+        if best is not None:
             return best if len(best) <= limit else None
         if steps >= limit * alphabet.longest_bytes:
             return None  # even the best spelling of a longer walk would not fit
     return None
+
+
+def _best(state: Walkable, limit: int, alphabet: Alphabet, steps: int) -> list[int] | None:
+    """The shortest of the walks; the first that is far within the limit will do."""
+    best: list[int] | None = None
+    orders = _fixed_orders()
+    if steps <= _SHUFFLED_STEPS:
+        orders += _shuffled_orders()
+    for tried, order in enumerate(orders):
+        if best is not None and (tried >= _FIXED or _ROOMY * len(best) <= limit < NO_LIMIT):
+            break
+        walk = _walk(state, order, alphabet, steps)
+        found = None if walk is None else _shortest_spelling(state, walk, alphabet)
+        if found is not None and (best is None or len(found) < len(best)):
+            best = found
+    return best
 
 
 def _fixed_orders() -> list[Callable[[], bytes]]:
@@ -120,11 +138,8 @@ def _shortest_spelling(state: Walkable, path: list[int], alphabet: Alphabet) -> 
     if text is None:
         return path
     spelled = alphabet.spell(text)
-    if len(spelled) < len(path):
-        there = state.fork()
-        if there.advance(spelled) == len(spelled) and there.can_stop():
-            return spelled
-    return path
+    shorter = len(spelled) < len(path)
+    return spelled if shorter and state.reaches_end(spelled) else path
 
 
 def _has(row: MaskRow, token: int | None) -> bool:

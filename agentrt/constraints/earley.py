@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from llguidance import LLMatcher
 
-from agentrt.constraints.closing import find_completion
+from agentrt.constraints.closing import NO_LIMIT, find_completion
 from agentrt.constraints.matcher import MaskRow, mask_words, set_only
 from agentrt.constraints.native import parser_limits
 from agentrt.constraints.vocabulary import Alphabet
@@ -57,9 +57,9 @@ class EarleyConstraint:
         if guess is not None:
             state = self.start()
             with contextlib.suppress(ConstraintError):  # too long for the parser: search instead
-                if state.advance(guess) == len(guess) and state.can_stop():
+                if state.reaches_end(guess):
                     return tuple(guess)
-        found = self.start().completion(limit=1 << 20)
+        found = self.start().completion(NO_LIMIT)
         return None if found is None else tuple(found)
 
     def _raise_error(self) -> None:
@@ -132,6 +132,12 @@ class EarleyState:
 
     def completion(self, limit: int) -> list[int] | None:
         return find_completion(self, limit, self._alphabet)
+
+    def reaches_end(self, tokens: Sequence[int]) -> bool:
+        if not tokens or self._ended:
+            return not tokens and self.can_stop()
+        taken: int = self._matcher.validate_tokens([*tokens, self._eos_ids[0]])
+        return taken == len(tokens) + 1
 
     def can_stop(self) -> bool:
         return self._ended > 0 or bool(self._matcher.is_accepting())

@@ -61,6 +61,10 @@ class ConstraintState(Protocol):
         """
         ...
 
+    def reaches_end(self, tokens: Sequence[int]) -> bool:
+        """Whether these tokens would make the text whole. The state stays where it is."""
+        ...
+
     def can_stop(self) -> bool:
         """Whether the text so far is whole."""
         ...

@@ -133,6 +133,9 @@ def test_completions_are_taken(case):
         state.advance(ids[:length])
         way = state.completion(64)
         assert way is not None
+        assert state.reaches_end(way)
+        assert not state.reaches_end([*way, *way[:1], 0])
+        assert state.reaches_end(ids[length:])
         assert state.advance(way) == len(way)
         assert state.can_stop()
     shortest = constraint.shortest
