@@ -175,13 +175,13 @@ def _take(left: dict[Label, float], room_s: float, wanted: tuple[Label, ...]) ->
 def _watched(line: _Line, record: RunRecord, node: NodeRecord) -> None:
     """No account came (cancelled, lost): tell from the steps and tokens that were seen."""
     request_id = node.sent[-1].request_id
+    steps = [step for step in record.steps if request_id in step.requests]
     first_s = node.first_token_at_s
-    for step in record.steps:
-        if request_id in step.requests and step.ended_at_s > line.at_s:
-            line.to("queue", step.started_at_s)
-            decoding = first_s is not None and step.ended_at_s > first_s
-            line.to("decode" if decoding else "prefill", step.ended_at_s)
-    if first_s is not None and not line.stages:
+    if steps:
+        line.to("queue", steps[0].started_at_s)
+        line.to("prefill", steps[-1].ended_at_s if first_s is None else first_s)
+        line.to("decode", steps[-1].ended_at_s)
+    elif first_s is not None:
         line.to("unattributed", first_s)
         line.to("decode", line.end_s)
     line.to("unattributed", line.end_s)

@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
+from agentrt.backend import StepDone, StepRecord
 from agentrt.errors import ErrorRecord, UsageError
-from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
-from agentrt.ids import NodeId, RunId, trace_id_of
+from agentrt.events import (
+    FirstToken,
+    NodeDeclared,
+    NodeFinished,
+    RequestSent,
+    RunFinished,
+    RunStarted,
+)
+from agentrt.graph import RunRecord
+from agentrt.ids import NodeId, RequestId, RunId, trace_id_of
 from agentrt.telemetry import JaegerFile, Span, SpanObserver, Trace, build, settings_of
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
@@ -73,6 +82,38 @@ def test_generations_carry_usage_and_first_token(finance: list[Any], recorded: A
     engine = [span for span in build(record).spans if span.lane == "engine"]
     assert [span.name for span in engine] == ["engine.queue", "engine.prefill", "engine.decode"]
     assert not any(key.startswith("gen_ai.") for span in engine for key in span.attributes)
+
+
+def test_a_generation_without_a_ledger_has_few_spans() -> None:
+    """Its engine died after many steps: what was seen of them becomes stages, not a span each."""
+    root, made = NodeId("p#0"), NodeId("p#0/g#0")
+    request = RequestId(1)
+    steps = [
+        StepDone(StepRecord(n, 5.1 + n, 5.9 + n, 0, 1, (request,)), (), ()) for n in range(100)
+    ]
+    error = ErrorRecord("EngineDied", "killed")
+    record = RunRecord()
+    record.see(
+        [
+            RunStarted(RUN, "p", "p.py:p", 5.0, 1_700_000_000_000_000_000),
+            NodeDeclared(RUN, root, "program", "p", None, (), "p.py:1", 5.0),
+            NodeDeclared(RUN, made, "generate", "g", root, (), "p.py:2", 5.0),
+            RequestSent(RUN, made, request, "embedded", "tiny", True, 5.0),
+            FirstToken(RUN, made, 5.9),
+            *steps,
+            NodeFinished(RUN, made, "failed", 105.0, error=error),
+            NodeFinished(RUN, root, "failed", 105.0, error=error),
+            RunFinished(RUN, "failed", 105.0, error),
+        ]
+    )
+    names = [span.name for span in build(record).spans]
+    assert names == [
+        "invoke_workflow p",
+        "chat tiny",
+        "engine.queue",
+        "engine.prefill",
+        "engine.decode",
+    ]
 
 
 def test_a_failed_run_is_written_too(tmp_path: Path) -> None:
