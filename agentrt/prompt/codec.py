@@ -7,18 +7,13 @@ the engine's. No torch and no transformers here.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from agentrt.canonical_json import dumps
 from agentrt.errors import Unsupported
 from agentrt.prompt.composer import Composer, Irregular
 from agentrt.prompt.detokenizer import Detokenizer
-from agentrt.prompt.dialect import function_of
 from agentrt.prompt.dialect_probe import find_dialect
 from agentrt.prompt.encoded import Encoded, PrefixLoss
 from agentrt.prompt.layout import Layout, find_layout
@@ -27,40 +22,13 @@ from agentrt.prompt.model_files import ModelFiles, read_model_files
 from agentrt.prompt.prefix import Prefix
 from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import Probe
-from agentrt.prompt.template import ChatTemplate, TemplateRefused
+from agentrt.prompt.template import TemplateRefused
+from agentrt.prompt.template_set import TemplateSet
 from agentrt.prompt.turns import turns_of
+from agentrt.prompt.view import View, Views
 from agentrt.prompt.whole import encode_whole, escaped_tools
 from agentrt.segments import CallFrame, CallMade, Generated, Hole, Open, Segment, Text, ToolSchema
 from agentrt.vocab import Vocab
-
-PLAIN_TEMPLATE = (
-    "{{ bos_token or '' }}{% for message in messages %}{{ message.role | capitalize }}: "
-    "{{ message.content }}\n\n{% endfor %}{% if add_generation_prompt %}Assistant: {% endif %}"
-)
-"""For models that come without a template; the codec's notes say so."""
-
-MOST_TOOL_SETS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What holds while one set of tools is offered.
-
-    Attributes:
-        tools: The set.
-        safe_tools: The same, markers in what they say escaped.
-        probe: Asks the template.
-        layout: Texts between contents.
-        composer: Extends prefixes.
-        prefixes: Those extended already.
-    """
-
-    tools: tuple[ToolSchema, ...]
-    safe_tools: tuple[ToolSchema, ...]
-    probe: Probe
-    layout: Layout
-    composer: Composer
-    prefixes: PrefixCache
 
 
 class Codec:
@@ -81,23 +49,20 @@ class Codec:
             ModelInvalid: They cannot be taken apart.
         """
         self._lexicon = Lexicon(files)
-        self._templates = _templates(files)
+        self._templates = TemplateSet(files)
         self.window_tokens = files.window_tokens
-        self._dialect, notes = find_dialect(self._render(), self._lexicon, str(files.path))
+        self._dialect, notes = find_dialect(self._templates.render, self._lexicon, str(files.path))
         if not files.templates:
             notes.insert(0, "there is no chat template: messages are written as `Role: text`")
         if not self._lexicon.texts.seals:
             notes.append("text is held back until a marker ends it: its pieces have no fixed ends")
-        if any(template.reads_clock for template in self._templates.values()):
+        if self._templates.reads_clock:
             notes.append("the template writes the date: it stays that of loading")
         self.call_frame: CallFrame = self._dialect.frame
-        self._telling = _alternatives(c for t in self._templates.values() for c in t.constants)
-        self._views: dict[str, View] = {}
-        self._recent: tuple[tuple[ToolSchema, ...], View] | None = None
-        sources = "".join(f"{name}:{t.source}" for name, t in sorted(self._templates.items()))
-        vocab = self._lexicon.vocab
-        self.fingerprint = hashlib.sha256((vocab.fingerprint + sources).encode()).hexdigest()[:32]
-        self.vocab: Vocab = self._lexicon.with_eos(self._ending(self._view(()).layout))
+        self._views = Views(self._new_view)
+        mark = self._lexicon.vocab.fingerprint + self._templates.source
+        self.fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]
+        self.vocab: Vocab = self._lexicon.with_eos(self._ending(self._views.of(()).layout))
         self.notes: tuple[str, ...] = tuple(notes)
         self._texts = {keep: _texts(self.vocab, self._lexicon, keep) for keep in (False, True)}
 
@@ -120,7 +85,7 @@ class Codec:
         Raises:
             Unsupported: The template refuses these messages.
         """
-        view = self._view(tools)
+        view = self._views.of(tools)
         prefix = view.prefixes.root
         for index, segment in enumerate(segments):
             if isinstance(segment, Hole):
@@ -147,7 +112,7 @@ class Codec:
         Raises:
             Unsupported: The template refuses these messages.
         """
-        view = self._view(tools)
+        view = self._views.of(tools)
         turns = [written.turn for written in turns_of(segments)]
         messages = view.probe.dialect.messages(turns, tools)
         try:
@@ -157,7 +122,7 @@ class Codec:
 
     def sizes(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> tuple[int, ...]:
         """Tokens that each segment takes, its share of the template's text with it; holes are 0."""
-        view = self._view(tools)
+        view = self._views.of(tools)
         prefix = view.prefixes.root
         sizes: list[int] = []
         settled = total = 0
@@ -212,9 +177,7 @@ class Codec:
         if messages and not messages[-1].closed:
             raise Unsupported("this chat template cannot continue an open message")
         try:
-            ids = encode_whole(
-                view.probe, view.layout, messages, view.safe_tools, self.fingerprint, self._telling
-            )
+            ids = encode_whole(view, messages, self.fingerprint, self._templates.telling)
         except TemplateRefused as error:
             raise _unsupported(error) from error
         return Encoded(tuple(ids), True, self._rewritten(view, segments, tuple(ids)))
@@ -246,53 +209,19 @@ class Codec:
         lost = len(computed) - shared
         return (PrefixLoss(lost, "template_rewrite"),) if lost else ()
 
-    def _view(self, tools: tuple[ToolSchema, ...]) -> View:
-        if self._recent is not None and self._recent[0] is tools:
-            return self._recent[1]
-        key = dumps([function_of(tool) for tool in tools])
-        view = self._views.pop(key, None) or self._new_view(tools)
-        self._views[key] = view
-        if len(self._views) > MOST_TOOL_SETS:
-            del self._views[next(iter(self._views))]
-        self._recent = (tools, view)
-        return view
-
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> View:
-        probe = Probe(self._render(), self._lexicon, self._dialect)
+        probe = Probe(self._templates.render, self._lexicon, self._dialect)
         safe_tools = escaped_tools(self._lexicon, tools)
         layout = find_layout(probe, safe_tools)
-        composer = Composer(self._lexicon, self._dialect, layout, self._telling, self.fingerprint)
+        telling = self._templates.telling
+        composer = Composer(self._lexicon, self._dialect, layout, telling, self.fingerprint)
         return View(tools, safe_tools, probe, layout, composer, PrefixCache(composer))
-
-    def _render(self) -> Callable[[list[dict[str, Any]], list[dict[str, Any]] | None, bool], str]:
-        default = self._templates["default"].render
-        with_tools = self._templates.get("tool_use", self._templates["default"]).render
-
-        def render(
-            messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, answer: bool
-        ) -> str:
-            return (with_tools if tools else default)(messages, tools, answer)
-
-        return render
 
     def _ending(self, layout: Layout) -> tuple[int, ...]:
         """The marker that the template writes right after an answer."""
         text = layout.between.get(("assistant", "user"), "")
         pieces = self._lexicon.pieces(text.lstrip())
         return (pieces[0].token_id,) if pieces and isinstance(pieces[0], Marker) else ()
-
-
-def _templates(files: ModelFiles) -> dict[str, ChatTemplate]:
-    sources = files.templates or {"default": PLAIN_TEMPLATE}
-    return {
-        name: ChatTemplate(source, files.special_texts, f"{files.path}: chat template {name!r}")
-        for name, source in sources.items()
-        if name in ("default", "tool_use")
-    }
-
-
-def _alternatives(texts: Any) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, sorted(set(texts)))) or r"(?!)")
 
 
 def _texts(vocab: Vocab, lexicon: Lexicon, keep_special: bool) -> tuple[bytes, ...]:

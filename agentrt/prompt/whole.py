@@ -20,32 +20,27 @@ from agentrt.prompt.pen import ESCAPE, Pen
 from agentrt.prompt.probe import Probe, holds_placeholder, said
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.turns import Written
+from agentrt.prompt.view import View
 from agentrt.segments import CallMade, Generated, ToolSchema
 
 PLACE = re.compile("\U0010fe00([0-9]+)\U0010fe01")
 
 
 def encode_whole(
-    probe: Probe,
-    layout: Layout,
-    messages: Sequence[Written],
-    tools: tuple[ToolSchema, ...],
-    codec: str,
-    telling: re.Pattern[str],
+    view: View, messages: Sequence[Written], codec: str, telling: re.Pattern[str]
 ) -> list[int]:
     """The ids of a complete chat, up to where the model goes on.
 
     Args:
-        probe: The template.
-        layout: What it does with contents.
+        view: Of the template, with the tools offered.
         messages: The chat.
-        tools: Offered, markers in them escaped.
         codec: Fingerprint under which generated ids are our own.
         telling: Finds what the template looks for in contents; data must not speak to it.
 
     Raises:
         TemplateRefused: The template does not take these messages.
     """
+    probe, layout, tools = view.probe, view.layout, view.safe_tools
     if any(holds_placeholder(written.turn.text) for written in messages):
         raise TemplateRefused("a message holds characters from U+10FE00 to U+10FEFF")
     turns = [_escaped(probe.lexicon, written, layout, codec, telling) for written in messages]

@@ -192,7 +192,7 @@ def test_an_open_message_is_continued(codec):
 def test_extending_costs_only_the_new_part(codec):
     base = (*SYSTEM, Open("user"), Text("a long question " * 200), Close())
     codec.encode(TOOLS, base)
-    prefixes = codec._view(TOOLS).prefixes
+    prefixes = codec._views.of(TOOLS).prefixes
     before = prefixes.misses
     for i in range(8):
         codec.encode(TOOLS, (*base, Open("assistant"), answer(codec, f"{i}"), Close(), *ASK))
@@ -224,7 +224,7 @@ def test_placeholders_of_the_codec_are_no_way_in(codec):
         chat = (*SYSTEM, Open("user"), Text(text), Close())
         assert text in text_of(codec, codec.encode((), chat).token_ids)
         with pytest.raises(Unsupported, match="characters from U"):
-            codec._whole(codec._view(()), chat)
+            codec._whole(codec._views.of(()), chat)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from agentrt.segments import Close, Open, Text
 @pytest.fixture
 def cache():
     codec = Codec.load(embedded.path())
-    return PrefixCache(codec._view(()).composer, most=20)
+    return PrefixCache(codec._views.of(()).composer, most=20)
 
 
 def ask(cache, text):

@@ -147,7 +147,7 @@ def test_parts_equal_the_template(archive, shard):
 
 def check(codec, tools, segments, what):
     """Whether the short path holds for a chat that the template takes."""
-    view = codec._view(tools)
+    view = codec._views.of(tools)
     try:
         whole = codec._whole(view, segments)
     except Unsupported:
