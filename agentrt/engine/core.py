@@ -148,6 +148,8 @@ class EngineCore:
             )
         if request.prompt.complete:
             self._complete(sequence, now_s)
+        else:
+            self._fits(sequence)
 
     def fill(self, request_id: RequestId, fill: Fill) -> None:
         """Append to a prompt that was submitted incomplete; a request that is over is no error."""
@@ -167,6 +169,8 @@ class EngineCore:
             sequence.phase = Phase.WAITING
         if fill.complete:
             self._complete(sequence, self._clock.now_s())
+        else:
+            self._fits(sequence)
 
     def facts(self, facts: tuple[RequestFacts, ...]) -> None:
         """What the order of waiting work depends on has changed."""
@@ -225,18 +229,23 @@ class EngineCore:
             sequence.account.book("hole", now_s)
         sequence.account.completed_at_s = now_s
         sequence.complete = True
+        if self._fits(sequence) and sequence.request.request_id in self._compiling:
+            self._take_guide(sequence, now_s)
+
+    def _fits(self, sequence: Sequence) -> bool:
+        """Whether what is known of the prompt can be served; else the request is over."""
         try:
             check_length(
                 sequence.prompt_tokens,
+                complete=sequence.complete,
                 window_tokens=self._window_tokens,
                 page_tokens=self._config.page_tokens,
                 total_pages=self.paging.pool.total_pages,
             )
         except AgentrtError as error:
             self._fail(sequence, error)
-            return
-        if sequence.request.request_id in self._compiling:
-            self._take_guide(sequence, now_s)
+            return False
+        return True
 
     def _take_guide(self, sequence: Sequence, now_s: float) -> None:
         """Give the sequence its compiled constraint, or let it wait alone until there is one."""
@@ -257,7 +266,7 @@ class EngineCore:
             check_shortest(sequence.prompt_tokens, compiled.min_tokens, self._window_tokens)
             sequence.guide = Guide(compiled, most_tokens, request.on_limit)
             finish = output.open_with(sequence, most_tokens)
-        except AgentrtError as error:
+        except Exception as error:  # whatever a compiler raises is the matter of this request alone
             self._fail(sequence, error)
             return
         if finish is not None:
@@ -342,7 +351,7 @@ class EngineCore:
             requests=tuple(sequence.request.request_id for sequence, _ in shares),
         )
 
-    def _fail(self, sequence: Sequence, error: AgentrtError) -> None:
+    def _fail(self, sequence: Sequence, error: Exception) -> None:
         self._end(sequence, Finish("failed", error=record(error)), self._clock.now_s())
 
     def _tell(self, sequence: Sequence) -> None:

@@ -14,7 +14,7 @@ from agentrt.engine.masking import MaskFiller, Masks
 from agentrt.engine.output import Finish
 from agentrt.engine.sampler import Draw, Picked, pick
 from agentrt.engine.sequence import Sequence
-from agentrt.errors import AgentrtError, InternalError, record
+from agentrt.errors import InternalError, record
 from agentrt.ids import RequestId
 
 
@@ -83,7 +83,7 @@ class Decoder:
                 if index in masks.failed:
                     raise masks.failed[index]
                 finish = self._append(sequence, picked[index], logits[index], draws[index])
-            except AgentrtError as error:
+            except Exception as error:  # of one row; the others go on
                 finish = _give_up(sequence, error)
             if finish is not None:
                 outcome.finishes.append((sequence, finish))
@@ -101,7 +101,7 @@ class Decoder:
         return output.append(sequence, picked, redraw, self._eos_ids, most_tokens)
 
 
-def _give_up(sequence: Sequence, error: AgentrtError) -> Finish:
+def _give_up(sequence: Sequence, error: Exception) -> Finish:
     """The grammar cannot go on: its way out where one is held, else the error."""
     if sequence.guide is not None and sequence.guide.closes:
         return output.close(sequence)

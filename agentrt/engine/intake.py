@@ -37,16 +37,21 @@ def check_ids(token_ids: tuple[int, ...], logits_size: int) -> None:
 
 
 def check_length(
-    prompt_tokens: int, *, window_tokens: int, page_tokens: int, total_pages: int
+    prompt_tokens: int,
+    *,
+    complete: bool,
+    window_tokens: int,
+    page_tokens: int,
+    total_pages: int,
 ) -> None:
-    """Refuse a complete prompt that can never be served.
+    """Refuse a prompt that can never be served; one that is not complete can only grow.
 
     Raises:
         RequestRejected: It is empty.
         ContextOverflow: No token would fit behind it.
         OutOfPages: Its KV does not fit the memory.
     """
-    if prompt_tokens == 0:
+    if prompt_tokens == 0 and complete:
         raise RequestRejected("the prompt is empty", hint="Give at least one token")
     if window_tokens and prompt_tokens + 1 > window_tokens:
         raise ContextOverflow(

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from agentrt.constraints import mask_words
 from agentrt.engine.sequence import Sequence
-from agentrt.errors import ConstraintError
 
 _WORTH_A_THREAD_S = 0.0003
 """Masks that take longer than this are filled on another thread while the forward runs."""
@@ -33,7 +32,7 @@ class Masks:
     def __init__(self, rows: Rows[Sequence], logits_size: int) -> None:
         self.bits: np.ndarray[tuple[int, int], np.dtype[np.int32]] | None = None
         self.seconds = [0.0] * len(rows)
-        self.failed: dict[int, ConstraintError] = {}
+        self.failed: dict[int, Exception] = {}
         self.filling_s = 0.0
         if all(one.guide is None for one in rows):
             return
@@ -44,7 +43,7 @@ class Masks:
             began = perf_counter()
             try:
                 one.guide.fill_mask(self.bits[index])
-            except ConstraintError as error:
+            except Exception as error:  # of one row; the others go on
                 self.failed[index] = error
             self.seconds[index] = perf_counter() - began
         self.filling_s = sum(self.seconds)

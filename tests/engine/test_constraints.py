@@ -6,7 +6,7 @@ import pytest
 
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import compile_constraint
-from agentrt.engine import masking
+from agentrt.engine import guide, masking
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 SCHEMA = {
@@ -188,3 +188,23 @@ def test_masks_filled_beside_the_forward_are_the_same(build, engine, monkeypatch
         served = engine.drain(core)
         outputs.append([served.ids(number) for number in range(3)])
     assert outputs[0] == outputs[1]
+
+
+def test_a_grammar_that_breaks_on_the_way_ends_its_request_alone(build, engine, monkeypatch):
+    core = build()
+    core.submit(engine.request(1, PROMPT, constraint=SPECS["json"], max_tokens=80))
+    core.submit(
+        engine.request(2, PROMPT, constraint=SPECS["json"], on_limit="close", max_tokens=80)
+    )
+    core.submit(engine.request(3, PROMPT, max_tokens=12))
+    served = engine.drain(core, most_steps=6)
+
+    def broken(self, row):
+        raise RuntimeError("parser lost")
+
+    monkeypatch.setattr(guide.Guide, "fill_mask", broken)
+    engine.drain(core, served)
+    assert (served.ends[1].reason, served.ends[1].error.message) == ("failed", "parser lost")
+    assert (served.ends[2].reason, served.ends[2].closed_early) == ("length", True)
+    replays(core, SPECS["json"], served.ids(2), whole=True)
+    assert served.ends[3].reason == "length"

@@ -95,6 +95,19 @@ def test_bad_prompts_are_refused_with_a_reason(prompt, error, says, build, engin
     assert end.error.hint
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_an_incomplete_prompt_that_is_too_long_already_is_refused(at_once, build, engine):
+    core = build(kv_pages=300)
+    long = [at % 250 for at in range(2304)]
+    core.submit(engine.request(1, long if at_once else long[:50], complete=False))
+    served = engine.drain(core, most_steps=3)
+    if not at_once:
+        core.fill(RequestId(1), Fill(tuple(long[50:]), complete=False))
+        engine.drain(core, served)
+    assert served.ends[1].error.type == "ContextOverflow"
+    assert core.paging.pool.owned_pages == 0
+
+
 def test_messages_are_refused(build, engine):
     core = build()
     asked = engine.request(1, [1])
