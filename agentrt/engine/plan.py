@@ -36,8 +36,8 @@ class WaitingFacts:
 
 
 def order_key(facts: WaitingFacts) -> OrderKey:
-    """Preempted first, then complete prompts, demanded ones before the others, then by arrival."""
-    return (not facts.preempted, not facts.complete, not facts.demanded, facts.serial)
+    """Whole prompts, demanded ones first, among those the preempted ones, then by arrival."""
+    return (not facts.complete, not facts.demanded, not facts.preempted, facts.serial)
 
 
 class StepPlan:

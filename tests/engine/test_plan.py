@@ -32,10 +32,11 @@ def test_the_order_of_waiting_sequences():
         "undemanded": WaitingFacts(preempted=False, demanded=False, complete=True, serial=1),
         "first": WaitingFacts(preempted=False, demanded=True, complete=True, serial=2),
         "second": WaitingFacts(preempted=False, demanded=True, complete=True, serial=3),
-        "preempted": WaitingFacts(preempted=True, demanded=False, complete=True, serial=4),
+        "again": WaitingFacts(preempted=True, demanded=True, complete=True, serial=4),
+        "slack again": WaitingFacts(preempted=True, demanded=False, complete=True, serial=5),
     }
     order = sorted(facts, key=lambda name: order_key(facts[name]))
-    assert order == ["preempted", "first", "second", "undemanded", "hole"]
+    assert order == ["again", "first", "second", "slack again", "undemanded", "hole"]
 
 
 def test_the_victim_has_done_least():
