@@ -86,6 +86,8 @@ class limits:
         self._leave()
         if error is not None:
             self._scope.cancel_all("its scope failed")
+        if self._cancel.cancel_called:
+            self._scope.handled()  # the block's own error stands for those of its nodes
         self._scope.hand_over(self._outer)
         self._verdict(kind, error, trace)
 

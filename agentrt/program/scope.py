@@ -153,6 +153,11 @@ class Scope:
         """A node ended well: nothing is left to wait for or to report."""
         self._nodes.pop(node, None)
 
+    def handled(self) -> None:
+        """Whatever becomes of the nodes, somebody deals with it."""
+        for node in self._nodes:
+            node.handled()
+
     def hand_over(self, outer: Scope) -> None:
         """Leave the nodes to an enclosing scope, whose end then waits for them."""
         outer._nodes.update(self._nodes)

@@ -88,7 +88,7 @@ class Runtime:
                 engine.check()
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._loop = self._make_loop()
-            self._serve(tasks, stack, self._loop.serve)
+            stack.callback(self._loop.close)
             for engine in self._engines.values():
                 self._serve(tasks, stack, partial(_read, engine.backend, self._loop))
             self._stack = stack.pop_all()
