@@ -1,1 +1,14 @@
-"""The embedded engine. The only room that imports torch and transformers."""
+"""The embedded engine. The only room that imports torch and transformers.
+
+In reading order:
+
+- `core` the loop: `submit`, `fill`, `cancel`, `step`; `sequence` what it keeps of a request,
+  `account` where the request's time went, `intake` what is refused
+- `roster` who runs and who waits, by the pure rules of `plan`; `paging` the only place where pages
+  change hands (the pool and the radix tree are `agentrt.cache`)
+- `machine` a packed `batch` in, logits out: `kv` the pages, `tile`, `division` and `attention` how
+  they are read, `dense` the decoders computed here, `hf_model` all others, `model` which is which
+- `decoder` from logits to tokens: `masking` and `guide` what the grammar allows, `sampler` the
+  choice, `output` and `stops` what it does to the text
+- `process`, `host` the engine in a process of its own
+"""
