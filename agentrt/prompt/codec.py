@@ -24,6 +24,7 @@ from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import Probe
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.template_set import TemplateSet
+from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
 from agentrt.prompt.view import View, Views
 from agentrt.prompt.whole import encode_whole, escaped_tools
@@ -212,7 +213,11 @@ class Codec:
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> View:
         probe = Probe(self._templates.render, self._lexicon, self._dialect)
         safe_tools = escaped_tools(self._lexicon, tools)
-        layout = find_layout(probe, safe_tools)
+        layout = None
+        if tools:
+            layout = layout_with(probe, safe_tools, self._views.of(()).layout)
+        if layout is None:
+            layout = find_layout(probe, safe_tools)
         telling = self._templates.telling
         composer = Composer(self._lexicon, self._dialect, layout, telling, self.fingerprint)
         return View(tools, safe_tools, probe, layout, composer, PrefixCache(composer))

@@ -61,7 +61,7 @@ def find_layout(probe: Probe, tools: tuple[ToolSchema, ...]) -> Layout:
     texts: dict[tuple[Kind, Kind], set[str]] = {}
     unsteady: set[tuple[Kind, Kind]] = set()
     for letters in CONVERSATIONS:
-        found = _texts_between(probe, letters, tools)
+        found = texts_between(probe, letters, tools)
         for pair, text in found or ():
             if text is None:
                 unsteady.add(pair)
@@ -100,7 +100,7 @@ def _add_answered(
     """What follows an answer that nobody replied to, if all before it is written as usual."""
     variants: set[str | None] = set()
     for letters in ANSWERED:
-        found = _texts_between(probe, letters, tools)
+        found = texts_between(probe, letters, tools)
         if not found:
             continue
         *usual, (_, text) = found
@@ -112,12 +112,14 @@ def _add_answered(
         unsteady.add(("assistant", "answer"))
 
 
-def _texts_between(
+def texts_between(
     probe: Probe, letters: str, tools: tuple[ToolSchema, ...]
 ) -> list[tuple[tuple[Kind, Kind], str | None]] | None:
-    """Each pair of a conversation and its text; None for texts that hold parts of other messages.
+    """The texts of one conversation, a letter a message.
 
-    None when the template refuses the conversation.
+    Returns:
+        Each pair and its text, None for texts that hold parts of other messages; or None when the
+        template refuses the conversation.
     """
     turns = _turns(letters)
     text = probe.text(turns, tools)

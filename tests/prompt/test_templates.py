@@ -11,9 +11,12 @@ from agentrt.errors import ModelInvalid, Unsupported
 from agentrt.prompt import Codec
 from agentrt.prompt.composer import Irregular
 from agentrt.prompt.dialect import written
+from agentrt.prompt.layout import find_layout
 from agentrt.prompt.model_files import ModelFiles
 from agentrt.prompt.pen import Pen
 from agentrt.prompt.text_encoder import Place
+from agentrt.prompt.tools_layout import layout_with
+from agentrt.prompt.whole import escaped_tools
 from agentrt.segments import CallMade, Close, Generated, Hole, Open, ResultOf, Text, ToolSchema
 
 MARKUP = re.compile(
@@ -164,6 +167,29 @@ def check(codec, tools, segments, what):
     assert ids == whole.token_ids, what
     assert codec.encode(tools, segments).losses == whole.losses, what
     return True
+
+
+@pytest.mark.parametrize("shard", range(2))
+def test_tools_change_only_what_they_change(archive, shard):
+    """The layout for a set of tools is found by few conversations, and is that of all of them."""
+    quick = 0
+    for name in names(archive)[shard::2]:
+        if name in REFUSED:
+            continue
+        codec = codec_of((archive / f"{name}.jinja").read_text("utf-8"), name)
+        view = codec._views.of(())
+        tools = escaped_tools(codec._lexicon, TOOLS)
+        found = layout_with(view.probe, tools, view.layout)
+        full = find_layout(view.probe, tools)
+        if found is None:
+            continue
+        quick += 1
+        assert found.between == full.between, name
+        assert found.omits == full.omits, name
+        assert found.joiner == full.joiner, name
+        for kind, edges in found.edges.items():
+            assert edges in (full.edges[kind], "odd"), (name, kind)
+    assert quick > 20
 
 
 FILLED = ("", " ", "x", "</think>y", "<tool_response>z", '{"a":"b"}', " a b \n", "[TOOL_CALLS]")

@@ -1,0 +1,76 @@
+"""The layout with tools offered, from the one without: most templates change only their start.
+
+A few conversations tell whether this one does so. They hold every pair of kinds, early and late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from agentrt.prompt.dialect import Turn
+from agentrt.prompt.layout import AWKWARD, Kind, Layout, quoted, texts_between
+from agentrt.prompt.probe import Probe, said
+from agentrt.segments import ToolSchema
+
+CHECKED = ("u", "su", "uactuau", "suau", "suCttct", "uuctau")
+CONTENTS: tuple[Kind, Kind] = ("system", "user")
+EDGES = "\n \n"
+
+
+def layout_with(probe: Probe, tools: tuple[ToolSchema, ...], base: Layout) -> Layout | None:
+    """`base` with what tools change at its start; None when they change more."""
+    starts: dict[tuple[Kind, Kind], set[str | None]] = {}
+    for letters in CHECKED:
+        found = texts_between(probe, letters, tools)
+        if found is None:
+            return None
+        for pair, text in found:
+            if _opens(pair):
+                starts.setdefault(pair, set()).add(text)
+            elif text is None or base.between.get(pair) != text:
+                return None
+    between = {pair: text for pair, text in base.between.items() if not _opens(pair)}
+    for pair, variants in starts.items():
+        text, *others = variants
+        if others or text is None:
+            return None
+        between[pair] = text
+    layout = replace(base, between=between)
+    first = {kind: said(i) + AWKWARD + said(i) for i, kind in enumerate(CONTENTS)}
+    if not _writes(probe, tools, layout, {kind: EDGES + t + EDGES for kind, t in first.items()}):
+        return None
+    omitted = {kind for kind in CONTENTS if not _writes(probe, tools, layout, {**first, kind: ""})}
+    return replace(layout, omits=base.omits.difference(CONTENTS) | omitted)
+
+
+def _opens(pair: tuple[Kind, Kind]) -> bool:
+    """Whether a pair stands at the start of a chat, where templates tell of tools."""
+    return "start" in pair or "system" in pair
+
+
+def _writes(
+    probe: Probe, tools: tuple[ToolSchema, ...], layout: Layout, contents: dict[Kind, str]
+) -> bool:
+    """Whether a system and a user message are written as `layout` says."""
+    system, user = (_given(layout, kind, contents[kind]) for kind in CONTENTS)
+    expected = ""
+    for before, after in pairwise(("start", *CONTENTS, "answer")):
+        expected += layout.between.get((before, after), "")
+        expected += _shown(layout, after, contents.get(after, ""))
+    return probe.text([Turn("system", system), Turn("user", user)], tools) == expected
+
+
+def _given(layout: Layout, kind: Kind, text: str) -> str:
+    """`text`, without edges of which the layout does not say what becomes."""
+    return text.strip() if layout.edges.get(kind) == "odd" else text
+
+
+def _shown(layout: Layout, kind: Kind, text: str) -> str:
+    match layout.edges.get(kind):
+        case "quoted":
+            return quoted(text)
+        case "stripped" | "odd":
+            return text.strip()
+        case _:
+            return text
