@@ -37,7 +37,7 @@ def layout_with(probe: Probe, tools: tuple[ToolSchema, ...], base: Layout) -> La
             return None
         between[pair] = text
     layout = replace(base, between=between)
-    first = {kind: said(i) + AWKWARD + said(i) for i, kind in enumerate(CONTENTS)}
+    first: dict[Kind, str] = {kind: said(i) + AWKWARD + said(i) for i, kind in enumerate(CONTENTS)}
     if not _writes(probe, tools, layout, {kind: EDGES + t + EDGES for kind, t in first.items()}):
         return None
     omitted = {kind for kind in CONTENTS if not _writes(probe, tools, layout, {**first, kind: ""})}
