@@ -1,0 +1,54 @@
+"""KV memory: its size, and that what is written is what is read."""
+
+import pytest
+import torch
+
+from agentrt.engine.batch import BlockTables, Part, pack
+from agentrt.engine.kv import KvLayout, PagedKv, pages_for
+from agentrt.errors import UsageError
+from agentrt.ids import PageId
+
+LAYOUT = KvLayout(3, 2, 4, 5, torch.float32, torch.device("cpu"))
+
+
+def test_a_page_holds_all_layers_in_one_piece():
+    kv = PagedKv(LAYOUT, 7)
+    assert kv.memory.shape == (7, 3, 2, 5, 2, 4)
+    assert kv.memory.is_contiguous()
+    assert kv.memory[0].numel() * 4 == LAYOUT.page_bytes
+
+
+@pytest.mark.parametrize(
+    ("asked", "pages"),
+    [
+        ({"kv_pages": 9, "kv_bytes": 0}, 9),
+        ({"kv_pages": 0, "kv_bytes": 10 * 960 + 3}, 10),
+        ({"kv_pages": 0, "kv_bytes": 0}, 4),
+    ],
+)
+def test_the_pool_is_sized_by_what_was_asked_for(asked, pages):
+    assert LAYOUT.page_bytes == 960
+    assert pages_for(LAYOUT, most_tokens=20, **asked) == pages
+
+
+def test_memory_that_holds_no_page_is_refused():
+    with pytest.raises(UsageError, match="holds no page: one page takes 960 bytes"):
+        pages_for(LAYOUT, kv_pages=0, kv_bytes=959, most_tokens=100)
+
+
+def test_what_is_written_is_read_from_its_page():
+    kv = PagedKv(LAYOUT, 7)
+    tables = BlockTables(2, 4, kv)
+    pages = [PageId(5), PageId(2), PageId(6)]
+    tables.write(1, 0, pages)
+    part = Part(slot=1, token_ids=[0] * 9, position=3, pages=pages, wants_logits=True)
+    batch = pack([part], kv)
+    key = torch.arange(72.0).view(9, 8)
+    kv.write(1, batch.rows, key, -key)
+    found, negative = torch.empty(3, 40), torch.empty(3, 40)
+    kv.read(1, tables.blocks[1, :3], found, negative)
+    assert torch.equal(found.view(15, 8)[3:12], key)
+    assert torch.equal(negative, -found)
+    assert kv.memory[:, 0].count_nonzero() == kv.memory[:, 2].count_nonzero() == 0
+    assert batch.wanted.tolist() == [8]
+    assert batch.positions[0].tolist() == list(range(3, 12))
