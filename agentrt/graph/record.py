@@ -74,12 +74,12 @@ class NodeRecord:
     seq: int
     children: list[NodeRecord] = field(default_factory=list)
     demanded_at_s: float | None = None
-    sent: list[RequestSent] = field(default_factory=list)
+    sent: tuple[RequestSent, ...] = ()
     filled_at_s: float | None = None
     first_token_at_s: float | None = None
     items: dict[int, Closed] = field(default_factory=dict)
-    attempts: list[Attempt] = field(default_factory=list)
-    lost: list[PrefixLost] = field(default_factory=list)
+    attempts: tuple[Attempt, ...] = ()
+    lost: tuple[PrefixLost, ...] = ()
     finished: NodeFinished | None = None
     finished_seq: int = 0
     node_id: NodeId = field(init=False)
@@ -202,10 +202,10 @@ class RunRecord:
                 if node.demanded_at_s is None:
                     node.demanded_at_s = event.at_s
             case RequestSent():
-                node.sent.append(event)
+                node.sent += (event,)
                 self._requests.add(event.request_id)
             case PrefixLost():
-                node.lost.append(event)
+                node.lost += (event,)
             case HoleFilled():
                 node.filled_at_s = event.at_s
             case FirstToken():
@@ -214,7 +214,7 @@ class RunRecord:
             case ItemClosed():
                 node.items.setdefault(event.index, Closed(event.at_s, self._seq))
             case ToolStarted():
-                node.attempts.append(Attempt(event.at_s))
+                node.attempts += (Attempt(event.at_s),)
             case ToolEnded():
                 if node.attempts:
                     node.attempts[-1].ended_at_s = event.at_s

@@ -116,12 +116,12 @@ class _Builder:
             if self.capture in {"SPAN_ONLY", "SPAN_AND_EVENT"}:
                 span.attributes.update(content)
             if self.capture in {"EVENT_ONLY", "SPAN_AND_EVENT"}:
-                span.events.append(SpanEvent(names.DETAILS_EVENT, span.end_us, content))
+                span.events += (SpanEvent(names.DETAILS_EVENT, span.end_us, content),)
         if node.finished is not None and node.finished.error is not None:
             span.error = cut(redact(node.finished.error.message))
         if node.first_token_at_s is not None:
             at_us = self._inside(span, node.first_token_at_s)
-            span.events.insert(0, SpanEvent(names.FIRST_TOKEN, at_us))
+            span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
         self._link(span, node)
 
     def _end_of_run(self, span: Span) -> None:
@@ -135,10 +135,14 @@ class _Builder:
         declared = node.declared
         linked: list[tuple[NodeId | None, str]] = [(dep, "value") for dep in declared.deps]
         linked += [(declared.plan, "item"), (declared.fork_of, "fork")]
-        for node_id, how in linked:
-            target = self.span_ids.get(node_id) if node_id else None
-            if target is not None and target != span.span_id:
-                span.links.append(SpanLink(self.trace_id, target, {names.LINK: how}))
+        found = [(self.span_ids.get(node_id) if node_id else None, how) for node_id, how in linked]
+        span.links = tuple(
+            [
+                SpanLink(self.trace_id, target, {names.LINK: how})
+                for target, how in found
+                if target is not None and target != span.span_id
+            ]
+        )
 
     def _engine(self, span: Span, node: NodeRecord) -> None:
         """What the engine did for a generation, stage by stage, on its own lane."""

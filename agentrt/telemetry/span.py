@@ -59,8 +59,8 @@ class Span:
     lane: Lane = "runtime"
     kind: SpanKind = "internal"
     attributes: Attributes = field(default_factory=dict)
-    events: list[SpanEvent] = field(default_factory=list)
-    links: list[SpanLink] = field(default_factory=list)
+    events: tuple[SpanEvent, ...] = ()
+    links: tuple[SpanLink, ...] = ()
     error: str | None = None
 
 

@@ -55,9 +55,9 @@ def _span(
         names.BATCH_PREFILL_TOKENS: step.prefill_tokens,
     }
     members = [spans_of[request] for request in step.requests if request in spans_of]
-    span.links = [
-        SpanLink(run_trace_id, member, {names.LINK: "batch"}) for member in members[:_MAX_LINKS]
-    ]
+    span.links = tuple(
+        [SpanLink(run_trace_id, member, {names.LINK: "batch"}) for member in members[:_MAX_LINKS]]
+    )
     return span
 
 
