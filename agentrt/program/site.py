@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_NOT_THEIRS = (_PACKAGE, str(Path(os.__file__).resolve().parent) + os.sep, "<")
 _shown: dict[str, str] = {}
 
 
@@ -17,6 +18,18 @@ def call_site() -> str:
         frame = frame.f_back
     name = frame.f_code.co_filename
     return f"{shorten(name)}:{frame.f_lineno}"
+
+
+def raised_at(error: BaseException) -> str:
+    """`file:line` of the innermost line of the user's code that an error came through, or ""."""
+    found = ""
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith(_NOT_THEIRS) and "site-packages" not in name:
+            found = f"{shorten(name)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
 
 
 def shorten(name: str) -> str:

@@ -8,6 +8,7 @@ from agentrt.backend import Ledger
 from agentrt.errors import AgentrtError, NodeCancelled, record
 from agentrt.events import NodeFinished, Outcome
 from agentrt.program import Node
+from agentrt.program.site import raised_at
 from agentrt.runtime.content import said
 from agentrt.runtime.run import Run
 
@@ -36,7 +37,8 @@ def failed(
 ) -> NodeFinished:
     """It has its error, or was cancelled. Dependents are handed the same error object."""
     if isinstance(error, AgentrtError) and not error.where:
-        error.where = node.site
+        raised = raised_at(error) if node.kind == "program" else ""
+        error.where = raised or node.site
     note = f"in node {node.label}"
     if not any(known.startswith("in node ") for known in getattr(error, "__notes__", ())):
         error.add_note(f"{note} ({node.site})")

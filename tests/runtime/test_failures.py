@@ -241,3 +241,13 @@ def test_a_program_that_leaves_the_process_leaves_nothing_waiting(bench: Any) ->
 
     with pytest.raises(SystemExit):
         bench([]).run(leaves)
+
+
+def test_text_that_only_looks_alike_is_not_degenerate(bench: Any) -> None:
+    text = " ".join(str(n) for n in range(700))
+
+    @program
+    async def counting() -> str:
+        return await ASK.user("x").generate(max_tokens=4000)
+
+    assert bench([text]).run(counting) == text
