@@ -55,9 +55,13 @@ class Chat:
         answer = ask.generate(max_tokens=80)
         more = answer.ctx.user("Why?").generate()      # declared before the answer exists
         ```
+
+    Attributes:
+        label: Name of the branch, given by `fork`; it names the node that continues it.
+        serial: Tells chats apart within this process.
     """
 
-    __slots__ = ("__weakref__", "_answer", "_label", "_parent", "_pieces", "_tools", "serial")
+    __slots__ = ("__weakref__", "_answer", "_parent", "_pieces", "_tools", "label", "serial")
 
     def __init__(
         self,
@@ -74,7 +78,8 @@ class Chat:
         self._tools: tuple[ToolSchema, ...] = (
             tools if tools is not None else parent._tools if parent is not None else ()
         )
-        self._label = label
+        # A branch keeps its name until it has an answer; what follows is named by its own call.
+        self.label: str = label or (parent.label if parent is not None and answer is None else "")
         self.serial = next(_serials)
 
     def system(self, *parts: Part) -> Chat:
@@ -158,11 +163,6 @@ class Chat:
     def tools(self) -> tuple[ToolSchema, ...]:
         """Tools that the prompt tells the model of."""
         return self._tools
-
-    @property
-    def label(self) -> str:
-        """Name of the branch, given by `fork`."""
-        return self._label or (self._parent.label if self._parent and not self._pieces else "")
 
     def segments(self) -> list[Segment]:
         """The prompt as plain values, with holes for what is still pending."""

@@ -70,6 +70,8 @@ class Loop:
 
     def post(self, fact: Fact) -> None:
         """Leave a fact for the next batch, which comes with the event loop's next turn."""
+        if self._closed:
+            return
         self._inbox.append(fact)
         if not self._due:
             self._due = True

@@ -214,3 +214,19 @@ def test_react_goes_round(bench: Any) -> None:
     rig = bench(script)
     assert rig.run(react) == Point(x=4, name="done")
     assert len(rig.backend.seen.requests) == 3
+
+
+def test_branches_of_a_fork_are_named(bench: Any) -> None:
+    @program
+    async def outer() -> list[str]:
+        draft, guard = ASK.user("x").fork(names=("draft", "guard"))
+        first = draft.generate()
+        second = guard.user("Is it allowed?").generate()
+        third = first.ctx.user("Shorter.").generate()
+        await first, await second, await third
+        return [node.id.rpartition("/")[2] for node in (first, second, third)]
+
+    rig = bench(lambda request, prompt: "ok")
+    assert rig.run(outer) == ["draft#0", "guard#0", "str#0"]
+    forks = [e.fork_of for e in rig.recorder.events if getattr(e, "kind", "") == "generate"]
+    assert forks == [None, "outer#0/draft#0", None]
