@@ -30,10 +30,10 @@ def test_every_module_is_shipped(files: set[str]) -> None:
 
 
 def test_the_embedded_model_is_shipped(files: set[str]) -> None:
-    parts = ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja")
-    for folder in ("agentrt/embedded", "agentrt/embedded/draft"):
-        for part in parts if folder == "agentrt/embedded" else parts[:2]:
-            assert f"{folder}/{part}" in files
+    for part in ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"):
+        assert f"agentrt/embedded/{part}" in files
+    data = (path for path in (ROOT / "agentrt" / "embedded").rglob("*.*") if path.suffix != ".pyc")
+    assert {str(path.relative_to(ROOT)) for path in data} <= files
 
 
 def test_the_embedded_model_is_small() -> None:
