@@ -16,6 +16,9 @@ from agentrt.engine.kv import PagedKv
 _ROWS = 64
 """Rows of queries that are scored at once against a full tile; a shorter one takes more."""
 
+_MOST_ROWS = 128
+"""Never more: later rows see more, and scores of what is hidden are computed for nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -95,4 +98,4 @@ class Tile:
 
     def most_rows(self, tokens: int) -> int:
         """Rows of queries that can be scored at once against `tokens` tokens."""
-        return max(1, self._most_scores // (self.heads * tokens))
+        return max(1, min(_MOST_ROWS, self._most_scores // (self.heads * tokens)))
