@@ -65,6 +65,7 @@ class ToolSpec:
     where: str = ""
     _about: Mapping[str, str] = field(default_factory=dict)
     _form: _Form = field(default_factory=_Form)
+    _forms: dict[frozenset[str], _Form] = field(default_factory=dict)  # by names that are bound
 
     @classmethod
     def of(
@@ -134,7 +135,10 @@ class ToolSpec:
                     hint=f"Its parameters: {', '.join(names) or 'none'}",
                     where=self.where,
                 )
-        return replace(self, bound={**self.bound, **fixed}, _form=_Form())
+        bound = {**self.bound, **fixed}
+        # What a model sees depends on the names alone, and every run binds the same ones again.
+        form = self._forms.setdefault(frozenset(bound), _Form())
+        return replace(self, bound=bound, _form=form)
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by name, from a call in a program; bound ones may be given again.

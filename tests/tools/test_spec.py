@@ -254,3 +254,16 @@ def test_methods_objects_and_partials():
     part = ToolSpec.of(functools.partial(everything, "X"), name="filings")
     assert "ticker" not in part.parameters["properties"]
     assert not part.is_async
+
+
+def test_binding_the_same_names_again_costs_no_new_schema() -> None:
+    def scale(x: int, by: int = 2) -> int:
+        """x times by."""
+        return x * by
+
+    spec = ToolSpec.of(scale, effects="pure")
+    one, other = spec.bind(by=3), spec.bind(by=4)
+    assert one.schema is other.schema
+    assert one.bound != other.bound
+    assert spec.schema is not one.schema
+    assert "by" not in one.parameters["properties"]
