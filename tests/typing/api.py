@@ -17,11 +17,15 @@ from agentrt import (
     Calls,
     Chat,
     Each,
+    EngineConfig,
     Final,
     Gen,
     Node,
     Partial,
     Program,
+    RunConfig,
+    RunOptions,
+    Runtime,
     Tool,
     ToolCall,
     ask,
@@ -33,6 +37,7 @@ from agentrt import (
     gather,
     json_schema,
     limits,
+    open_runtime,
     program,
     race,
     regex,
@@ -145,6 +150,16 @@ async def combined(c: Chat) -> None:
         await emit(c.generate())
     with limits(seconds=2.0):
         await c.generate()
+
+
+async def doors() -> None:
+    async with open_runtime(engine=EngineConfig(Path()), config=RunConfig(seed=1)) as runtime:
+        assert_type(runtime, Runtime)
+        assert_type(await runtime.run(finance, "X"), Report)
+        assert_type(await runtime.with_options(RunOptions(seed=3)).run(finance, "X"), Report)
+        await runtime.run(finance, 3)  # error
+        await runtime.run(prices, "X")  # error
+        await runtime.with_options(RunOptions()).run(leaf, "x")  # error
 
 
 def takes_text(node: Node[str]) -> None: ...

@@ -11,7 +11,6 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 API = HERE / "api.py"
-PROGRAMS = sorted((ROOT / "programs").glob("*.py"))
 
 
 def marked(checker: str) -> set[int]:
