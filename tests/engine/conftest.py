@@ -60,6 +60,33 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "phi3": ("Phi3Config", {"pad_token_id": 0}),
+    "granite": ("GraniteConfig", {"attention_multiplier": 0.3, "logits_scaling": 2.0}),
+    "olmoe": ("OlmoeConfig", {"num_experts": 4, "num_experts_per_tok": 2}),
+    "gemma3_text": (
+        "Gemma3TextConfig",
+        {"head_dim": 8, "sliding_window": 8, "query_pre_attn_scalar": 8},
+    ),
+    "gpt2": ("GPT2Config", {"num_key_value_heads": 4, "n_positions": 256}),
+    "gpt_neox": ("GPTNeoXConfig", {"num_key_value_heads": 4}),
+    "opt": (
+        "OPTConfig",
+        {"num_key_value_heads": 4, "word_embed_proj_dim": 32, "ffn_dim": 48},
+    ),
+    "deepseek_v3": (
+        "DeepseekV3Config",
+        {
+            "q_lora_rank": 16,
+            "kv_lora_rank": 16,
+            "qk_rope_head_dim": 8,
+            "n_routed_experts": 4,
+            "n_group": 1,
+            "topk_group": 1,
+            "num_experts_per_tok": 2,
+        },
+    ),
+    "mamba": ("MambaConfig", {}),
+    "bloom": ("BloomConfig", {}),
     "gpt_oss": (
         "GptOssConfig",
         {
