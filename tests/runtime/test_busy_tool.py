@@ -42,7 +42,7 @@ def test_tokens_arrive_while_a_tool_computes() -> None:
         node = busy()
         try:
             # Several at a high temperature: one may end at once, hardly all.
-            gens = [ASK.user("x").generate(temperature=1.5, max_tokens=TOKENS) for _ in range(4)]
+            gens = [ASK.user("x").generate(temperature=8.0, max_tokens=TOKENS) for _ in range(4)]
             text = "".join([await gen for gen in gens])
         finally:
             answered.set()
