@@ -20,7 +20,6 @@ PROGRAMS = sorted(
     for path in (ROOT / "programs").glob("*.py")
     if re.search(r"^@program", path.read_text("utf-8"), re.MULTILINE)
 )
-HISTORY = [{"role": "system", "content": "You are a helpful advisor."}]
 
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -35,7 +34,8 @@ def commands_of(path: Path) -> list[list[str]]:
     """The `agentrt run` lines of a file's docstring, without those that need a file of the user."""
     text = path.read_text("utf-8")
     lines = [match[0] for match in COMMAND.findall(text)]
-    return [shlex.split(line) for line in lines if "my_" not in line and '"..."' not in line]
+    whole = [line for line in lines if "my_" not in line and '"..."' not in line]
+    return [shlex.split(line.replace("@programs/", f"@{ROOT}/programs/")) for line in whole]
 
 
 @pytest.mark.slow
@@ -51,7 +51,6 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
 def test_program_runs(path: Path, tmp_path: Path) -> None:
     commands = commands_of(path)
     assert commands, f"{path} does not say how it is run"
-    (tmp_path / "messages.json").write_text(json.dumps(HISTORY))
     for _, _, _, *flags in commands:
         done = run(
             sys.executable, "-m", "agentrt", "run", str(path), *flags, "--json", folder=tmp_path
