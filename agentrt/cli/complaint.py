@@ -28,12 +28,13 @@ def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
     first = root_of(error)
     others = len(list(leaves(error))) - 1
     told = record(first)
+    place = place_of(first, folder) or place_of(error, folder)
     return "\n".join(
         error_lines(
             replace(
                 told,
                 message=told.message + (f" (and {others} more)" if others else ""),
-                where=", ".join([place_of(first, folder) or COMMAND_LINE, *notes_of(first)]),
+                where=", ".join([place or COMMAND_LINE, *notes_of(first)]),
             )
         )
     )

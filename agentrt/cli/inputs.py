@@ -27,27 +27,43 @@ def arguments_of(
     Raises:
         UsageError: When one is unknown, of the wrong form, or missing.
     """
-    known = {one.name: one for one in own}
-    given = checked_object(own, read_json(args, where="--args"), "--args") if args else {}
-    values = {name: from_json(known[name], value, where=where) for name, value in given.items()}
-    values |= {name: from_flag(known[name], value, where=where) for name, value in flags.items()}
+    values = typed_of(own, flags, args, where=where)
     require(own, values, where=where)
     return values
 
 
+def typed_of(
+    own: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
+) -> dict[str, Any]:
+    """The arguments that the command line gives, of `--args` and of flags."""
+    known = {one.name: one for one in own}
+    given = checked_object(own, read_json(args, where="--args"), "--args") if args else {}
+    values = {name: from_json(known[name], value, where=where) for name, value in given.items()}
+    return values | {name: from_flag(known[name], one, where=where) for name, one in flags.items()}
+
+
 def batch_of(
-    path: Path, own: Sequence[Parameter], flags: Mapping[str, Any], *, where: str
+    path: Path,
+    own: Sequence[Parameter],
+    flags: Mapping[str, Any],
+    args: str | None = None,
+    *,
+    where: str,
 ) -> list[dict[str, Any]]:
-    """The arguments of each line's run; flags stand for what a line leaves out.
+    """The arguments of each line's run; flags and `--args` stand for what a line leaves out.
 
     Raises:
         UsageError: When the file or one of its lines cannot be read, before anything runs.
     """
+    if args == "-" and str(path) == "-":
+        raise UsageError(
+            "--args and --batch cannot both be standard input", hint="give one of them a file"
+        )
     text, _ = read_source("-" if str(path) == "-" else f"@{path}", where="--batch")
     known = {one.name: one for one in own}
-    shared = {name: from_flag(known[name], value, where=where) for name, value in flags.items()}
+    shared = typed_of(own, flags, args, where=where)
     runs: list[dict[str, Any]] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         place = f"{path}:{number}"

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from agentrt.canonical_json import dumps
+from agentrt.errors import ProgramError
 
 
 def shown(value: Any, *, pretty: bool) -> str:
@@ -19,6 +20,24 @@ def shown(value: Any, *, pretty: bool) -> str:
         return value
     compact = dumps(plain(value))
     return json.dumps(json.loads(compact), ensure_ascii=False, indent=2) if pretty else compact
+
+
+def checked(value: Any, *, where: str) -> Any:
+    """`value` as data that can be printed.
+
+    Raises:
+        ProgramError: When it has no JSON form, as an open file or a NaN.
+    """
+    try:
+        told = plain(value)
+        shown(told, pretty=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ProgramError(
+            f"the result, a {type(value).__name__}, cannot be printed: {error}",
+            hint="return text, numbers, lists, dicts, dataclasses or pydantic models",
+            where=where,
+        ) from None
+    return told
 
 
 def plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ def execute(program: Any, own: Sequence[Parameter], settings: RunSettings) -> in
     """Runs the program as asked and gives the exit code."""
     where = place_of(program)
     if settings.batch is not None:
-        inputs = batch_of(settings.batch, own, settings.given, where=where)
+        inputs = batch_of(settings.batch, own, settings.given, settings.args, where=where)
     else:
         inputs = [arguments_of(own, settings.given, settings.args, where=where)]
     return anyio.run(until_signal, program, inputs, settings)

@@ -91,6 +91,10 @@ def settings_of(
     """Run a program. Its own parameters are flags too: agentrt run FILE --help shows them."""
     if device not in ("cpu", "cuda"):
         raise UsageError(f"--device {device!r} is no device", hint="give cpu or cuda")
+    if api_key is not None and engine == "embedded":
+        raise UsageError(
+            "--api-key is for an engine with an address", hint="give --engine URL too, or leave it"
+        )
     return RunSettings(
         target=target,
         given={name.removeprefix(OWN): one for name, one in own.items() if one not in (None, [])},

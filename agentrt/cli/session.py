@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import secrets
 import shutil
 import sys
@@ -20,12 +21,13 @@ from agentrt.app import open_runtime
 from agentrt.cli.account import Account
 from agentrt.cli.asking import ask_on_terminal
 from agentrt.cli.complaint import exit_code_of, root_of, three_lines
-from agentrt.cli.output import plain, shown
+from agentrt.cli.output import checked, shown
+from agentrt.cli.parameters import place_of
 from agentrt.cli.progress import progress
 from agentrt.cli.settings import RunSettings
 from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig
-from agentrt.errors import record
+from agentrt.errors import UsageError, record
 from agentrt.ids import RunId
 from agentrt.runtime import RunOptions, Runtime
 
@@ -36,7 +38,7 @@ class Outcome:
 
     Attributes:
         run_id: Of the run.
-        value: Its result.
+        value: Its result, as plain data.
         error: What it raised instead.
     """
 
@@ -67,6 +69,7 @@ class Session:
         self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
         self._outcomes: dict[int, Outcome] = {}
         self._told = 0
+        self._unwritten: OSError | UnicodeError | None = None
 
     def cancel(self) -> None:
         """End what is under way; it is still accounted for."""
@@ -80,9 +83,15 @@ class Session:
                     await self._run_all(runtime)
             except Exception as error:
                 self._not_started(error)
-        self._progress.close()
-        self._account.close()
+            finally:
+                self._progress.close()
+                self._account.close()
         self._tell_due()
+        if self._unwritten is not None:
+            raise UsageError(
+                f"the result cannot be written to standard output: {self._unwritten}",
+                hint="look at where the output goes",
+            )
         failures = [o.error for _, o in sorted(self._outcomes.items()) if o.error is not None]
         return exit_code_of(failures[0]) if failures else 0
 
@@ -114,7 +123,7 @@ class Session:
         configured = runtime.with_options(options)
         try:
             value = await configured.run(self._program, **self._inputs[index])
-            self._outcomes[index] = Outcome(run_id, value)
+            self._outcomes[index] = Outcome(run_id, checked(value, where=place_of(self._program)))
         except Exception as error:
             self._outcomes[index] = Outcome(run_id, error=error)
         except anyio.get_cancelled_exc_class() as error:
@@ -148,11 +157,11 @@ class Session:
             sys.stderr.write(three_lines(error, folder=folder) + "\n")
         if self._settings.as_json:
             failure = record(root_of(error)) if isinstance(error, Exception) else None
-            told = self._account.summary(outcome.run_id, plain(outcome.value), failure)
+            told = self._account.summary(outcome.run_id, outcome.value, failure)
             self._write(shown(told, pretty=False))
         elif error is None:
             pretty = sys.stdout.isatty() and len(self._inputs) == 1
-            self._write(shown(plain(outcome.value), pretty=pretty))
+            self._write(shown(outcome.value, pretty=pretty))
         elif len(self._inputs) > 1:
             self._write("null")  # results stay on the lines of their inputs
         if self._settings.verbose and not self._settings.quiet:
@@ -163,10 +172,16 @@ class Session:
         if line and not self._settings.quiet:
             sys.stderr.write(line + "\n")
 
-    @staticmethod
-    def _write(text: str) -> None:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+    def _write(self, text: str) -> None:
+        if self._unwritten is not None:
+            return
+        try:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+        except (OSError, UnicodeError) as error:
+            self._unwritten = error
+            # What is left in the buffer goes nowhere, or the interpreter fails on it at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def engine_of(settings: RunSettings) -> EngineConfig | str:

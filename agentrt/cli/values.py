@@ -113,8 +113,9 @@ def read_source(given: str, *, where: str) -> tuple[str, str]:
         return path.read_text(encoding="utf-8"), str(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
+        at = "" if where == "--batch" else ": @FILE"
         raise UsageError(
-            f"{path} cannot be read: {reason}", hint=f"give {where} a file that exists: @FILE"
+            f"{path} cannot be read: {reason}", hint=f"give {where} a file that exists{at}"
         ) from None
 
 

@@ -110,7 +110,7 @@ class Runtime:
         self._loop = None
         await self._stack.aclose()
 
-    async def run(self, program: Program[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a program and give its result.
 
         Raises:
@@ -275,6 +275,6 @@ class ConfiguredRuntime:
     runtime: Runtime
     options: RunOptions
 
-    async def run(self, program: Program[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a program with these options; see `Runtime.run`."""
         return await self.runtime._run(self.options, program, args, kwargs)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -48,17 +48,23 @@ def environment() -> dict[str, str]:
 def agentrt(tmp_path: Path) -> Callable[..., Told]:
     """Runs `agentrt` in a folder of its own."""
 
-    def run(*args: str, stdin: str = "", env: dict[str, str] | None = None) -> Told:
+    def run(
+        *args: str,
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+        stdout: IO[str] | int = subprocess.PIPE,
+    ) -> Told:
         done = subprocess.run(
             [sys.executable, "-m", "agentrt", *args],
             cwd=tmp_path,
             env=environment() | (env or {}),
             input=stdin,
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             timeout=120,
         )
-        return Told(done.returncode, done.stdout, done.stderr)
+        return Told(done.returncode, done.stdout or "", done.stderr)
 
     return run
 
@@ -98,8 +104,8 @@ def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def served(agentrt: Callable[..., Told], engine_url: str) -> Callable[..., Told]:
     """Runs a program on the shared server."""
 
-    def run(file: str, *args: str, stdin: str = "") -> Told:
-        return agentrt("run", file, "--engine", engine_url, "--model", "tiny", *args, stdin=stdin)
+    def run(file: str, *args: str, **how: Any) -> Told:
+        return agentrt("run", file, "--engine", engine_url, "--model", "tiny", *args, **how)
 
     return run
 

@@ -34,6 +34,12 @@ Write = Callable[..., Path]
         (("run", VOTE, "--deadline", "soon"), "'soon' is no duration", "command", "800ms"),
         (("run", VOTE, "--trace", "zipkin"), "names no place", "command", "otlp="),
         (("run", VOTE, "--args", "{"), "not JSON", "command", "--args JSON"),
+        (
+            ("run", VOTE, "--question", "a", "--api-key", "env:KEY"),
+            "--api-key is for an engine with an address",
+            "command",
+            "--engine URL",
+        ),
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )
@@ -190,3 +196,34 @@ def test_verbose_shows_the_traceback(agentrt: Run, program: Write) -> None:
     program("1 / 0\n")
     assert "Traceback" in agentrt("run", "job.py", "-v").err
     assert "Traceback" not in agentrt("run", "job.py").err
+
+
+@pytest.mark.parametrize("result", ["float('nan')", "'a' + chr(0xD800)"])
+def test_a_result_that_cannot_be_printed(
+    served: Run, program: Write, tmp_path: Path, result: str
+) -> None:
+    program(
+        f"from agentrt import program\n@program\nasync def job() -> object:\n    return {result}\n"
+    )
+    first, second, third = failed(served("job.py"), tmp_path, 1)
+    assert "cannot be printed" in first
+    assert second == "where: job.py:2 in job"
+    assert "return text, numbers" in third
+
+
+def test_a_result_that_cannot_be_written(served: Run, program: Write) -> None:
+    program("from agentrt import program\n@program\nasync def job() -> int:\n    return 1\n")
+    with open("/dev/full", "w") as full:
+        told = served("job.py", stdout=full)
+    assert told.code == 2
+    assert "cannot be written to standard output: " in told.lines[0]
+    assert "Traceback" not in told.err
+
+
+def test_parameters_may_be_named_as_ours(served: Run, program: Write) -> None:
+    program(
+        "from agentrt import program\n\n"
+        "@program\nasync def job(program: str) -> str:\n    return program\n"
+    )
+    told = served("job.py", "--program", "x")
+    assert (told.code, told.out) == (0, "x\n"), told.err

@@ -38,6 +38,12 @@ def test_the_first_of_a_group_stands_for_all() -> None:
     assert exit_code_of(group) == 5
 
 
+def test_a_group_tells_where_it_was_raised() -> None:
+    """Its members may never have been raised themselves."""
+    group = raised(ExceptionGroup("two", [ValueError("x"), ValueError("y")]))
+    assert "test_complaint.py:" in three_lines(group, folder=HERE).splitlines()[1]
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

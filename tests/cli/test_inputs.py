@@ -51,6 +51,31 @@ def test_a_batch_has_one_run_a_line(tmp_path: Path) -> None:
     assert runs == [{"question": "a", "n": 4}, {"question": "b", "n": 1}]
 
 
+def test_flags_and_args_stand_for_what_a_line_leaves_out(tmp_path: Path) -> None:
+    file = tmp_path / "inputs.jsonl"
+    file.write_text('{}\n{"question": "b"}\n')
+    runs = batch_of(file, OWN, {"n": "4"}, '{"question": "a", "n": 2}', where=WHERE)
+    assert runs == [{"question": "a", "n": 4}, {"question": "b", "n": 4}]
+
+
+def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
+    """JSON strings may hold what Unicode calls line ends."""
+    file = tmp_path / "inputs.jsonl"
+    file.write_text('{"question": "a\u2028b\x85c"}\r\n', "utf-8")
+    assert batch_of(file, OWN, {}, where=WHERE) == [{"question": "a\u2028b\x85c"}]
+
+
+def test_a_missing_batch_is_asked_for_as_it_is_typed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        batch_of(tmp_path / "absent.jsonl", OWN, {}, where=WHERE)
+    assert caught.value.hint == "give --batch a file that exists"
+
+
+def test_standard_input_is_read_once() -> None:
+    with pytest.raises(UsageError, match="both be standard input"):
+        batch_of(Path("-"), OWN, {}, "-", where=WHERE)
+
+
 @pytest.mark.parametrize(
     ("text", "what", "line"),
     [
