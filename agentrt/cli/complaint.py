@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from agentrt.errors import AgentrtError, record
+from agentrt.errors import AgentrtError, ErrorRecord, record
 
 COMMAND_LINE = "the command line"
+TRACEBACK_HINT = "run with -v for the traceback"
 INTERRUPTED = 130
 TERMINATED = 143
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -25,19 +26,25 @@ def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
     """
     from agentrt.report import error_lines
 
-    first = root_of(error)
+    told = placed(error, folder=folder)
     others = len(list(leaves(error))) - 1
-    told = record(first)
-    place = place_of(first, folder) or place_of(error, folder)
     return "\n".join(
         error_lines(
             replace(
                 told,
                 message=told.message + (f" (and {others} more)" if others else ""),
-                where=", ".join([place or COMMAND_LINE, *notes_of(first)]),
+                where=", ".join([told.where, *notes_of(root_of(error))]),
             )
         )
     )
+
+
+def placed(error: BaseException, *, folder: Path | None = None) -> ErrorRecord:
+    """The first of an error as data, with its place and a way on whoever raised it."""
+    first = root_of(error)
+    told = record(first)
+    place = place_of(first, folder) or place_of(error, folder)
+    return replace(told, where=place or COMMAND_LINE, hint=told.hint or TRACEBACK_HINT)
 
 
 def notes_of(error: BaseException) -> list[str]:

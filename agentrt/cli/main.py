@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -18,7 +20,13 @@ from agentrt.errors import UsageError
 
 def main() -> NoReturn:
     """The entry point: exits with 0, or with what went wrong (see `agentrt run --help`)."""
-    sys.exit(answer(sys.argv[1:]))
+    code = answer(sys.argv[1:])
+    if any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
+        # A tool that was given up may compute for ever in its thread; the interpreter would wait.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def answer(argv: Sequence[str]) -> int:

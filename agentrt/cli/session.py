@@ -20,14 +20,14 @@ from agentrt import embedded
 from agentrt.app import open_runtime
 from agentrt.cli.account import Account
 from agentrt.cli.asking import ask_on_terminal
-from agentrt.cli.complaint import exit_code_of, root_of, three_lines
+from agentrt.cli.complaint import exit_code_of, placed, three_lines
 from agentrt.cli.output import checked, shown
 from agentrt.cli.parameters import place_of
 from agentrt.cli.progress import progress
 from agentrt.cli.settings import RunSettings
 from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig
-from agentrt.errors import UsageError, record
+from agentrt.errors import UsageError
 from agentrt.ids import RunId
 from agentrt.runtime import RunOptions, Runtime
 
@@ -150,13 +150,13 @@ class Session:
 
     def _tell(self, outcome: Outcome) -> None:
         error = outcome.error
+        folder = Path(inspect.getfile(self._program.fn)).resolve().parent
         if isinstance(error, Exception):
-            folder = Path(inspect.getfile(self._program.fn)).resolve().parent
             if self._settings.verbose:
                 traceback.print_exception(error, file=sys.stderr)
             sys.stderr.write(three_lines(error, folder=folder) + "\n")
         if self._settings.as_json:
-            failure = record(root_of(error)) if isinstance(error, Exception) else None
+            failure = placed(error, folder=folder) if isinstance(error, Exception) else None
             told = self._account.summary(outcome.run_id, outcome.value, failure)
             self._write(shown(told, pretty=False))
         elif error is None:

@@ -227,3 +227,16 @@ def test_parameters_may_be_named_as_ours(served: Run, program: Write) -> None:
     )
     told = served("job.py", "--program", "x")
     assert (told.code, told.out) == (0, "x\n"), told.err
+
+
+def test_a_tool_that_never_ends_does_not_hold_the_command(
+    served: Run, program: Write, tmp_path: Path
+) -> None:
+    program(
+        "import threading\nfrom agentrt import program, tool\n\n"
+        '@tool(effects="read")\ndef wait() -> None:\n    "Waits."\n    threading.Event().wait()\n\n'
+        "@program\nasync def job() -> None:\n    await wait()\n"
+    )
+    first, _, third = failed(served("job.py", "--deadline", "100ms"), tmp_path, 5)
+    assert "DeadlineExceeded" in first
+    assert "Raise the deadline" in third

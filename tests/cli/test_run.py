@@ -68,6 +68,8 @@ def test_json_tells_errors_too(served: Run, program: Write) -> None:
     assert found["ok"] is False
     assert found["output"] is None
     assert found["error"]["type"] == "ZeroDivisionError"
+    assert found["error"]["where"] == "job.py:4 in job"
+    assert "-v" in found["error"]["hint"]
 
 
 def test_arguments_from_standard_input(served: Run) -> None:
