@@ -28,7 +28,7 @@ from torch import Tensor
 
 SHAPES = {"main": MAIN, "draft": DRAFT}
 DEV_SEED = 1
-COPY_STEPS = 700
+COPY_STEPS = 400
 AVERAGE = 0.995
 
 

@@ -7,12 +7,12 @@ from corpus import advisor, arithmetic, extract, finance, react
 from corpus.example import Example
 
 SHARES: dict[str, tuple[Callable[[random.Random], Example], float]] = {
-    "finance": (finance.example, 0.48),
-    "react": (react.example, 0.12),
-    "vote": (arithmetic.vote, 0.12),
+    "finance": (finance.example, 0.62),
+    "react": (react.example, 0.10),
+    "vote": (arithmetic.vote, 0.06),
     "tree": (arithmetic.tree, 0.08),
-    "advisor": (advisor.example, 0.10),
-    "extract": (extract.example, 0.10),
+    "advisor": (advisor.example, 0.06),
+    "extract": (extract.example, 0.08),
 }
 
 
