@@ -48,8 +48,7 @@ async def finance(question: str, data: Path = STOCKS) -> Report:
     table = market.load(data)
     ask = ANALYST.user("Symbols: ", table.symbols, "\nQuestion: ", question)
     plan = ask.calls(*(t.bind(table=table) for t in TOOLS), max_tokens=400, name="plan")
-    facts = [
-        call.start() async for call in plan
-    ]  # each tool starts while the plan is being decoded
+    # Each tool starts while the rest of the plan is still being decoded.
+    facts = [call.start() async for call in plan]
     report = plan.ctx.results(facts).user("Write the report.")
     return await report.generate(Report, max_tokens=700, on_limit="close")
