@@ -33,10 +33,10 @@ class Figure(BaseModel):
 
 
 class Report(BaseModel):
-    """The answer in words, and the figures it stands on."""
+    """The figures first, then the answer in words that stands on them."""
 
-    answer: Annotated[str, Field(max_length=400)]
     figures: Annotated[list[Figure], Field(max_length=8)]
+    answer: Annotated[str, Field(max_length=400)]
 
 
 ANALYST = chat(system="You are a market analyst. Use only the numbers of the tools.")

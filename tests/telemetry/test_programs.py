@@ -36,7 +36,7 @@ def finance(frame: Any) -> Answer:
         for symbol in ("AAPL", "IBM")
     ]
     plan = calls_text(*calls, frame=frame)
-    report = json.dumps({"answer": "AAPL", "figures": []}, separators=(",", ":"))
+    report = json.dumps({"figures": [], "answer": "AAPL"}, separators=(",", ":"))
     return lambda name, prompt: plan if name == "plan" else report
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from corpus import periods
+from corpus import finance_free, periods
 from corpus.example import (
     PROGRAMS,
     Example,
@@ -117,12 +117,18 @@ def single(rng: random.Random, symbol: str, first: int, last: int) -> Asked:
     name = rng.choice(ONE_SYMBOL)
     one_month = name == "prices" and rng.random() < 0.45
     period = periods.one_month(rng, first, last) if one_month else periods.draw(rng, first, last)
-    if rng.random() < 0.22:
+    pick = rng.random()
+    if pick < 0.18:
         pattern = f"{ASK} (the |the |){NOUNS[name]} (of|for|of|on) {{s}} {{p}}"
-    elif rng.random() < 0.12:
+    elif pick < 0.27:
         pattern = f"{ASK} {{s}}'s {NOUNS[name]} {{p}}"
+    elif pick < 0.42:
+        pattern = finance_free.telegram(rng, name)
     else:
         pattern = rng.choice(SINGLE[name])
+    if rng.random() < 0.12:
+        pattern = finance_free.told_before(rng, expand(pattern, rng))
+    pattern = _amid_talk(rng, pattern)
     return Asked(place(rng, pattern, [symbol], period), (_call(name, symbol, period),), (symbol,))
 
 
@@ -178,7 +184,14 @@ def same_figure(rng: random.Random, table: market.Table) -> Asked:
 def comparison(rng: random.Random, table: market.Table) -> Asked:
     """Which of some symbols has more of a metric: the metric of each, then the comparison."""
     metric = rng.choices(METRICS, (45, 16, 22, 17))[0]
-    pattern = rng.choice(COMPARE[metric])
+    pick = rng.random()
+    if pick < 0.15:
+        pattern = finance_free.telegram_of_two(rng, metric)
+    elif pick < 0.27:
+        pattern = finance_free.fronted(rng, metric)
+    else:
+        pattern = rng.choice(COMPARE[metric])
+    pattern = _amid_talk(rng, pattern)
     more = "{a}" not in pattern and len(table.closes) > 2 and rng.random() < 0.25
     symbols = _some(rng, table, 3 if more else 2)
     period = periods.draw(rng, *_years(rng, table))
@@ -192,7 +205,9 @@ def related(rng: random.Random, table: market.Table) -> Asked:
     symbols = _some(rng, table, 2)
     period = periods.draw(rng, *_years(rng, table))
     call: Call = ("correlation", {"first": symbols[0], "second": symbols[1], **period.arguments})
-    return Asked(place(rng, rng.choice(CORRELATION), symbols, period), (call,), tuple(symbols))
+    free = rng.random() < 0.15
+    pattern = finance_free.telegram_of_relation(rng) if free else rng.choice(CORRELATION)
+    return Asked(place(rng, _amid_talk(rng, pattern), symbols, period), (call,), tuple(symbols))
 
 
 def two_questions(rng: random.Random, table: market.Table) -> Asked:
@@ -223,6 +238,10 @@ def two_questions(rng: random.Random, table: market.Table) -> Asked:
 def wrong_symbol(rng: random.Random, table: market.Table) -> Asked:
     """A question about a symbol that the table lacks; the tool says so."""
     return single(rng, random_symbol(rng), *_years(rng, table))
+
+
+def _amid_talk(rng: random.Random, pattern: str) -> str:
+    return finance_free.amid_talk(rng, expand(pattern, rng)) if rng.random() < 0.16 else pattern
 
 
 def place(rng: random.Random, pattern: str, symbols: Sequence[str], period: Period) -> str:
@@ -294,7 +313,7 @@ def report(outcomes: Sequence[market.Fact | str]) -> dict[str, object]:
             if not compared:
                 sentences.append(_sentence(outcome))
             figures.extend(_figures(outcome))
-    return {"answer": " ".join(dict.fromkeys(sentences)), "figures": figures[:8]}
+    return {"figures": figures[:8], "answer": " ".join(dict.fromkeys(sentences))}
 
 
 def _sentence(fact: market.Fact) -> str:
