@@ -1,0 +1,193 @@
+"""What a set of kernels computes, and how its operands lie in memory.
+
+Three sets keep this contract: `reference` (plain torch, written to be read), `triton` (for CUDA
+and, in tests, under the interpreter) and `cpu` (C++, compiled on the machine that runs it). An
+engine chooses one at load and calls nothing else.
+
+Letters of the shapes: T rows of a packed batch, B sequences in it, W hidden width, H query heads,
+K heads of keys and values, G = H / K, D head width, P tokens of a page, I inner width of a gated
+layer, V vocabulary, E experts. Floating tensors share one dtype (fp32, fp16 or bf16) unless a line
+says otherwise; sums are taken in fp32. The last dimension of every operand has stride 1. No
+operation allocates in proportion to a history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """Pages that several sequences of a batch begin with, each a sequence with one row.
+
+    Attributes:
+        member_start: `[groups + 1]` int32; group `g` has
+            `members[member_start[g]:member_start[g + 1]]`.
+        members: `[members]` int32, indices of sequences; a sequence is in one group at most.
+        tokens: `[groups]` int32, tokens that all members share, a multiple of P.
+        block_table: `[groups, pages]` int32, page numbers of those tokens.
+        most_members: Bound of the members of one group, for the grid.
+    """
+
+    member_start: Tensor
+    members: Tensor
+    tokens: Tensor
+    block_table: Tensor
+    most_members: int
+
+
+@dataclass(frozen=True, slots=True)
+class PagedRows:
+    """What attention needs to know of a packed batch.
+
+    Tensors are read on the device; a captured graph may refill them, so that nothing that varies
+    between two replays is a host number here.
+
+    Attributes:
+        query_start: `[B + 1]` int32, sequence `b` has rows `query_start[b]:query_start[b + 1]`,
+            maybe none.
+        kv_tokens: `[B]` int32, context of each after this forward; its last row stands at
+            `kv_tokens - 1`.
+        block_table: `[B, pages]` int32, page numbers; past `kv_tokens` any valid page.
+        most_query_tokens: Bound of the rows of one sequence.
+        most_kv_tokens: Bound of `kv_tokens`.
+        prefix: What sequences share, or None. Their own pages hold the shared ones too.
+    """
+
+    query_start: Tensor
+    kv_tokens: Tensor
+    block_table: Tensor
+    most_query_tokens: int
+    most_kv_tokens: int
+    prefix: SharedPrefix | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How one layer scores.
+
+    Attributes:
+        scaling: Of query times key.
+        softcap: Bound by `softcap * tanh(score / softcap)`, or None.
+        window: A row sees this many tokens, itself among them; None sees all.
+        sinks: `[H]` logits of a place that holds nothing, or None.
+    """
+
+    scaling: float
+    softcap: float | None = None
+    window: int | None = None
+    sinks: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeadNorms:
+    """RMS norms of each head's query and key.
+
+    Attributes:
+        query: `[D]`.
+        key: `[D]`.
+        epsilon: Added to the mean square.
+    """
+
+    query: Tensor
+    key: Tensor
+    epsilon: float
+
+
+class Kernels(Protocol):
+    """One set. Every operation fills what it is given (`out`, pages) and returns nothing."""
+
+    name: str
+
+    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
+        """`out = x / rms(x) * weight`, for `x` and `out` `[T, W]`; `out` may be `x`."""
+
+    def add_rms_norm(
+        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+    ) -> None:
+        """`residual += delta`, then `out` is its norm; all `[T, W]`; `out` may be `delta`."""
+
+    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
+        """`out = silu(gate) * up` for `gate_up` `[T, 2 * I]`, gate first, and `out` `[T, I]`."""
+
+    def rope_store(
+        self,
+        qkv: Tensor,
+        positions: Tensor,
+        angles: Tensor,
+        rows: Tensor,
+        norms: HeadNorms | None,
+        layer_pages: Tensor,
+        query: Tensor,
+    ) -> None:
+        """Norm heads, rotate queries and keys, store keys and values.
+
+        Args:
+            qkv: `[T, H + 2 * K, D]`, queries, keys, values; read only.
+            positions: `[T]` int64.
+            angles: `[positions, D]` fp32, cosines of a position in its first half, sines in its
+                second.
+            rows: `[T]` int64 token slots, `page * P + offset`; a negative slot stores nothing.
+            norms: Of the heads, before the rotation; None leaves them.
+            layer_pages: `[pages, 2, P, K, D]`, keys then values of one layer, any page stride.
+            query: `[T, H, D]`, filled with the rotated queries.
+        """
+
+    def attend(
+        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+    ) -> None:
+        """Causal attention of each row over the pages of its sequence.
+
+        Args:
+            query: `[T, H, D]`.
+            layer_pages: `[pages, 2, P, K, D]`; the batch's own keys and values are stored already.
+            rows: Which row sees which pages.
+            score: How.
+            out: `[T, H, D]`, filled.
+        """
+
+    def sample(
+        self,
+        logits: Tensor,
+        mask: Tensor | None,
+        temperature: Tensor,
+        top_k: Tensor,
+        top_p: Tensor,
+        min_p: Tensor,
+        uniform: Tensor,
+        out: Tensor,
+    ) -> None:
+        """A token for each row: mask, temperature, top-k, top-p, min-p, then a draw.
+
+        Args:
+            logits: `[B, V]` fp32; may be overwritten.
+            mask: `[B, ceil(V / 32)]` int32 bits of the tokens that may come, or None.
+            temperature: `[B]` fp32; 0 takes the largest, the first of equals.
+            top_k: `[B]` int32; 0 keeps all.
+            top_p: `[B]` fp32; 1 keeps all; at least one token is kept.
+            min_p: `[B]` fp32, share of the largest probability below which a token is dropped.
+            uniform: `[B]` fp64 in [0, 1), where the distribution function is inverted.
+            out: `[B]` int64, filled with token ids. Equal logits keep the order of their ids.
+        """
+
+    def copy_pages(self, source: Tensor, target: Tensor, pairs: Tensor) -> None:
+        """Copy whole pages: `target[pairs[i, 1]] = source[pairs[i, 0]]`.
+
+        Args:
+            source: `[pages, page_values]`, on this device or in pinned memory.
+            target: The same width and dtype.
+            pairs: `[n, 2]` int64, on the device that copies.
+        """
+
+    def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
+        """Rows sorted by expert times that expert's matrix.
+
+        Args:
+            x: `[T, W]`.
+            weight: `[E, N, W]`.
+            expert_start: `[E + 1]` int32; rows `expert_start[e]:expert_start[e + 1]` belong to `e`.
+            out: `[T, N]`, filled.
+        """
