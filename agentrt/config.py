@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 Device = Literal["cpu", "cuda"]
+KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class EngineConfig:
         threads: CPU threads; 0 chooses: one for a small model, else one a core.
         seed: Of random weights, where asked for.
         random_weights: Ignore the checkpoint's weights (for tests and evaluations).
+        kernels: Who computes attention, norms and rotations. "auto" takes Triton on CUDA, and on a
+            CPU the native set where a compiler has built it, else "torch".
+        self_check: Whether decoders computed here are held to transformers at load. "auto" does
+            it once for each kind of checkpoint on this machine.
     """
 
     model_path: Path
@@ -44,6 +49,8 @@ class EngineConfig:
     threads: int = 0
     seed: int = 0
     random_weights: bool = False
+    kernels: KernelChoice = "auto"
+    self_check: Literal["auto", "always", "never"] = "auto"
 
 
 @dataclass(frozen=True, slots=True)
