@@ -22,7 +22,7 @@ from pathlib import Path
 
 import anyio
 from corpus.example import PROGRAMS, REPOSITORY, compact
-from held_out.questions import Call, Question, every
+from held_out.questions import ORIGINS, Call, Question, every
 
 sys.path.insert(0, str(PROGRAMS))
 import market
@@ -70,13 +70,15 @@ class Verdict:
 
 
 def canonical(call: Call) -> str:
-    """A call as text, where the order of arguments and of compared symbols does not matter."""
+    """A call as text; the order of arguments and of compared symbols does not matter, nor does a symbol's case."""
     name, arguments = call
     known: dict[str, object] = {k: v for k, v in sorted(arguments.items()) if v is not None}
+    if "symbol" in known:
+        known["symbol"] = str(known["symbol"]).upper()
     if isinstance(symbols := known.get("symbols"), list):
-        known["symbols"] = sorted(symbols)
+        known["symbols"] = sorted(str(symbol).upper() for symbol in symbols)
     if name == "correlation":
-        pair = sorted(str(known.pop(key, "")) for key in ("first", "second"))
+        pair = sorted(str(known.pop(key, "")).upper() for key in ("first", "second"))
         known |= {"first": pair[0], "second": pair[1]}
     return f"{name}{compact(known)}"
 
@@ -150,10 +152,7 @@ async def judge(questions: list[Question], engine: EngineConfig) -> list[Verdict
 
 def figures(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
     """Shares in percent, by the origin of the wording and together."""
-    groups = {
-        origin: [v for v in verdicts if v.origin == origin]
-        for origin in ("handwritten", "generated")
-    }
+    groups = {origin: [v for v in verdicts if v.origin == origin] for origin in ORIGINS}
     groups["all"] = verdicts
     return {
         name: {
@@ -188,9 +187,7 @@ def main() -> None:
     questions = every()
     if args.limit:
         questions = [
-            q
-            for o in ("handwritten", "generated")
-            for q in [q for q in questions if q.origin == o][: args.limit]
+            q for o in ORIGINS for q in [q for q in questions if q.origin == o][: args.limit]
         ]
     engine = EngineConfig(model_path=args.model, random_weights=args.random_weights)
     verdicts = anyio.run(judge, questions, engine)

@@ -7,7 +7,7 @@ import re
 import pytest
 from corpus import arithmetic, finance
 from corpus.mix import SHARES, draw
-from held_out.questions import SYMBOLS, every, handwritten
+from held_out.questions import SYMBOLS, blind, every, handwritten
 from market import Table
 
 TRANSCRIPTS = [draw(100, index) for index in range(600)]
@@ -61,8 +61,9 @@ def test_arithmetic_is_right(a: int, b: int):
 
 
 def test_held_out_questions_are_enough():
-    """At least 200 questions, at least 60 of them hand-written, none twice."""
+    """At least 200 questions, at least 60 of each written kind, none twice."""
     questions = [question.text for question in every()]
     assert len(questions) >= 200
     assert len(handwritten()) >= 60
+    assert len(blind()) >= 60
     assert len(set(questions)) == len(questions)

@@ -18,6 +18,8 @@ RESULTS = ['{"symbol":"IBM","start":"2005-01","end":"2009-12","total_return_perc
             True,
         ),
         (("f", {"first": "A", "second": "B"}), ("f", {"first": "B", "second": "A"}), False),
+        (("f", {"symbol": "a"}), ("f", {"symbol": "A"}), True),
+        (("f", {"symbols": ["a", "B"]}), ("f", {"symbols": ["b", "A"]}), True),
         (("f", {"symbol": "A"}), ("g", {"symbol": "A"}), False),
         (("f", {"end": "2005-01"}), ("f", {"start": "2005-01"}), False),
     ],

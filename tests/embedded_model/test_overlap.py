@@ -8,7 +8,7 @@ import re
 
 from corpus.mix import draw
 from corpus.periods import MONTHS, SHORT
-from held_out.questions import every
+from held_out.questions import ORIGINS, every
 
 TRAINING_TRANSCRIPTS = 3000
 SIZE = 8
@@ -43,7 +43,7 @@ def test_reports_overlap():
         if transcript.kind == "finance":
             asked = transcript.messages[1]["content"].split("Question: ", 1)[1]
             known |= grams(asked)
-    for origin in ("handwritten", "generated"):
+    for origin in ORIGINS:
         questions = [grams(question.text) for question in every() if question.origin == origin]
         total = sum(len(one) for one in questions)
         shared = sum(len(one & known) for one in questions)

@@ -1,6 +1,7 @@
-"""The held-out questions: hand-written ones, and ones from a generator of their own.
+"""The held-out questions: hand-written ones, blind ones, and ones from a generator of their own.
 
-Shares no template, no phrase list and no code with the training corpus, and asks only about the five real symbols,
+The hand-written ones were at hand while the corpus grew; the blind ones were written later, without a look at the
+corpus, and committed before any model was asked one of them. Shares no template, no phrase list and no code with the training corpus, and asks only about the five real symbols,
 which the corpus never mentions.
 """
 
@@ -9,6 +10,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+ORIGINS = ("handwritten", "blind", "generated")
 SYMBOLS = ("MSFT", "AMZN", "IBM", "GOOG", "AAPL")
 SEED = 7
 GENERATED = 136
@@ -26,14 +28,21 @@ class Question:
     calls: tuple[Call, ...]
 
 
-def handwritten() -> list[Question]:
-    """The questions that a person wrote."""
-    lines = (Path(__file__).parent / "handwritten.jsonl").read_text("utf-8").splitlines()
+def written(origin: str) -> list[Question]:
+    """The questions of `<origin>.jsonl`, with the calls that a careful analyst makes."""
+    lines = (Path(__file__).parent / f"{origin}.jsonl").read_text("utf-8").splitlines()
     entries = [json.loads(line) for line in lines]
-    return [
-        Question(e["question"], "handwritten", tuple((n, a) for n, a in e["calls"]))
-        for e in entries
-    ]
+    return [Question(e["question"], origin, tuple((n, a) for n, a in e["calls"])) for e in entries]
+
+
+def handwritten() -> list[Question]:
+    """The questions that were written by hand first."""
+    return written("handwritten")
+
+
+def blind() -> list[Question]:
+    """The questions whose writer had not seen the corpus."""
+    return written("blind")
 
 
 def generated() -> list[Question]:
@@ -48,7 +57,7 @@ def generated() -> list[Question]:
 
 def every() -> list[Question]:
     """All held-out questions."""
-    return handwritten() + generated()
+    return handwritten() + blind() + generated()
 
 
 def _span(rng: random.Random) -> tuple[str, dict[str, str]]:
