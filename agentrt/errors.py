@@ -7,7 +7,6 @@
     │   ├── NotYetKnown         a pending node was used as if it were its value
     │   ├── ConstraintError     a type, schema, regex or grammar cannot be enforced
     │   ├── ContextOverflow     the prompt does not fit the model's window
-    │   ├── ReplayMismatch      a recorded run does not match the program
     │   ├── LimitExceeded       a limit set by the author was reached
     │   │   ├── DeadlineExceeded
     │   │   ├── BudgetExceeded
@@ -31,7 +30,7 @@ An error crosses a process as an `ErrorRecord` and comes back as the same class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class AgentrtError(Exception):
@@ -116,10 +115,6 @@ class ContextOverflow(ProgramError):
         self.window_tokens = window_tokens
 
 
-class ReplayMismatch(ProgramError):
-    """A recorded run does not match the program."""
-
-
 class LimitExceeded(ProgramError):
     """A limit set by the author was reached."""
 
@@ -141,16 +136,25 @@ class Truncated(LimitExceeded):
 
     Attributes:
         partial_text: What the model had written until then.
+        partial: The value as far as it goes: plain Python, as `partials()` gives it; of a streamed
+            list the items that had closed, as the types asked for. None while nothing is known.
     """
 
     exit_code = 4
     default_hint = "Raise max_tokens, or use on_limit='close'"
 
     def __init__(
-        self, message: str, *, partial_text: str = "", hint: str = "", where: str = ""
+        self,
+        message: str,
+        *,
+        partial_text: str = "",
+        partial: Any = None,
+        hint: str = "",
+        where: str = "",
     ) -> None:
         super().__init__(message, hint=hint, where=where)
         self.partial_text = partial_text
+        self.partial = partial
 
 
 class Degenerate(ProgramError):

@@ -126,6 +126,7 @@ class Intake:
                     f"{gen.label} reached max_tokens={work.sampling.max_tokens} before its "
                     f"{work.output.name} was complete",
                     partial_text=gen.text,
+                    partial=live.reader.partial(gen.text),
                     hint=(
                         "This engine cannot close outputs early: raise max_tokens"
                         if work.on_limit == "close"

@@ -25,6 +25,10 @@ class Reader(Protocol):
         """The value of the whole text. Raises ValueError when it is not what was asked for."""
         ...
 
+    def partial(self, text: str) -> Any:
+        """What is known of the value of a text that is not complete; None where nothing is."""
+        ...
+
     def calls(self) -> tuple[CallMade, ...]:
         """The tool calls it holds."""
         ...
@@ -40,7 +44,9 @@ def reader_of(gen: Gen[Any], frame: CallFrame) -> Reader:
     assert isinstance(work, GenerateWork)
     match work.output.kind:
         case "value":
-            return ValueReader(work.output.parse)
+            constraint = work.output.constraint
+            is_json = constraint is not None and constraint.kind == "json"
+            return ValueReader(work.output.parse, is_json)
         case "items":
             return ItemReader(work.output.parse)
         case "calls" | "step":
@@ -50,14 +56,18 @@ def reader_of(gen: Gen[Any], frame: CallFrame) -> Reader:
 class ValueReader:
     """One value, read at the end."""
 
-    def __init__(self, parse: Callable[[str], Any]) -> None:
+    def __init__(self, parse: Callable[[str], Any], is_json: bool) -> None:
         self._parse = parse
+        self._is_json = is_json
 
     def push(self, text: str) -> list[Any]:
         return []
 
     def finish(self, text: str) -> Any:
         return self._parse(text)
+
+    def partial(self, text: str) -> Any:
+        return _partial_json(text) if self._is_json else text or None
 
     def calls(self) -> tuple[CallMade, ...]:
         return ()
@@ -84,6 +94,9 @@ class ItemReader:
     def finish(self, text: str) -> Any:
         if not self._scanner.done:
             raise ValueError("the list has no end")
+        return list(self._items)
+
+    def partial(self, text: str) -> Any:
         return list(self._items)
 
     def calls(self) -> tuple[CallMade, ...]:
@@ -117,6 +130,11 @@ class CallReader:
             return Calls(tuple(self._calls), self._gen.ctx, content)
         return Final(self._work.output.parse(content))
 
+    def partial(self, text: str) -> Any:
+        if self._calls or self._work.output.kind == "calls":
+            return list(self._calls)
+        return _partial_json(self._scanner.content)
+
     def calls(self) -> tuple[CallMade, ...]:
         return tuple(call.call for call in self._calls)
 
@@ -139,6 +157,15 @@ class CallReader:
             refused = error
         made = CallMade(call_id(self._gen.id, index), found.name, found.arguments_json)
         return ToolCall(tool, arguments, made, self._gen, index, refused)
+
+
+def _partial_json(text: str) -> Any:
+    from agentrt.constraints import NOTHING, PartialJson  # native libraries come along
+
+    read = PartialJson()
+    read.push(text)
+    value = read.value()
+    return None if value is NOTHING else value
 
 
 def call_id(node_id: str, index: int) -> str:

@@ -20,6 +20,7 @@ from agentrt import (
     chat,
     json_schema,
     program,
+    regex,
     tool,
 )
 from agentrt.backend import GenerateRequest
@@ -277,18 +278,65 @@ def test_a_run_has_a_deadline_of_its_own(bench: Any) -> None:
         bench([]).run(late, options=RunOptions(deadline_s=3.0))
 
 
-@pytest.mark.parametrize("form", [Report, list[int]])
-def test_max_tokens_in_a_structure_is_truncated(bench: Any, form: Any) -> None:
-    text = '{"ticker":"NVDA","risk":3}' if form is Report else "[1,2,3,4,5,6,7]"
+@pytest.mark.parametrize(
+    ("form", "text", "max_tokens", "partial"),
+    [
+        (Report, '{"ticker":"NVDA","risk":3}', 13, {"ticker": "NV"}),
+        (Report, '{"ticker":"NVDA","risk":3}', 25, {"ticker": "NVDA"}),  # 3 may go on
+        (Report, '{"ticker":"NVDA","risk":3}', 1, {}),
+        (list[int], "[1,2,3,4,5,6,7]", 8, [1, 2, 3]),
+        (int, "1234", 2, None),
+        (regex("[a-z]{9}"), "abcdefghi", 4, "abcd"),
+    ],
+)
+def test_max_tokens_in_a_structure_is_truncated(
+    bench: Any, form: Any, text: str, max_tokens: int, partial: Any
+) -> None:
+    """The error has the text and what is known of the value."""
 
     @program
     async def short() -> Any:
-        return await ASK.user("x").generate(form, max_tokens=8)
+        return await ASK.user("x").generate(form, max_tokens=max_tokens)
 
-    with pytest.raises(Truncated, match="reached max_tokens=8") as e:
+    with pytest.raises(Truncated, match=f"reached max_tokens={max_tokens} before") as e:
         bench([text]).run(short)
-    assert e.value.partial_text == text[:8]
+    assert e.value.partial_text == text[:max_tokens]
+    assert e.value.partial == partial
     assert "on_limit='close'" in str(e.value)
+
+
+def test_a_truncated_list_has_the_items_that_had_closed(bench: Any) -> None:
+    text = '[{"ticker":"A","risk":1},{"ticker":"B","risk":2},{"ticker":"C"'
+
+    @program
+    async def short() -> Any:
+        return await ASK.user("x").each(Report, max_tokens=len(text))
+
+    with pytest.raises(Truncated) as e:
+        bench([text + ',"risk":3}]']).run(short)
+    assert e.value.partial == [Report(ticker="A", risk=1), Report(ticker="B", risk=2)]
+
+
+def test_a_truncated_plan_has_the_calls_that_had_closed(bench: Any) -> None:
+    text = calls_text(("slow", {"seconds": 1.0}), ("slow", {"seconds": 2.0}))
+
+    @program
+    async def short() -> Any:
+        return await ASK.user("x").calls(slow, max_tokens=len(text) - 3)
+
+    with pytest.raises(Truncated) as e:
+        bench([text]).run(short)
+    assert [call.arguments for call in e.value.partial] == [{"seconds": 1.0}]
+
+
+def test_a_truncated_step_has_what_it_began(bench: Any) -> None:
+    @program
+    async def short() -> Any:
+        return await ASK.user("x").step(tools=[slow], final=Report, max_tokens=13)
+
+    with pytest.raises(Truncated) as e:
+        bench(['{"ticker":"NVDA","risk":3}']).run(short)
+    assert e.value.partial == {"ticker": "NV"}
 
 
 def test_max_tokens_closes_the_output_where_asked(bench: Any) -> None:
