@@ -8,7 +8,7 @@ Letters of the shapes: T rows of a packed batch, B sequences in it, W hidden wid
 K heads of keys and values, G = H / K, D head width, P tokens of a page, I inner width of a gated
 layer, V vocabulary, E experts. Floating tensors share one dtype (fp32, fp16 or bf16) unless a line
 says otherwise; sums are taken in fp32. The last dimension of every operand has stride 1. No
-operation allocates in proportion to a history.
+operation allocates in proportion to a history (the reference does, for it is written to be read).
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
+
+
+class KernelsUnavailable(RuntimeError):
+    """This machine cannot run a set; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,191 @@
+// Sixteen lanes at a time, in the compilers' own vector types: they become whatever registers the
+// machine has. bf16 is stored as its upper sixteen bits and computed in fp32.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+constexpr int LANES = 16;
+
+typedef float f32 __attribute__((vector_size(64)));
+typedef int32_t i32 __attribute__((vector_size(64)));
+typedef uint32_t u32 __attribute__((vector_size(64)));
+typedef uint16_t u16 __attribute__((vector_size(32)));
+
+struct bf16 {
+  uint16_t bits;
+};
+
+#if defined(__AVX512BF16__) && defined(__AVX512F__)
+constexpr bool HAS_BF16_DOT = true;
+#else
+constexpr bool HAS_BF16_DOT = false;
+#endif
+
+INLINE f32 all(float value) {
+#if defined(__AVX512F__)
+  return (f32)_mm512_set1_ps(value);
+#else
+  f32 v;
+  for (int i = 0; i < LANES; i++) v[i] = value;
+  return v;
+#endif
+}
+
+INLINE u32 all_bits(uint32_t value) {
+#if defined(__AVX512F__)
+  return (u32)_mm512_set1_epi32((int)value);
+#else
+  u32 v;
+  for (int i = 0; i < LANES; i++) v[i] = value;
+  return v;
+#endif
+}
+
+INLINE u32 load_bits(const void *from) {
+  u32 v;
+  memcpy(&v, from, 64);
+  return v;
+}
+INLINE void store_bits(void *to, u32 v) { memcpy(to, &v, 64); }
+
+INLINE f32 load(const float *from) {
+  f32 v;
+  memcpy(&v, from, 64);
+  return v;
+}
+INLINE f32 load(const bf16 *from) {
+  u16 v;
+  memcpy(&v, from, 32);
+  return (f32)(__builtin_convertvector(v, u32) << 16);
+}
+INLINE void store(float *to, f32 v) { memcpy(to, &v, 64); }
+
+// Round to the nearest, ties to even; a NaN stays one.
+INLINE u16 narrowed(f32 v) {
+#if defined(__AVX512BF16__) && defined(__AVX512F__)
+  return (u16)_mm512_cvtneps_pbh((__m512)v);
+#else
+  u32 bits = (u32)v;
+  u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  u32 is_nan = (u32)(v != v);
+  return __builtin_convertvector((rounded & ~is_nan) | (is_nan & 0x7fc0u), u16);
+#endif
+}
+INLINE void store(bf16 *to, f32 v) {
+  u16 bits = narrowed(v);
+  memcpy(to, &bits, 32);
+}
+
+INLINE float widen(float x) { return x; }
+INLINE float widen(bf16 x) {
+  uint32_t bits = (uint32_t)x.bits << 16;
+  float v;
+  memcpy(&v, &bits, 4);
+  return v;
+}
+INLINE void narrow(float *to, float x) { *to = x; }
+INLINE void narrow(bf16 *to, float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  if (x != x) {
+    to->bits = 0x7fc0;
+  } else {
+    to->bits = (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+}
+
+INLINE f32 largest(f32 a, f32 b) { return a > b ? a : b; }
+
+INLINE float sum(f32 v) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps((__m512)v);
+#else
+  float s = 0;
+  for (int i = 0; i < LANES; i++) s += v[i];
+  return s;
+#endif
+}
+INLINE float top(f32 v) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_ps((__m512)v);
+#else
+  float m = v[0];
+  for (int i = 1; i < LANES; i++) m = v[i] > m ? v[i] : m;
+  return m;
+#endif
+}
+
+// `sums + a0 * b0 + a1 * b1` for pairs of bf16.
+INLINE f32 dot(f32 sums, u32 a, u32 b) {
+#if defined(__AVX512BF16__) && defined(__AVX512F__)
+  return (f32)_mm512_dpbf16_ps((__m512)sums, (__m512bh)a, (__m512bh)b);
+#else
+  sums += (f32)(a << 16) * (f32)(b << 16);
+  return sums + (f32)(a & 0xffff0000u) * (f32)(b & 0xffff0000u);
+#endif
+}
+
+// e^x to about 2 ulp; below -87 it is 0.
+INLINE f32 exponential(f32 x) {
+  const f32 magic = all(12582912.0f);
+  f32 low = all(-87.0f);
+  f32 clamped = largest(x, low);
+  clamped = clamped < all(88.0f) ? clamped : all(88.0f);
+  f32 turns = clamped * all(1.44269504f) + magic;
+  i32 power = (i32)turns - (i32)magic;
+  turns -= magic;
+  f32 r = clamped - turns * all(0.693359375f);
+  r = r - turns * all(-2.12194440e-4f);
+  f32 p = all(1.9875691500e-4f);
+  p = p * r + all(1.3981999507e-3f);
+  p = p * r + all(8.3334519073e-3f);
+  p = p * r + all(4.1665795894e-2f);
+  p = p * r + all(1.6666665459e-1f);
+  p = p * r + all(5.0000001201e-1f);
+  p = p * r * r + r + all(1.0f);
+  p = (f32)((i32)p + (power << 23));
+  return (f32)((u32)p & (u32)(x >= low));
+}
+
+INLINE f32 sigmoid(f32 x) { return all(1.0f) / (all(1.0f) + exponential(-x)); }
+
+INLINE f32 tanh_of(f32 x) { return all(1.0f) - all(2.0f) / (exponential(x + x) + all(1.0f)); }
+
+// Rows become columns: sixteen by sixteen words of 32 bits.
+#define SWAP(A, B, N, ...)                        \
+  {                                               \
+    u32 low = __builtin_shufflevector(A, B, N);   \
+    u32 high = __builtin_shufflevector(A, B, __VA_ARGS__); \
+    A = low;                                      \
+    B = high;                                     \
+  }
+#define FIRST_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define SECOND_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define FIRST_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define SECOND_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define FIRST_4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define SECOND_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define FIRST_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define SECOND_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define STAGE(STEP)                                                              \
+  for (int i = 0; i < LANES; i++) {                                              \
+    if (i & STEP) continue;                                                      \
+    u32 low = __builtin_shufflevector(row[i], row[i + STEP], FIRST_##STEP);      \
+    u32 high = __builtin_shufflevector(row[i], row[i + STEP], SECOND_##STEP);    \
+    row[i] = low;                                                                \
+    row[i + STEP] = high;                                                        \
+  }
+
+INLINE void transpose(u32 row[LANES]) {
+  STAGE(1)
+  STAGE(2)
+  STAGE(4)
+  STAGE(8)
+}
+#undef STAGE
+#undef SWAP

@@ -1,0 +1,171 @@
+"""The contract in plain torch: what the other sets are held to, on any device.
+
+Written to be read, not to be fast: it reads lengths back to the host and gathers whole histories.
+Each operation computes in fp32 (the sampler in fp64) and rounds once, where it writes.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from agentrt_kernels.contract import HeadNorms, PagedRows, Score
+
+NEGLIGIBLE = 40.0
+"""A token whose logit is this much below the largest, e^-40 times as likely, is never drawn."""
+
+
+class Reference:
+    """Plain torch."""
+
+    name = "reference"
+
+    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
+        """See `Kernels.rms_norm`."""
+        out.copy_(_normed(x, weight, epsilon))
+
+    def add_rms_norm(
+        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+    ) -> None:
+        """See `Kernels.add_rms_norm`; the norm is of the residual as it was rounded."""
+        residual.copy_(residual.float() + delta.float())
+        out.copy_(_normed(residual, weight, epsilon))
+
+    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
+        """See `Kernels.silu_mul`."""
+        gate, up = gate_up.float().chunk(2, -1)
+        out.copy_(functional.silu(gate) * up)
+
+    def rope_store(
+        self,
+        qkv: Tensor,
+        positions: Tensor,
+        angles: Tensor,
+        rows: Tensor,
+        norms: HeadNorms | None,
+        layer_pages: Tensor,
+        query: Tensor,
+    ) -> None:
+        """See `Kernels.rope_store`."""
+        heads, page, kv_heads = query.shape[1], layer_pages.shape[2], layer_pages.shape[3]
+        q, k, v = torch.tensor_split(qkv.float(), (heads, heads + kv_heads), dim=1)
+        if norms is not None:
+            q = _normed(q, norms.query, norms.epsilon)
+            k = _normed(k, norms.key, norms.epsilon)
+        cosines, sines = angles[positions][:, None].chunk(2, -1)  # [T, 1, D / 2]
+        query.copy_(_rotated(q, cosines, sines))
+        kept = rows >= 0
+        pages, offsets = rows[kept] // page, rows[kept] % page
+        stored = torch.stack([_rotated(k, cosines, sines), v], dim=1)  # [T, 2, K, D]
+        layer_pages[pages, :, offsets] = stored[kept].to(layer_pages.dtype)
+
+    def attend(
+        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+    ) -> None:
+        """See `Kernels.attend`. A shared prefix is read from each sequence's own pages."""
+        starts, kv_tokens = rows.query_start.tolist(), rows.kv_tokens.tolist()
+        page = layer_pages.shape[2]
+        for sequence, (start, stop) in enumerate(pairwise(starts)):
+            if start == stop:
+                continue
+            tokens = kv_tokens[sequence]
+            pages = rows.block_table[sequence, : -(-tokens // page)].long()
+            keys, values = (
+                layer_pages[pages, part].flatten(0, 1)[:tokens].float()  # [tokens, K, D]
+                for part in (0, 1)
+            )
+            out[start:stop] = _attention(query[start:stop].float(), keys, values, score).to(
+                out.dtype
+            )
+
+    def sample(
+        self,
+        logits: Tensor,
+        mask: Tensor | None,
+        temperature: Tensor,
+        top_k: Tensor,
+        top_p: Tensor,
+        min_p: Tensor,
+        uniform: Tensor,
+        out: Tensor,
+    ) -> None:
+        """See `Kernels.sample`."""
+        if mask is not None:
+            logits = logits.masked_fill(~_allowed(mask, logits.shape[1]), -torch.inf)
+        for row, values in enumerate(logits):
+            heat = temperature[row]
+            if heat == 0:
+                out[row] = values.argmax()
+                continue
+            settings = int(top_k[row]), float(top_p[row]), float(min_p[row])
+            out[row] = _drawn(values / heat, *settings, float(uniform[row]))
+
+    def copy_pages(self, source: Tensor, target: Tensor, pairs: Tensor) -> None:
+        """See `Kernels.copy_pages`."""
+        here, there = pairs.to(source.device).T[0], pairs.to(target.device).T[1]
+        target[there] = source[here].to(target.device)
+
+    def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
+        """See `Kernels.grouped_linear`."""
+        for expert, (start, stop) in enumerate(pairwise(expert_start.tolist())):
+            out[start:stop] = (x[start:stop].float() @ weight[expert].float().T).to(out.dtype)
+
+
+def _normed(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """`x / rms(x) * weight` in fp32, over the last dimension."""
+    wide = x.float()
+    return wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon) * weight.float()
+
+
+def _rotated(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Each pair `(x[i], x[i + D / 2])` turned by its angle; `x` is `[T, heads, D]`."""
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1)
+
+
+def _attention(query: Tensor, keys: Tensor, values: Tensor, score: Score) -> Tensor:
+    """`query` `[rows, H, D]` of the last tokens over `[tokens, K, D]`, all fp32."""
+    rows, heads, width = query.shape
+    tokens, kv_heads, _ = keys.shape
+    grouped = query.view(rows, kv_heads, heads // kv_heads, width)
+    scores = torch.einsum("qkgd,nkd->kgqn", grouped, keys) * score.scaling
+    if score.softcap is not None:
+        scores = score.softcap * torch.tanh(scores / score.softcap)
+    place = torch.arange(tokens, device=query.device)
+    own = place[tokens - rows :, None]  # a row's own place, [rows, 1]
+    hidden = place > own
+    if score.window is not None:
+        hidden |= place <= own - score.window
+    scores = scores.masked_fill(hidden, -torch.inf).view(heads, rows, tokens)
+    if score.sinks is not None:
+        empty = score.sinks.float()[:, None, None].expand(heads, rows, 1)
+        scores = torch.cat([scores, empty], -1)
+    weights = scores.softmax(-1)[..., :tokens].view(kv_heads, -1, rows, tokens)
+    return torch.einsum("kgqn,nkd->qkgd", weights, values).reshape(rows, heads, width)
+
+
+def _allowed(mask: Tensor, vocabulary: int) -> Tensor:
+    """`[B, words]` int32 bits, the lowest first, as `[B, V]` bool."""
+    bits = torch.arange(32, device=mask.device, dtype=torch.int32)
+    return ((mask[:, :, None] >> bits) & 1).bool().flatten(1)[:, :vocabulary]
+
+
+def _drawn(values: Tensor, top_k: int, top_p: float, min_p: float, uniform: float) -> Tensor:
+    """A token of one row; `values` `[V]` fp32 are scaled by the temperature."""
+    best = values.max()
+    ordered, ids = values.sort(descending=True, stable=True)
+    weights = torch.exp((ordered - best).double())
+    weights = weights[ordered > best - NEGLIGIBLE]
+    if top_k:
+        weights = weights[:top_k]
+    kept = weights
+    if top_p < 1:
+        before = kept.cumsum(-1) - kept
+        kept = kept[: max(1, int((before < top_p * weights.sum()).sum()))]
+    kept = kept[kept >= min_p]  # the largest weight is 1
+    reached = kept.cumsum(-1)
+    index = int(torch.searchsorted(reached, uniform * reached[-1:], right=True))
+    return ids[min(index, kept.shape[0] - 1)]
