@@ -390,6 +390,5 @@ def _part(sequence: Sequence, count: int) -> Part:
         slot=sequence.slot,
         token_ids=sequence.tokens[done : done + count],
         position=done,
-        pages=sequence.pages,
         wants_logits=sequence.complete and done + count == len(sequence.tokens),
     )

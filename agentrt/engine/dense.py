@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from agentrt.engine.attention import Score, current
+from agentrt.engine.batch import ForwardBatch
 from agentrt.engine.checkpoint import tensors
 from agentrt.engine.dense_shape import DenseShape, Rope
 
@@ -71,17 +72,9 @@ class DenseDecoder:
         self._frequencies = frequencies(shape.rope, shape.head_dim).to(self._norm.device)
         self._score = Score(shape.head_dim**-0.5, None, shape.window, None)
 
-    def __call__(self, token_ids: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
-        """Logits of the wanted rows.
-
-        Args:
-            token_ids: `[1, tokens]`.
-            positions: `[1, tokens]`.
-            wanted: `[rows]` indices into the tokens.
-
-        Returns:
-            `[rows, vocabulary]`.
-        """
+    def __call__(self, batch: ForwardBatch) -> Tensor:
+        """Logits `[rows, vocabulary]` of the wanted rows."""
+        token_ids, positions, wanted = batch.token_ids, batch.positions, batch.wanted
         shape = self._shape
         attend = current()
         heads, pairs, dim = shape.heads, shape.kv_heads, shape.head_dim

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
 from agentrt.engine.attention import NAME, attend
+from agentrt.engine.batch import ForwardBatch
 from agentrt.errors import ModelInvalid
 
 AttentionInterface.register(NAME, attend)  # type: ignore[no-untyped-call, unused-ignore]
@@ -34,10 +35,13 @@ class HfDecoder:
         self.config: Any = module.config.get_text_config()
         self.parameters = sum(weight.numel() for weight in module.parameters())
 
-    def __call__(self, token_ids: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
+    def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits of the wanted rows, as `DenseDecoder` gives them."""
         out = self.module(
-            input_ids=token_ids, position_ids=positions, use_cache=False, logits_to_keep=wanted
+            input_ids=batch.token_ids,
+            position_ids=batch.positions,
+            use_cache=False,
+            logits_to_keep=batch.wanted,
         )
         logits: Tensor = out.logits[0]
         return logits

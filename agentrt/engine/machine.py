@@ -10,11 +10,12 @@ from torch import Tensor
 
 from agentrt.config import EngineConfig
 from agentrt.engine.attention import PagedAttention, serving
-from agentrt.engine.batch import BlockTables, Part, pack
+from agentrt.engine.batch import Packer, Part
 from agentrt.engine.kv import PagedKv, pages_for
 from agentrt.engine.model import LoadedModel, load_model
+from agentrt.engine.siblings import Siblings
+from agentrt.engine.tables import BlockTables
 from agentrt.errors import ModelInvalid
-from agentrt.ids import PageId
 
 _FEW_PARAMETERS = 50_000_000
 """Below this a second thread costs more at its barriers than it brings."""
@@ -46,6 +47,10 @@ class Machine:
         self.kv = PagedKv(layout, pages)
         longest = min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
+        self._packer = Packer(
+            self.kv, self.tables, tokens=config.step_tokens, sequences=config.max_running
+        )
+        self._siblings = Siblings(self.tables, config.page_tokens)
         self._attention = PagedAttention(
             self.kv, self.tables, heads=self.model.heads, tile_tokens=tile_tokens
         )
@@ -53,14 +58,14 @@ class Machine:
 
     def forward(self, parts: Sequence[Part]) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32, one row for each part that wants them."""
-        batch = pack(parts, self.kv)
+        batch = self._packer.pack(parts, self._siblings.of(parts))
         self._attention.begin(batch)
         with torch.inference_mode(), serving(self._attention):
-            return self.model.decoder(batch.token_ids, batch.positions, batch.wanted).float()
+            return self.model.decoder(batch).float()
 
     def _probe(self, config: EngineConfig) -> None:
         """Run once: an architecture that does not attend through us is found here, not later."""
-        part = Part(slot=0, token_ids=[0], position=0, pages=[PageId(0)], wants_logits=True)
+        part = Part(slot=0, token_ids=[0], position=0, wants_logits=True)
         try:
             logits = self.forward([part])
         except Exception as error:

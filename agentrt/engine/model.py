@@ -17,14 +17,15 @@ import torch
 from torch import Tensor
 
 from agentrt.config import EngineConfig
+from agentrt.engine.batch import ForwardBatch
 from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.dense import load_dense, random_dense
 from agentrt.engine.dense_shape import DenseShape, dense_shape
 from agentrt.engine.kv import KvLayout
 from agentrt.errors import EngineUnavailable, ModelInvalid
 
-Decoder = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Token ids `[1, T]`, positions `[1, T]`, wanted rows `[rows]` to logits `[rows, vocabulary]`."""
+Decoder = Callable[[ForwardBatch], Tensor]
+"""A packed batch to the logits `[rows, vocabulary]` of its wanted rows."""
 
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -41,8 +41,8 @@ def test_what_is_written_is_read_from_its_page():
     tables = BlockTables(2, 4, kv)
     pages = [PageId(5), PageId(2), PageId(6)]
     tables.write(1, 0, pages)
-    part = Part(slot=1, token_ids=[0] * 9, position=3, pages=pages, wants_logits=True)
-    batch = pack([part], kv)
+    part = Part(slot=1, token_ids=[0] * 9, position=3, wants_logits=True)
+    batch = pack([part], kv, tables)
     key = torch.arange(72.0).view(9, 8)
     kv.write(1, batch.rows, key, -key)
     found, negative = torch.empty(3, 40), torch.empty(3, 40)

@@ -1,0 +1,130 @@
+"""Which decoding sequences of a batch begin with the same pages, so that these are read once.
+
+Two block tables that hold the same page number at the same place hold the same tokens up to there,
+since only whole pages of a prefix are shared. So the groups are found from page numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from agentrt.engine.batch import Part
+from agentrt.engine.tables import BlockTables
+from agentrt_kernels.contract import SharedPrefix
+
+LEAST_MEMBERS = 2
+LEAST_TOKENS = 256
+"""Shorter prefixes are read faster with the rest of each sequence than apart and joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiblingGroup:
+    """Sequences that share their first pages.
+
+    Attributes:
+        members: Rows of the table they were found in.
+        pages: How many first pages they share.
+    """
+
+    members: tuple[int, ...]
+    pages: int
+
+    @property
+    def saved_pages(self) -> int:
+        """Pages that need not be read again."""
+        return (len(self.members) - 1) * self.pages
+
+
+def find_groups(
+    table: NDArray[np.int32], own_pages: Sequence[int], least_pages: int
+) -> list[SiblingGroup]:
+    """The groups that save the most reads, each sequence in one of them at most.
+
+    Args:
+        table: `[n, pages]` page numbers of `n` sequences.
+        own_pages: Of each sequence, how many first pages may be shared.
+        least_pages: A group shares at least so many.
+    """
+    return _best(table, own_pages, least_pages, list(range(table.shape[0])), 0)
+
+
+def _best(
+    table: NDArray[np.int32], own: Sequence[int], least: int, rows: list[int], at: int
+) -> list[SiblingGroup]:
+    """Of `rows`, which share their first `at` pages."""
+    parts: dict[int, list[int]] = {}
+    for row in rows:
+        if own[row] > at:
+            parts.setdefault(int(table[row, at]), []).append(row)
+    found: list[SiblingGroup] = []
+    for members in parts.values():
+        if len(members) < LEAST_MEMBERS:
+            continue
+        most = min(own[row] for row in members)
+        block = table[members, at:most]
+        differs = (block != block[0]).any(axis=0)
+        pages = at + int(differs.argmax()) if differs.any() else most
+        apart = _best(table, own, least, members, pages)
+        together = SiblingGroup(tuple(members), pages)
+        if pages >= least and together.saved_pages >= sum(one.saved_pages for one in apart):
+            found.append(together)
+        else:
+            found += apart
+    return found
+
+
+class Siblings:
+    """Groups of a batch, kept as long as the same sequences decode."""
+
+    def __init__(self, tables: BlockTables, page_tokens: int) -> None:
+        self._tables = tables
+        self._page_tokens = page_tokens
+        self._seen: tuple[object, ...] = ()
+        self._prefix: SharedPrefix | None = None
+
+    def of(self, parts: Sequence[Part]) -> SharedPrefix | None:
+        """What some of `parts` share, or None."""
+        single = [index for index, part in enumerate(parts) if len(part.token_ids) == 1]
+        seen = (self._tables.changes, *single, *(parts[index].slot for index in single))
+        if seen != self._seen:
+            self._seen = seen
+            self._prefix = self._find([(index, parts[index]) for index in single])
+        return self._prefix
+
+    def _find(self, single: list[tuple[int, Part]]) -> SharedPrefix | None:
+        least = -(-LEAST_TOKENS // self._page_tokens)
+        single = [(index, part) for index, part in single if part.position >= LEAST_TOKENS]
+        if len(single) < LEAST_MEMBERS:
+            return None
+        own = [part.position // self._page_tokens for _, part in single]
+        table = self._tables.host[[part.slot for _, part in single], : max(own)]
+        groups = find_groups(table, own, least)
+        if not groups:
+            return None
+        where = [index for index, _ in single]
+        return self._prefix_of(groups, where, table)
+
+    def _prefix_of(
+        self, groups: list[SiblingGroup], where: list[int], table: NDArray[np.int32]
+    ) -> SharedPrefix:
+        device = self._tables.numbers.device
+        sizes = [len(group.members) for group in groups]
+        pages = np.zeros((len(groups), max(group.pages for group in groups)), dtype=np.int32)
+        for row, group in zip(pages, groups, strict=True):
+            row[: group.pages] = table[group.members[0], : group.pages]
+
+        def there(values: object) -> torch.Tensor:
+            return torch.tensor(values, dtype=torch.int32).to(device)
+
+        return SharedPrefix(
+            member_start=there([0, *np.cumsum(sizes).tolist()]),
+            members=there([where[row] for group in groups for row in group.members]),
+            tokens=there([group.pages * self._page_tokens for group in groups]),
+            block_table=torch.from_numpy(pages).to(device),
+            most_members=max(sizes),
+        )

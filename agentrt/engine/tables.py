@@ -1,0 +1,58 @@
+"""Block tables: the pages of each running sequence, on the host and on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentrt.engine.kv import PagedKv
+from agentrt.ids import PageId
+
+
+class BlockTables:
+    """Pages of each running sequence.
+
+    What lies past a sequence's end is old but in range, and never seen.
+
+    Attributes:
+        host: `[slots, pages]` int32 page numbers.
+        numbers: The same on the device; on a CPU the same memory.
+        blocks: `[slots, pages]` int64, `page * page_stride`, on the device.
+        changes: Grows whenever pages of a slot are set from its first on: it has a new sequence.
+    """
+
+    def __init__(self, slots: int, pages: int, kv: PagedKv) -> None:
+        device = kv.layout.device
+        self._stride = kv.page_stride
+        self._on_host = device.type == "cpu"
+        self.host: NDArray[np.int32] = np.zeros((slots, pages), dtype=np.int32)
+        self.numbers = torch.from_numpy(self.host)
+        if not self._on_host:
+            self.numbers = self.numbers.to(device)
+        self.blocks = torch.zeros((slots, pages), dtype=torch.int64, device=device)
+        self.changes = 0
+        self._stale: set[int] = set()
+
+    def write(self, slot: int, at: int, pages: Sequence[PageId]) -> None:
+        """Set the pages of `slot` from its page `at` on."""
+        if at == 0:
+            self.changes += 1
+        if not pages:
+            return
+        self.host[slot, at : at + len(pages)] = pages
+        self.blocks[slot, at : at + len(pages)] = torch.tensor(pages) * self._stride
+        if not self._on_host:
+            self._stale.add(slot)
+
+    def gather(self, slots: Tensor, out: Tensor) -> Tensor:
+        """`out` `[n, pages]` int32, filled with the first pages of `slots` `[n]` int64."""
+        if self._stale:
+            stale = sorted(self._stale)
+            fresh = torch.from_numpy(self.host[stale])
+            self.numbers[stale] = fresh.to(self.numbers.device)
+            self._stale.clear()
+        return torch.index_select(self.numbers[:, : out.shape[1]], 0, slots, out=out)

@@ -1,0 +1,72 @@
+"""What a packed batch tells the device, checked against the block tables, row by row."""
+
+import pytest
+import torch
+
+from agentrt.engine.batch import Packer, Part
+from agentrt.engine.kv import KvLayout, PagedKv
+from agentrt.engine.tables import BlockTables
+from agentrt.ids import PageId
+
+PAGE = 4
+LAYOUT = KvLayout(2, 1, 2, PAGE, torch.float32, torch.device("cpu"))
+
+
+@pytest.fixture
+def tables():
+    made = BlockTables(4, 6, PagedKv(LAYOUT, 40))
+    made.write(2, 0, [PageId(7), PageId(3), PageId(9)])
+    made.write(0, 0, [PageId(7), PageId(5)])
+    made.write(3, 0, [PageId(20), PageId(21), PageId(22), PageId(23)])
+    return made
+
+
+def packer(tables):
+    return Packer(PagedKv(LAYOUT, 40), tables, tokens=32, sequences=4)
+
+
+def part(slot, position, ids, wants=True):
+    return Part(slot=slot, token_ids=ids, position=position, wants_logits=wants)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [part(2, 8, [5])],
+        [part(2, 8, [5]), part(0, 4, [6]), part(3, 15, [7])],
+        [part(3, 2, [1, 2, 3, 4, 5], wants=False), part(2, 11, [9]), part(0, 0, [8, 8, 8])],
+    ],
+    ids=["one", "decodes", "mixed"],
+)
+def test_each_row_knows_its_place(parts, tables):
+    batch = packer(tables).pack(parts)
+    row = 0
+    wanted = []
+    for index, one in enumerate(parts):
+        assert batch.paged.query_start[index] == row
+        for at, token in enumerate(one.token_ids):
+            position = one.position + at
+            page = int(tables.host[one.slot, position // PAGE])
+            assert batch.token_ids[0, row] == token
+            assert batch.positions[0, row] == position
+            assert batch.slots[row] == page * PAGE + position % PAGE
+            row += 1
+        context = one.position + len(one.token_ids)
+        pages = -(-context // PAGE)
+        assert batch.paged.kv_tokens[index] == context
+        seen = batch.paged.block_table[index, :pages].tolist()
+        assert seen == tables.host[one.slot, :pages].tolist()
+        wanted += [row - 1] if one.wants_logits else []
+    assert batch.paged.query_start[-1] == row == batch.slots.shape[0]
+    assert batch.wanted.tolist() == wanted
+    assert batch.paged.most_query_tokens == max(len(one.token_ids) for one in parts)
+    assert batch.paged.most_kv_tokens == max(one.position + len(one.token_ids) for one in parts)
+    assert batch.paged.block_table.dtype == batch.paged.kv_tokens.dtype == torch.int32
+
+
+def test_the_batch_before_is_whole_while_the_next_is_packed(tables):
+    pack = packer(tables).pack
+    first = pack([part(2, 8, [5]), part(0, 4, [6])])
+    pack([part(3, 2, [1, 2, 3])])
+    assert first.token_ids.tolist() == [[5, 6]]
+    assert first.paged.block_table.tolist() == [[7, 3, 9], [7, 5, 0]]

@@ -1,0 +1,95 @@
+"""Which sequences read a prefix together."""
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt.engine.batch import Part
+from agentrt.engine.kv import KvLayout, PagedKv
+from agentrt.engine.siblings import Siblings, find_groups
+from agentrt.engine.tables import BlockTables
+from agentrt.ids import PageId
+
+
+def groups(rows, own=None, least=2):
+    table = np.array(rows, dtype=np.int32)
+    own = own or [table.shape[1]] * len(rows)
+    return {one.members: one.pages for one in find_groups(table, own, least)}
+
+
+def test_siblings_share_what_their_tables_begin_with():
+    assert groups([[1, 2, 3, 4], [1, 2, 3, 5], [9, 2, 3, 4]]) == {(0, 1): 3}
+
+
+def test_a_prefix_that_is_too_short_is_left():
+    assert groups([[1, 2, 3], [1, 4, 5]]) == {}
+
+
+def test_the_deeper_groups_win_where_they_save_more():
+    near = [[1, 2, *range(10, 18), 50 + at] for at in range(3)]
+    far = [[1, 2, *range(20, 28), 60 + at] for at in range(3)]
+    assert groups(near + far) == {(0, 1, 2): 10, (3, 4, 5): 10}
+
+
+def test_the_wide_group_wins_where_it_saves_more():
+    rows = [
+        [*range(10), 20, 30],
+        [*range(10), 20, 31],
+        *([*range(10), 40 + n, 0] for n in range(6)),
+    ]
+    assert groups(rows) == {tuple(range(8)): 10}
+
+
+def test_pages_that_are_still_written_are_not_shared():
+    assert groups([[1, 2, 3, 4], [1, 2, 3, 4]], own=[3, 4]) == {(0, 1): 3}
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.lists(st.integers(0, 2), min_size=6, max_size=6), min_size=1, max_size=8))
+def test_groups_are_true_apart_and_worth_it(choices):
+    numbers: dict[tuple[int, ...], int] = {}  # a page number stands for all before it, too
+    rows = [
+        [numbers.setdefault(tuple(row[: at + 1]), len(numbers)) for at in range(6)]
+        for row in choices
+    ]
+    found = groups(rows)
+    members = [row for group in found for row in group]
+    assert len(members) == len(set(members))
+    for group, pages in found.items():
+        assert len(group) >= 2
+        assert pages >= 2
+        assert len({tuple(rows[row][:pages]) for row in group}) == 1
+    saved = sum((len(group) - 1) * pages for group, pages in found.items())
+    assert saved == most_saved(rows)
+
+
+def most_saved(rows, depth=0):
+    """By trying every node of the tree of prefixes as the place to cut."""
+    whole = (len(rows) - 1) * depth if depth >= 2 else 0
+    if depth == 6:
+        return whole
+    parts = [[row for row in rows if row[depth] == page] for page in {row[depth] for row in rows}]
+    return max(whole, sum(most_saved(part, depth + 1) for part in parts))
+
+
+def test_groups_are_kept_while_the_same_sequences_decode():
+    layout = KvLayout(1, 1, 1, 16, torch.float32, torch.device("cpu"))
+    tables = BlockTables(4, 40, PagedKv(layout, 99))
+    shared = [PageId(page) for page in range(20)]
+    for slot in range(3):
+        tables.write(slot, 0, [*shared, PageId(50 + slot)])
+    siblings = Siblings(tables, 16)
+    parts = [Part(0, [1, 1], 320, True), *(Part(slot, [1], 330, True) for slot in (1, 2))]
+    prefix = siblings.of(parts)
+    assert prefix is not None
+    assert prefix.members.tolist() == [1, 2]
+    assert prefix.member_start.tolist() == [0, 2]
+    assert prefix.tokens.tolist() == [320]
+    assert prefix.block_table.tolist() == [list(range(20))]
+    assert prefix.most_members == 2
+    tables.write(1, 21, [PageId(70)])  # it grows
+    later = [Part(0, [1, 1], 322, True), *(Part(slot, [1], 336, True) for slot in (1, 2))]
+    assert siblings.of(later) is prefix
+    tables.write(1, 0, [PageId(80)])  # another sequence
+    assert siblings.of(later) is None
