@@ -72,7 +72,16 @@ class Gen(Node[T_co]):
         ```
     """
 
-    __slots__ = ("_changed", "_ctx", "chunks", "generated", "meta", "produced_tokens", "prompt")
+    __slots__ = (
+        "_changed",
+        "_ctx",
+        "chunks",
+        "first_token_at_s",
+        "generated",
+        "meta",
+        "produced_tokens",
+        "prompt",
+    )
 
     def __init__(
         self, scope: Scope, chat: Chat, output: Output, name: str, site: str, options: GenOptions
@@ -100,6 +109,7 @@ class Gen(Node[T_co]):
         self.meta = _NO_META
         self.generated = Generated("")
         self.produced_tokens = 0
+        self.first_token_at_s = 0.0
 
     @classmethod
     def submit(cls, chat: Chat, output: Output, options: GenOptions) -> Self:

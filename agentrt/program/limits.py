@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 
-from agentrt.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, UsageError
+from agentrt.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, SoFar, UsageError
 from agentrt.program.options import GenOptions
 from agentrt.program.scope import Scope, active, here, sooner
 from agentrt.program.site import call_site
@@ -58,7 +58,7 @@ class limits:
         self._close = on_limit == "close"
         self._site = call_site()
         self._reached: LimitExceeded | None = None
-        self._so_far = ""
+        self._so_far: SoFar | None = None
         self._token: Token[Scope | None] | None = None
 
     def __enter__(self) -> Self:
@@ -132,13 +132,12 @@ class limits:
         if swallowed or (self._cancel.cancelled_caught and error is None):
             self._look()
             raise DeadlineExceeded(
-                f"limits passed {self._seconds:g} s{self._so_far and f': {self._so_far}'}",
-                where=self._site,
+                f"limits passed {self._seconds:g} s", so_far=self._so_far, where=self._site
             ) from None
 
     def _look(self) -> None:
         """Remember what took the time, before the rest is cancelled."""
-        if not self._so_far and self._cancel.cancel_called:
+        if self._so_far is None and self._cancel.cancel_called:
             self._so_far = self._scope.run.so_far()
 
     def _stop(self, error: LimitExceeded) -> None:

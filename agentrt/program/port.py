@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agentrt.errors import SoFar
 from agentrt.ids import NodeId, RunId
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Submit(Protocol):
         """Raises `UsageError` when no engine has this role."""
         ...
 
-    def so_far(self) -> str:
-        """The path that took the time until now, as text for an error."""
+    def so_far(self) -> SoFar:
+        """What took the time until now, for an error."""
         ...
 
     def emit(self, text: str) -> None:

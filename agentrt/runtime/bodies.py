@@ -139,8 +139,8 @@ class Bodies:
         work = node.work
         allowed_s = work.deadline_s if isinstance(work, ProgramWork) else None
         allowed = "" if allowed_s is None else f" of {allowed_s:g} s"
-        so_far = task.so_far or run.so_far()
         return DeadlineExceeded(
-            f"{node.label} passed its deadline{allowed}{so_far and f': {so_far}'}",
+            f"{node.label} passed its deadline{allowed}",
+            so_far=task.so_far or run.so_far(),
             where=node.site,
         )

@@ -54,10 +54,7 @@ class Effects:
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)
                 return self._stop(run, node, error, reason)
             case Expire():
-                so_far = run.so_far()
-                late = DeadlineExceeded(
-                    f"{node.label} passed its deadline{so_far and f': {so_far}'}"
-                )
+                late = DeadlineExceeded(f"{node.label} passed its deadline", so_far=run.so_far())
                 return self._stop(run, node, late, "deadline")
             case _:
                 assert_never(decision)

@@ -63,6 +63,7 @@ class Intake:
         now_s = run.now_s()
         if not live.begun:
             live.begun = True
+            gen.first_token_at_s = now_s
             events.append(FirstToken(run.run_id, gen.id, now_s))
         live.token_ids += delta.token_ids
         live.logprobs += delta.logprobs

@@ -11,7 +11,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, UsageError
+from agentrt.errors import AgentrtError, SoFar, UsageError
 from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.ids import NodeId, RunId
 from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
@@ -66,7 +66,7 @@ class Run:
         clock: Clock,
         engines: Mapping[str, Engine],
         post: Callable[[Fact], None],
-        path: Callable[[Run], str],
+        look_back: Callable[[Run], SoFar],
         task_group: TaskGroup,
         captures_content: bool = False,
     ) -> None:
@@ -84,7 +84,7 @@ class Run:
         self._clock = clock
         self._engines = engines
         self._post = post
-        self._path = path
+        self._look_back = look_back
         self._ended: AgentrtError | None = None
         self._continued: dict[int, NodeId] = {}
         self._seed_bytes = seed.to_bytes(16, "little", signed=True)
@@ -151,9 +151,9 @@ class Run:
         for node in list(self.nodes.values()):
             node.fail(error)
 
-    def so_far(self) -> str:
-        """The path that took the time until now."""
-        return self._path(self)
+    def so_far(self) -> SoFar:
+        """What took the time until now."""
+        return self._look_back(self)
 
     def emit(self, text: str) -> None:
         """Hand text to the caller of the run."""

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from agentrt.backend import Backend
 from agentrt.clock import Clock, MonotonicClock
 from agentrt.config import RunConfig
-from agentrt.errors import AgentrtError, UsageError, record
+from agentrt.errors import AgentrtError, SoFar, UsageError, record
 from agentrt.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.ids import RunId
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
@@ -31,7 +31,7 @@ from agentrt.runtime.loop import Loop
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.run import Run
-from agentrt.runtime.so_far import path_so_far
+from agentrt.runtime.so_far import so_far
 from agentrt.scheduler import State
 
 P = ParamSpec("P")
@@ -205,14 +205,14 @@ class Runtime:
             clock=self._clock,
             engines=self._engines,
             post=loop.post,
-            path=self._path,
+            look_back=self._so_far,
             task_group=tasks,
             captures_content=self._config.capture_content or self.observers.want_content,
         )
 
-    def _path(self, run: Run) -> str:
+    def _so_far(self, run: Run) -> SoFar:
         known = self._loop.state.runs.get(run.run_id) if self._loop is not None else None
-        return "" if known is None else path_so_far(known, run.nodes, self._clock.now_s())
+        return SoFar() if known is None else so_far(known, run.nodes, self._clock.now_s())
 
     def _make_loop(self) -> Loop:
         incomplete = [

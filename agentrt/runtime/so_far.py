@@ -1,16 +1,26 @@
-"""The path that took the time until now, for errors about deadlines."""
+"""What took the time until now, for errors about deadlines."""
 
 from __future__ import annotations
 
-from agentrt.program import Gen, Node
+import math
+from collections.abc import Mapping
+
+from agentrt.errors import NodeSoFar, SoFar
+from agentrt.program import Gen, Node, ToolWork
+from agentrt.program.scope import sooner
 from agentrt.scheduler import NodeState, RunState
 
 
-def path_so_far(run: RunState, nodes: dict[str, Node[object]], now_s: float) -> str:
-    """Such as `plan 1.2 s -> filings 4.9 s -> report 1.9 s, 212/700 tokens`; "" when empty.
+def so_far(run: RunState, nodes: Mapping[str, Node[object]], now_s: float) -> SoFar:
+    """The path that took the time, and what else is under way.
 
     Walks back from the node that is still under way and was demanded first, each time to the input
     or the awaited node that ended last.
+
+    Args:
+        run: As the scheduler knows it.
+        nodes: Those that have not ended, by id.
+        now_s: Now.
     """
     work = [node for node in run.nodes.values() if node.kind != "program"]
     pending = [node for node in work if node.status != "ended"]
@@ -20,30 +30,62 @@ def path_so_far(run: RunState, nodes: dict[str, Node[object]], now_s: float) -> 
     path: list[NodeState] = []
     while here is not None and here not in path:
         path.append(here)
-        here = _before(here, work)
+        here = _before(here, run)
     path.reverse()
-    parts = [_part(node, before, now_s) for before, node in zip([None, *path], path, strict=False)]
-    if path and isinstance(last := nodes.get(path[-1].node_id), Gen) and not last.done:
-        parts[-1] += f", {last.produced_tokens}/{last.max_tokens} tokens"
-    others = [node for node in pending if node not in path]
-    if others:
-        shown = [f"{n.name} {max(0.0, now_s - n.declared_at_s):.1f} s" for n in others[:8]]
-        parts[-1] += f"; also under way: {', '.join(shown)}"
-    return " -> ".join(parts)
+    parts = [
+        _part(node, before, nodes, now_s) for before, node in zip([None, *path], path, strict=False)
+    ]
+    others = [_part(node, None, nodes, now_s) for node in pending if node not in path]
+    others.sort(key=lambda part: math.inf if part.slack_s is None else part.slack_s)
+    return SoFar(tuple(parts), tuple(others))
 
 
-def _before(node: NodeState, work: list[NodeState]) -> NodeState | None:
+def _before(node: NodeState, run: RunState) -> NodeState | None:
     """What this node waited for: its last input, else what its code awaited before it."""
     inputs = [source for source in node.inputs if source.kind != "program"]
     if inputs:
         return max(inputs, key=lambda n: (n.status != "ended", n.finished_at_s))
-    known = {other.node_id: other for other in work}
-    return known.get(node.after) if node.after is not None else None
+    known = run.nodes.get(node.after) if node.after is not None else None
+    return None if known is None or known.kind == "program" else known
 
 
-def _part(node: NodeState, before: NodeState | None, now_s: float) -> str:
-    start_s = node.declared_at_s
+def _part(
+    state: NodeState, before: NodeState | None, nodes: Mapping[str, Node[object]], now_s: float
+) -> NodeSoFar:
+    live = state.status != "ended"
+    start_s = state.declared_at_s
     if before is not None:
         start_s = max(start_s, before.finished_at_s)
-    end_s = node.finished_at_s if node.status == "ended" else now_s
-    return f"{node.name} {max(0.0, end_s - start_s):.1f} s"
+    took_s = max(0.0, (now_s if live else state.finished_at_s) - start_s)
+    node = nodes.get(state.node_id) if live else None
+    if node is None or node.done:
+        return NodeSoFar(state.node_id, state.name, took_s)
+    gen = node if isinstance(node, Gen) else None
+    return NodeSoFar(
+        state.node_id,
+        state.name,
+        took_s,
+        live=True,
+        produced_tokens=gen.produced_tokens if gen is not None else 0,
+        max_tokens=gen.max_tokens if gen is not None else 0,
+        slack_s=_slack_s(state, node, now_s),
+    )
+
+
+def _slack_s(state: NodeState, node: Node[object], now_s: float) -> float | None:
+    deadline_at_s = sooner(state.expires_at_s, node.scope.deadline_at_s)
+    rest_s = _rest_s(state, node, now_s)
+    return None if deadline_at_s is None or rest_s is None else deadline_at_s - now_s - rest_s
+
+
+def _rest_s(state: NodeState, node: Node[object], now_s: float) -> float | None:
+    """How long it would still take at its pace; None when it has shown none."""
+    if isinstance(node, Gen):
+        decoding_s = now_s - node.first_token_at_s
+        if not node.produced_tokens or decoding_s <= 0:
+            return None
+        return (node.max_tokens - node.produced_tokens) * decoding_s / node.produced_tokens
+    timeout_s = node.work.spec.timeout_s if isinstance(node.work, ToolWork) else None
+    if timeout_s is None:
+        return None
+    return max(0.0, timeout_s - (now_s - state.declared_at_s))

@@ -18,7 +18,9 @@ from agentrt import (
     Truncated,
     Unsupported,
     chat,
+    gather,
     json_schema,
+    limits,
     program,
     regex,
     tool,
@@ -239,6 +241,71 @@ def test_a_program_that_passes_its_deadline_tells_its_path(bench: Any) -> None:
     outcomes = {f.node_id: (f.outcome, f.reason) for f in rig.recorder.of(NodeFinished)}
     assert outcomes["late#0/report#0"] == ("cancelled", "its scope failed")
     assert outcomes["late#0"][0] == "failed"
+
+
+def test_a_deadline_tells_the_slack_of_each_live_branch(bench: Any) -> None:
+    """Deadline less the instant at which each would be done; unknown without a pace."""
+
+    @tool(effects="read", timeout=30.0)
+    async def bounded() -> str:
+        """Is ended by its timeout at the latest."""
+        await anyio.sleep(100.0)
+        return "done"
+
+    @program(deadline=4.0)
+    async def late() -> str:
+        plan = await ASK.user("x").generate(name="plan", max_tokens=50)
+        bounded()
+        slow(100.0)
+        ASK.user("y").generate(name="side", max_tokens=48)
+        ASK.user(slow(100.0)).generate(name="waits")
+        return await ASK.user(plan).generate(name="report", max_tokens=128)
+
+    rig = bench(["p" * 20, "s" * 100, "r" * 600], decode_tokens_per_s=10.0)
+    with pytest.raises(DeadlineExceeded) as e:
+        rig.run(late)
+    plan, report = e.value.so_far.path
+    assert (plan.name, plan.live, plan.slack_s, report.name) == ("plan", False, None, "report")
+    assert plan.took_s == pytest.approx(2.0)
+    assert report.produced_tokens == 19
+    assert report.slack_s == pytest.approx(-(128 - 19) * 1.9 / 19, rel=0.1)
+    slack = {
+        branch.node_id.rpartition("/")[2]: branch.slack_s for branch in e.value.so_far.branches
+    }
+    assert slack["bounded#0"] == pytest.approx(-28.0)
+    assert slack["side#0"] == pytest.approx(-(48 - 19) * 1.9 / 19, rel=0.1)
+    assert slack["slow#0"] is slack["slow#1"] is slack["waits#0"] is None
+    assert list(slack)[:2] == ["bounded#0", "side#0"], "the latest first"
+    assert "plan 2.0 s -> report 2.0 s, 19/128 tokens (slack -10." in e.value.message
+    assert "; also under way: bounded 2.0 s (slack -28.0 s), side 2.0 s, 19/48" in e.value.message
+
+
+def test_the_slack_of_a_node_with_a_deadline_of_its_own(bench: Any) -> None:
+    """The `limits` block passes; what has a nearer deadline than its program is told by that."""
+
+    @program(deadline=60.0)
+    async def late() -> str:
+        side = ASK.user("y").generate(name="side", max_tokens=40, deadline=5.0)
+        async with limits(seconds=2.0):
+            await slow(50.0)
+        return await side
+
+    rig = bench(["s" * 100], decode_tokens_per_s=10.0)
+    with pytest.raises(DeadlineExceeded, match=r"limits passed 2 s: slow 2\.0 s; also") as e:
+        rig.run(late)
+    (side,) = e.value.so_far.branches
+    assert side.slack_s == pytest.approx(3.0 - (40 - side.produced_tokens) / 10, abs=0.2)
+
+
+def test_many_live_branches_are_told_in_one_line(bench: Any) -> None:
+    @program(deadline=1.0)
+    async def late() -> None:
+        await gather(*[slow(9.0) for _ in range(12)])
+
+    with pytest.raises(DeadlineExceeded, match="slow 1.0 s and 3 more") as e:
+        bench([]).run(late)
+    assert len(e.value.so_far.branches) == 11
+    assert "\n" not in e.value.message
 
 
 def test_a_node_that_passes_its_own_deadline(bench: Any) -> None:

@@ -256,15 +256,21 @@ def test_a_limit_truncates_or_closes(engine: Engine) -> None:
     with pytest.raises(Truncated) as e:
         engine.run(far)
     assert e.value.partial_text.startswith("[")
+    assert e.value.partial is None or all(isinstance(n, int) for n in e.value.partial)
 
 
 def test_a_deadline_ends_a_generation(engine: Engine) -> None:
     @program(deadline=0.3)
     async def late() -> Any:
+        fetch(60.0)
         return await ASK.user("x").generate(LONG, max_tokens=1500, name="gen")
 
-    with pytest.raises(DeadlineExceeded, match=r"passed its deadline of 0\.3 s"):
+    with pytest.raises(DeadlineExceeded, match=r"passed its deadline of 0\.3 s: gen 0\.") as e:
         engine.run(late)
+    (gen,) = e.value.so_far.path
+    assert (gen.live, gen.max_tokens) == (True, 1500)
+    assert gen.slack_s is None if not gen.produced_tokens else gen.slack_s < 0
+    assert [branch.name for branch in e.value.so_far.branches] == ["fetch"]
     assert engine.of(NodeFinished, "gen")[0].outcome == "cancelled"
 
 
