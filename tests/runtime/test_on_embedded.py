@@ -269,7 +269,7 @@ def test_a_deadline_ends_a_generation(engine: Engine) -> None:
         engine.run(late)
     (gen,) = e.value.so_far.path
     assert (gen.live, gen.max_tokens) == (True, 1500)
-    assert gen.slack_s is None if not gen.produced_tokens else gen.slack_s < 0
+    assert (gen.slack_s or -1.0) < 0, "unknown, or it would have been late"
     assert [branch.name for branch in e.value.so_far.branches] == ["fetch"]
     assert engine.of(NodeFinished, "gen")[0].outcome == "cancelled"
 
