@@ -4,15 +4,15 @@
     python examples/embedded_model/evaluate.py --random-weights --limit 40
 
 Counted for each question: did the plan call the right tools with the right arguments (in any order); was every number
-of the report in a tool's result; was the result a valid `Report`. The real program runs on the real runtime; only the
-functions of `market` are wrapped, to note what they were asked and what they said, and its deadline is longer, so that
-a busy machine does not change the count.
+of the report in a tool's result; was it said of the symbol and the months that the result is about, and each comparison
+true; was the result a valid `Report`. The real program runs on the real runtime; only the functions of `market` are
+wrapped, to note what they were asked and what they said, and its deadline is longer, so that a busy machine does not
+change the count.
 """
 
 import argparse
 import functools
 import json
-import re
 import sys
 import time
 from collections import Counter
@@ -21,8 +21,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import anyio
-from corpus.example import PROGRAMS, REPOSITORY, compact
+from binding import bound
+from corpus.example import PROGRAMS, REPOSITORY
 from held_out.questions import ORIGINS, Call, Question, every
+from judging import canonical, grounded
 
 sys.path.insert(0, str(PROGRAMS))
 import market
@@ -50,7 +52,7 @@ class Heard:
     """What the tools were asked during one run, and what they said."""
 
     calls: list[Call] = field(default_factory=list)
-    results: list[str] = field(default_factory=list)
+    results: list[market.Fact | str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +65,11 @@ class Verdict:
     called: list[str]
     right: bool
     grounded: bool
+    bound: bool
     valid: bool
     report: dict[str, object] | None
     error: str
     seconds: float
-
-
-def canonical(call: Call) -> str:
-    """A call as text; the order of arguments and of compared symbols does not matter, nor does a symbol's case."""
-    name, arguments = call
-    known: dict[str, object] = {k: v for k, v in sorted(arguments.items()) if v is not None}
-    if "symbol" in known:
-        known["symbol"] = str(known["symbol"]).upper()
-    if isinstance(symbols := known.get("symbols"), list):
-        known["symbols"] = sorted(str(symbol).upper() for symbol in symbols)
-    if name == "correlation":
-        pair = sorted(str(known.pop(key, "")).upper() for key in ("first", "second"))
-        known |= {"first": pair[0], "second": pair[1]}
-    return f"{name}{compact(known)}"
-
-
-def numbers(text: str) -> set[str]:
-    """The months and the numbers in a text, each in one form."""
-    months = set(re.findall(r"\d{4}-\d{2}", text))
-    rest = re.sub(r"\d{4}-\d{2}", " ", text)
-    return months | {
-        str(float(number)) for number in re.findall(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", rest)
-    }
-
-
-def grounded(report: dict[str, object], results: list[str]) -> bool:
-    """Whether each number of the report is in a result."""
-    return numbers(compact(report)) <= numbers(" ".join(results))
 
 
 def listen(heard: Heard) -> None:
@@ -112,7 +87,7 @@ def _noting(function: Callable[..., market.Fact], heard: Heard) -> Callable[...,
         except market.TableError as error:
             heard.results.append(str(error))
             raise
-        heard.results.append(compact(fact))
+        heard.results.append(fact)
         return fact
 
     return noting
@@ -139,10 +114,12 @@ async def judge(questions: list[Question], engine: EngineConfig) -> list[Verdict
                 [canonical(c) for c in heard.calls],
                 [canonical(c) for c in question.calls],
             )
+            told = report if heard.results else None
             verdict = Verdict(
                 question.text, question.origin, expected, called,
                 right=Counter(called) == Counter(expected),
-                grounded=report is not None and bool(heard.results) and grounded(report, heard.results),
+                grounded=told is not None and grounded(told, heard.results),
+                bound=told is not None and bound(told, heard.results),
                 valid=report is not None, report=report, error=error,
                 seconds=round(time.perf_counter() - started, 3),
             )  # fmt: skip
@@ -159,6 +136,7 @@ def figures(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
             "questions": len(group),
             "right_percent": _percent([v.right for v in group]),
             "grounded_percent": _percent([v.grounded for v in group]),
+            "bound_percent": _percent([v.bound for v in group]),
             "valid_percent": _percent([v.valid for v in group]),
             "median_s": sorted(v.seconds for v in group)[len(group) // 2],
         }
@@ -169,6 +147,18 @@ def figures(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
 
 def _percent(hits: list[bool]) -> float:
     return round(100 * sum(hits) / len(hits), 1)
+
+
+def table(found: dict[str, dict[str, float]]) -> str:
+    """The figures in columns."""
+    shares = ("right", "grounded", "bound", "valid")
+    lines = [
+        f"{'wording':12}{'questions':>10}{''.join(f'{s:>10}' for s in shares)}{'median s':>10}"
+    ]
+    for name, row in found.items():
+        cells = "".join(f"{row[f'{share}_percent']:>9}%" for share in shares)
+        lines.append(f"{name:12}{row['questions']:>10}{cells}{row['median_s']:>10}")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -192,16 +182,10 @@ def main() -> None:
     engine = EngineConfig(model_path=args.model, random_weights=args.random_weights)
     verdicts = anyio.run(judge, questions, engine)
     found = figures(verdicts)
-    print(
-        f"{'wording':12}{'questions':>10}{'right':>8}{'grounded':>10}{'valid':>8}{'median s':>10}"
-    )
-    for name, row in found.items():
-        print(
-            f"{name:12}{row['questions']:>10}{row['right_percent']:>7}%{row['grounded_percent']:>9}%{row['valid_percent']:>7}%{row['median_s']:>10}"
-        )
+    print(table(found))
     if args.v:
         for verdict in verdicts:
-            if not (verdict.right and verdict.grounded):
+            if not (verdict.right and verdict.grounded and verdict.bound):
                 print(
                     f"\n{verdict.question}\n  expected {verdict.expected}\n  called   {verdict.called}\n  {verdict.report} {verdict.error}"
                 )

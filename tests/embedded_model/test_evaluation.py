@@ -1,7 +1,7 @@
 """How the evaluation counts: order does not matter, every number must come from a result."""
 
 import pytest
-from evaluate import canonical, grounded, numbers
+from judging import canonical, grounded, numbers
 
 RESULTS = ['{"symbol":"IBM","start":"2005-01","end":"2009-12","total_return_percent":-5.5}']
 
