@@ -24,26 +24,10 @@ from agentrt.engine.batch import BlockTables, ForwardBatch
 from agentrt.engine.division import Alone, Divider, Division, Group, QueryBlock
 from agentrt.engine.kv import PagedKv
 from agentrt.engine.tile import Tile
+from agentrt_kernels.contract import Score
 
 NAME = "agentrt"
 _HIDDEN = torch.finfo(torch.float32).min
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """How one layer scores.
-
-    Attributes:
-        scaling: Of query times key.
-        softcap: Bound by `tanh`, or None.
-        window: A token sees this many, itself among them; None sees all.
-        sinks: `[H]` logits of a place that holds nothing, or None.
-    """
-
-    scaling: float
-    softcap: float | None
-    window: int | None
-    sinks: Tensor | None
 
 
 @dataclass(slots=True, eq=False)
@@ -112,13 +96,21 @@ class PagedAttention:
         self.layers_seen += 1
         flat = (query.shape[0], self._kv_heads * self._head_dim)
         self._kv.write(layer, batch.rows, key.reshape(flat), value.reshape(flat))
+        out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        self.over_pages(layer, query, how, out)
+        return out
+
+    def over_pages(self, layer: int, query: Tensor, how: Score, out: Tensor) -> None:
+        """Attend `query` `[T, H, D]` into `out`; the batch's keys and values are stored already."""
+        batch = self._batch
+        assert batch is not None
         division = self._divisions.get(how.window)
         if division is None:
             division = self._divider.divide(batch.spans, how.window)
             self._divisions[how.window] = division
         if division.only is not None and how.sinks is None:
-            return self._single(layer, query, division.only, how).to(query.dtype)
-        out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+            out.copy_(self._single(layer, query, division.only, how))
+            return
         for group in division.groups:
             out[group.rows] = self._together(layer, query[group.rows], group, how).to(out.dtype)
         for alone in division.alone:
@@ -126,7 +118,6 @@ class PagedAttention:
                 self._in_one_tile(layer, query, alone, how, out)
             else:
                 self._in_tiles(layer, query, alone, how, out)
-        return out
 
     def _together(self, layer: int, query: Tensor, group: Group, how: Score) -> Tensor:
         """One row of each of several sequences: `[B, H, D]` to `[B, H, D]` fp32."""
