@@ -30,6 +30,7 @@ class Pipe(asyncio.Protocol):
         self._take = take
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
+        self._unsent = bytearray()
 
     @classmethod
     async def open(cls, ours: socket.socket, take: Callable[[StepDone], None]) -> Pipe:
@@ -39,9 +40,14 @@ class Pipe(asyncio.Protocol):
         return pipe
 
     def send(self, command: Command) -> None:
-        """Write one command; lost when the other end is gone."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(COMMANDS.frame(command))
+        """Write one command, lost when the other end is gone.
+
+        What one turn of the loop sends arrives at once: the engine must not begin with the first of
+        many samples, and take the others in with the steps after.
+        """
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent += COMMANDS.frame(command)
 
     def abort(self) -> None:
         """Close without waiting."""
@@ -63,6 +69,11 @@ class Pipe(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed.set()
         self.settled.set()
+
+    def _flush(self) -> None:
+        together, self._unsent = self._unsent, bytearray()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(together)
 
     def _hear(self, payload: bytes) -> None:
         match REPORTS.value(payload):
