@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "load"]
 
-NAMES = ("reference",)
+NAMES = ("reference", "triton", "cpu")
 """Sets that `load` knows."""
 
 
@@ -20,7 +20,8 @@ def load(name: str) -> Kernels:
     """A set of kernels.
 
     Args:
-        name: One of `NAMES`: `reference` is plain torch and runs anywhere.
+        name: One of `NAMES`: `reference` is plain torch and runs anywhere; `triton` is for CUDA,
+            and runs on the CPU only under Triton's interpreter; `cpu` is C++, compiled here.
 
     Raises:
         KernelsUnavailable: This machine cannot run the set; the message says why.
@@ -30,4 +31,20 @@ def load(name: str) -> Kernels:
         from agentrt_kernels.reference import Reference
 
         return Reference()
+    if name == "triton":
+        return _triton()
+    if name == "cpu":
+        from agentrt_kernels.cpu.kernel_set import CpuKernels
+
+        return CpuKernels()
     raise ValueError(f"no kernel set is named {name!r}; there are {', '.join(NAMES)}")
+
+
+def _triton() -> Kernels:
+    from agentrt_kernels.contract import KernelsUnavailable
+
+    try:
+        from agentrt_kernels.triton.set import TritonKernels
+    except ImportError as error:
+        raise KernelsUnavailable(f"triton cannot be imported: {error}") from error
+    return TritonKernels()

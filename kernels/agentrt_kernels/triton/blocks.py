@@ -1,0 +1,121 @@
+"""How large a tile each kernel works on: a table, read at load, written by `agentrt_kernels.tune`.
+
+Entries that were measured stand in `blocks.json` beside this file, or, for this machine alone, in
+the cache directory. What has no entry takes a default. The defaults are reasoned, not measured:
+
+* A Hopper multiprocessor has 228 KB of shared memory and, for reads to run at full rate, wants some
+  30 KB of them under way. A tile of 64 tokens of keys and values at D = 128 in 16 bits is 32 KB.
+  Stages are halved between page numbers and what they point to: five keep two tiles under way.
+* Prompts want the widest matrix instruction (64 rows a group of four warps): 128 rows, 8 warps.
+* fp32 has no matrix instruction that keeps its precision; its tiles are small.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+SHIPPED = Path(__file__).parent / "blocks.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A tile and how it is computed.
+
+    Attributes:
+        rows: Of the product's left side; tokens times heads in attention.
+        columns: Tokens of keys and values in attention; outputs in a product.
+        inner: What a product sums at once; 0 in attention, which takes a whole head.
+        warps: Of 32 threads.
+        stages: Tiles under way at a time.
+    """
+
+    rows: int
+    columns: int
+    inner: int
+    warps: int
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a tile is chosen by.
+
+    Attributes:
+        kernel: Its file's name.
+        width: D in attention, rounded up to a power of two; a bound of an expert's rows in a
+            product: 16, 64 or 128.
+        bits: Of a value.
+        capability: Of the device, `90` for Hopper; 0 under the interpreter.
+    """
+
+    kernel: str
+    width: int
+    bits: int
+    capability: int
+
+
+class Table:
+    """Measured tiles by case; `default` for the others."""
+
+    def __init__(self, measured: dict[Case, Blocks] | None = None) -> None:
+        self._measured = dict(measured or {})
+
+    def find(self, case: Case) -> Blocks:
+        """The tile of a case."""
+        return self._measured.get(case) or default(case)
+
+    def is_measured(self, case: Case) -> bool:
+        """Whether the tile of a case comes from a bench."""
+        return case in self._measured
+
+    @classmethod
+    def read(cls, paths: Iterable[Path]) -> Table:
+        """A table from files, later ones first in right; a missing file has no entries."""
+        measured: dict[Case, Blocks] = {}
+        for path in paths:
+            if path.is_file():
+                for entry in json.loads(path.read_text("utf-8")):
+                    measured[Case(**entry["case"])] = Blocks(**entry["blocks"])
+        return cls(measured)
+
+    def write(self, path: Path) -> None:
+        """Every measured entry, as `read` takes it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        entries = [
+            {"case": asdict(case), "blocks": asdict(blocks)}
+            for case, blocks in self._measured.items()
+        ]
+        path.write_text(json.dumps(entries, indent=1) + "\n", "utf-8")
+
+
+def cached() -> Path:
+    """Where this machine's own measurements are kept."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "agentrt" / "blocks.json"
+
+
+def default(case: Case) -> Blocks:
+    """A tile that compiles everywhere and is reasoned for Hopper (see above)."""
+    if case.kernel == "grouped_gemm":
+        if case.bits == 32:
+            return Blocks(rows=min(case.width, 32), columns=32, inner=32, warps=4, stages=2)
+        warps = 8 if case.width >= 128 else 4
+        return Blocks(rows=case.width, columns=128, inner=64, warps=warps, stages=4)
+    if case.bits == 32:
+        columns = 32 if case.width <= 128 else 16
+        return Blocks(rows=32, columns=columns, inner=0, warps=4, stages=2)
+    columns = 64 if case.width <= 128 else 32
+    if case.kernel == "paged_decode":
+        return Blocks(rows=16, columns=columns, inner=0, warps=4, stages=5)
+    if case.kernel == "shared_prefix":
+        return Blocks(rows=64, columns=columns, inner=0, warps=4, stages=5)
+    return Blocks(rows=128, columns=columns, inner=0, warps=8, stages=5)
+
+
+def row_warps(width: int) -> int:
+    """Warps for a program that holds one row: eight values a thread."""
+    return min(16, max(1, width // 256))

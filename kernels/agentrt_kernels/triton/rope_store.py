@@ -1,0 +1,138 @@
+"""Heads normed, queries and keys rotated, keys and values stored: one pass over a step's QKV.
+
+A program takes one row and a block of its heads. Half a head is the unit, since rotation pairs
+`x[i]` with `x[i + D / 2]`. Bound by memory.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from agentrt_kernels.contract import HeadNorms
+
+_BLOCK_HEADS = 4
+
+
+def rope_store(
+    qkv: Tensor,
+    positions: Tensor,
+    angles: Tensor,
+    rows: Tensor,
+    norms: HeadNorms | None,
+    layer_pages: Tensor,
+    query: Tensor,
+) -> None:
+    """Fill `query` and the pages.
+
+    Args:
+        qkv: `[T, H + 2 * K, D]` fp32, fp16 or bf16, D even; any strides of rows and heads.
+        positions: `[T]` int64.
+        angles: `[positions, D]` fp32, cosines first; any row stride.
+        rows: `[T]` int64 slots; a negative one stores nothing.
+        norms: `[D]` weights of query and key, or None.
+        layer_pages: `[pages, 2, P, K, D]`, any strides but the last.
+        query: `[T, H, D]`, any strides of rows and heads.
+    """
+    tokens, all_heads, width = qkv.shape
+    heads, kv_heads = query.shape[1], layer_pages.shape[3]
+    if tokens == 0:
+        return
+    query_norm = qkv if norms is None else norms.query
+    key_norm = qkv if norms is None else norms.key
+    _rope_store[(tokens, triton.cdiv(all_heads, _BLOCK_HEADS))](
+        qkv,
+        positions,
+        angles,
+        rows,
+        query_norm,
+        key_norm,
+        layer_pages,
+        query,
+        qkv.stride(0),
+        qkv.stride(1),
+        angles.stride(0),
+        layer_pages.stride(0),
+        layer_pages.stride(1),
+        layer_pages.stride(2),
+        layer_pages.stride(3),
+        query.stride(0),
+        query.stride(1),
+        0.0 if norms is None else norms.epsilon,
+        H=heads,
+        K=kv_heads,
+        P=layer_pages.shape[2],
+        HALF=width // 2,
+        NORMED=norms is not None,
+        BLOCK_HEADS=_BLOCK_HEADS,
+        BLOCK_HALF=triton.next_power_of_2(width // 2),
+        num_warps=2,
+    )
+
+
+@triton.jit
+def _rope_store(
+    qkv,
+    positions,
+    angles,
+    rows,
+    query_norm,
+    key_norm,
+    pages,
+    query,
+    qkv_row_stride,
+    qkv_head_stride,
+    angle_stride,
+    page_stride,
+    part_stride,
+    token_stride,
+    head_stride,
+    query_row_stride,
+    query_head_stride,
+    epsilon,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    P: tl.constexpr,
+    HALF: tl.constexpr,
+    NORMED: tl.constexpr,
+    BLOCK_HEADS: tl.constexpr,
+    BLOCK_HALF: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1) * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)  # [heads]
+    place = tl.arange(0, BLOCK_HALF)  # [D / 2]
+    inside = (head < H + 2 * K)[:, None] & (place < HALF)[None, :]
+    is_query = (head < H)[:, None]
+    is_key = (head >= H)[:, None] & (head < H + K)[:, None]
+
+    source = qkv + row * qkv_row_stride + head[:, None] * qkv_head_stride + place[None, :]
+    first = tl.load(source, mask=inside, other=0.0).to(tl.float32)
+    second = tl.load(source + HALF, mask=inside, other=0.0).to(tl.float32)
+    turned = inside & (is_query | is_key)
+    if NORMED:
+        square = tl.sum(first * first + second * second, 1) / (2 * HALF)
+        scale = tl.where(turned, tl.rsqrt(square + epsilon)[:, None], 1.0)
+        weight = tl.where(is_query, query_norm + place[None, :], key_norm + place[None, :])
+        first *= scale * tl.load(weight, mask=turned, other=1.0).to(tl.float32)
+        second *= scale * tl.load(weight + HALF, mask=turned, other=1.0).to(tl.float32)
+    angle = angles + tl.load(positions + row) * angle_stride + place[None, :]
+    cosine = tl.load(angle, mask=turned, other=1.0)  # values are left as they are
+    sine = tl.load(angle + HALF, mask=turned, other=0.0)
+    left = first * cosine - second * sine
+    right = second * cosine + first * sine
+
+    kind = query.dtype.element_ty
+    target = query + row * query_row_stride + head[:, None] * query_head_stride + place[None, :]
+    tl.store(target, left.to(kind), mask=inside & is_query)
+    tl.store(target + HALF, right.to(kind), mask=inside & is_query)
+
+    slot = tl.load(rows + row)
+    kv_head = tl.where(head < H + K, head - H, head - H - K)
+    part = tl.where(head < H + K, 0, 1).to(tl.int64)
+    offsets = (slot // P) * page_stride + part * part_stride + (slot % P) * token_stride
+    target = pages + (offsets + kv_head * head_stride)[:, None] + place[None, :]
+    kind = pages.dtype.element_ty
+    stored = inside & (head >= H)[:, None] & (slot >= 0)
+    tl.store(target, left.to(kind), mask=stored)
+    tl.store(target + HALF, right.to(kind), mask=stored)

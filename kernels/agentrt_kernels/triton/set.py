@@ -1,0 +1,192 @@
+"""The Triton set: picks kernels, tiles and shares from bounds, and keeps the scratch memory."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+import triton
+from torch import Tensor
+
+from agentrt_kernels.contract import HeadNorms, PagedRows, Score
+from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
+from agentrt_kernels.triton.grouped_gemm import grouped_gemm
+from agentrt_kernels.triton.merge import Partials, merge
+from agentrt_kernels.triton.page_copy import copy_pages
+from agentrt_kernels.triton.paged_decode import paged_decode
+from agentrt_kernels.triton.paged_extend import paged_extend
+from agentrt_kernels.triton.rms_norm import rms_norm
+from agentrt_kernels.triton.rope_store import rope_store
+from agentrt_kernels.triton.sample import sample
+from agentrt_kernels.triton.shared_prefix import shared_prefix
+from agentrt_kernels.triton.silu_mul import silu_mul
+from agentrt_kernels.triton.workspace import Workspace
+
+_MOST_DECODE_ROWS = 64
+"""Rows times heads of a group up to which a sequence's history is split among programs."""
+_FEWEST_SHARE_TOKENS = 128
+_MOST_SHARES = 64
+_PROGRAMS_A_MULTIPROCESSOR = 2
+
+
+class TritonKernels:
+    """Kernels for CUDA; tensors on the CPU run under the interpreter, where it is switched on.
+
+    Args:
+        table: Tiles; None reads the shipped table and this machine's own.
+    """
+
+    name = "triton"
+
+    def __init__(self, table: Table | None = None) -> None:
+        self._table = table or Table.read([SHIPPED, cached()])
+        self._workspaces: dict[torch.device, Workspace] = {}
+
+    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
+        """See `Kernels.rms_norm`."""
+        rms_norm(x, None, weight, epsilon, out)
+
+    def add_rms_norm(
+        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+    ) -> None:
+        """See `Kernels.add_rms_norm`."""
+        rms_norm(delta, residual, weight, epsilon, out)
+
+    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
+        """See `Kernels.silu_mul`."""
+        silu_mul(gate_up, out)
+
+    def rope_store(
+        self,
+        qkv: Tensor,
+        positions: Tensor,
+        angles: Tensor,
+        rows: Tensor,
+        norms: HeadNorms | None,
+        layer_pages: Tensor,
+        query: Tensor,
+    ) -> None:
+        """See `Kernels.rope_store`."""
+        rope_store(qkv, positions, angles, rows, norms, layer_pages, query)
+
+    def attend(
+        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+    ) -> None:
+        """See `Kernels.attend`.
+
+        Sequences with few rows have their history split, those with many their rows; a batch that
+        may hold both runs both kernels, and each leaves alone what is the other's.
+        """
+        if query.shape[0] == 0:
+            return
+        group = query.shape[1] // layer_pages.shape[3]
+        most_rows = rows.most_query_tokens
+        if most_rows * group > _MOST_DECODE_ROWS:
+            alone = rows.kv_tokens.shape[0] == 1
+            blocks = self._blocks("paged_extend", query)
+            fewest = 1 if alone else 2
+            paged_extend(query, layer_pages, rows, score, out, fewest_rows=fewest, blocks=blocks)
+            if alone:
+                return
+            most_rows = 1
+        partials = self._partials(query, layer_pages, rows, most_rows)
+        if rows.prefix is not None:
+            shared_prefix(
+                query,
+                layer_pages,
+                rows,
+                rows.prefix,
+                score,
+                most_rows=most_rows,
+                partials=partials,
+                blocks=self._blocks("shared_prefix", query),
+            )
+        paged_decode(
+            query,
+            layer_pages,
+            rows,
+            score,
+            out,
+            most_rows=most_rows,
+            partials=partials,
+            blocks=self._blocks("paged_decode", query),
+        )
+        if partials.own + partials.shared > 1:
+            merge(rows, score, out, most_rows=most_rows, partials=partials)
+
+    def sample(
+        self,
+        logits: Tensor,
+        mask: Tensor | None,
+        temperature: Tensor,
+        top_k: Tensor,
+        top_p: Tensor,
+        min_p: Tensor,
+        uniform: Tensor,
+        out: Tensor,
+    ) -> None:
+        """See `Kernels.sample`."""
+        workspace = self._workspace(logits.device)
+        sample(logits, mask, temperature, top_k, top_p, min_p, uniform, out, workspace)
+
+    def copy_pages(self, source: Tensor, target: Tensor, pairs: Tensor) -> None:
+        """See `Kernels.copy_pages`."""
+        copy_pages(source, target, pairs)
+
+    def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
+        """See `Kernels.grouped_linear`."""
+        if x.shape[0] == 0:
+            return
+        rows = 2 * x.shape[0] // weight.shape[0]  # of a busy expert, by a guess
+        bound = 16 if rows <= 16 else 64 if rows <= 64 else 128
+        grouped_gemm(x, weight, expert_start, out, blocks=self._find("grouped_gemm", bound, x))
+
+    def _workspace(self, device: torch.device) -> Workspace:
+        if device not in self._workspaces:
+            self._workspaces[device] = Workspace(device)
+        return self._workspaces[device]
+
+    def _blocks(self, kernel: str, query: Tensor) -> Blocks:
+        return self._find(kernel, triton.next_power_of_2(query.shape[2]), query)
+
+    def _find(self, kernel: str, width: int, x: Tensor) -> Blocks:
+        return self._table.find(Case(kernel, width, x.element_size() * 8, _capability(x.device)))
+
+    def _partials(
+        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, most_rows: int
+    ) -> Partials:
+        """Shares that fill the device, by the batch's bounds alone, and where they go."""
+        sequences, kv_heads = rows.kv_tokens.shape[0], layer_pages.shape[3]
+        own = _shares(sequences * kv_heads, rows.most_kv_tokens, query.device)
+        shared = 0
+        if rows.prefix is not None:
+            groups, pages = rows.prefix.block_table.shape
+            tokens = pages * layer_pages.shape[2]
+            shared = _shares(groups * kv_heads, tokens, query.device)
+        workspace = self._workspace(query.device)
+        shape = (own + shared, sequences, most_rows, query.shape[1])
+        values = workspace.take("attend.values", (*shape, query.shape[2]), torch.float32)
+        logsumexp = workspace.take("attend.logsumexp", shape, torch.float32)
+        return Partials(values, logsumexp, own, shared)
+
+
+def _shares(programs: int, tokens: int, device: torch.device) -> int:
+    """How many programs share a history of at most `tokens`, next to `programs` others."""
+    wanted = _PROGRAMS_A_MULTIPROCESSOR * _multiprocessors(device)
+    most = max(1, min(_MOST_SHARES, tokens // _FEWEST_SHARE_TOKENS))
+    return max(1, min(most, -(-wanted // max(1, programs))))
+
+
+@cache
+def _capability(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 0
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 4
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
