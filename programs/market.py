@@ -186,7 +186,14 @@ def compare(
     values = {symbol: round(METRICS[metric](closes), 2) for symbol, closes in found.items()}
     highest, lowest = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
     gap = round(values[highest] - values[lowest], 2)
-    return {"metric": metric, "highest": highest, "lowest": lowest, "gap": gap}
+    return {
+        "metric": metric,
+        "highest": highest,
+        "highest_value": values[highest],
+        "lowest": lowest,
+        "lowest_value": values[lowest],
+        "gap": gap,
+    }
 
 
 def correlation(
