@@ -101,6 +101,16 @@ INLINE void narrow(bf16 *to, float x) {
 
 INLINE f32 largest(f32 a, f32 b) { return a > b ? a : b; }
 
+INLINE bool any(i32 v) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
+#else
+  int32_t found = 0;
+  for (int i = 0; i < LANES; i++) found |= v[i];
+  return found != 0;
+#endif
+}
+
 INLINE float sum(f32 v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps((__m512)v);
@@ -157,13 +167,6 @@ INLINE f32 sigmoid(f32 x) { return all(1.0f) / (all(1.0f) + exponential(-x)); }
 INLINE f32 tanh_of(f32 x) { return all(1.0f) - all(2.0f) / (exponential(x + x) + all(1.0f)); }
 
 // Rows become columns: sixteen by sixteen words of 32 bits.
-#define SWAP(A, B, N, ...)                        \
-  {                                               \
-    u32 low = __builtin_shufflevector(A, B, N);   \
-    u32 high = __builtin_shufflevector(A, B, __VA_ARGS__); \
-    A = low;                                      \
-    B = high;                                     \
-  }
 #define FIRST_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
 #define SECOND_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
 #define FIRST_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
@@ -188,4 +191,3 @@ INLINE void transpose(u32 row[LANES]) {
   STAGE(8)
 }
 #undef STAGE
-#undef SWAP

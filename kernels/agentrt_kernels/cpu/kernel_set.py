@@ -1,0 +1,189 @@
+"""The contract on CPUs: each operation fills a struct and makes one native call."""
+
+from __future__ import annotations
+
+from ctypes import addressof
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from agentrt_kernels.contract import HeadNorms, PagedRows, Score
+from agentrt_kernels.cpu import library as c
+from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
+from agentrt_kernels.cpu.operands import set_pages, set_rows, set_score
+from agentrt_kernels.cpu.stack import Stack, StackShape, StackWeights
+
+_FEW_ROWS = 4
+"""Rows an expert up to which a row's dot products beat a matrix product."""
+
+_SPINS = 4000
+"""How often who waits looks before it sleeps: some tens of microseconds."""
+
+
+class CpuKernels:
+    """C++ for the machine it runs on.
+
+    Args:
+        threads: That compute together; 0 takes torch's number.
+
+    Raises:
+        KernelsUnavailable: Nothing can be compiled here; the message says why.
+    """
+
+    name = "cpu"
+
+    def __init__(self, threads: int = 0) -> None:
+        self._native = c.native()
+        self._norm, self._gate, self._rope = c.NormCall(), c.GateCall(), c.RopeCall()
+        self._attention = c.AttentionCall()
+        self.use_threads(threads or torch.get_num_threads())
+
+    def use_threads(self, threads: int, spins: int = _SPINS) -> None:
+        """Compute with so many threads from now on; it holds for all sets of this process."""
+        self._native.threads(threads, spins)
+
+    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
+        """See `Kernels.rms_norm`."""
+        self._normed(None, x, weight, epsilon, out)
+
+    def add_rms_norm(
+        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+    ) -> None:
+        """See `Kernels.add_rms_norm`."""
+        self._normed(delta, residual, weight, epsilon, out)
+
+    def _normed(
+        self, delta: Tensor | None, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+    ) -> None:
+        call = self._norm
+        call.delta = None if delta is None else delta.data_ptr()
+        call.delta_stride = 0 if delta is None else delta.stride(0)
+        call.residual, call.residual_stride = residual.data_ptr(), residual.stride(0)
+        call.weight = weight.data_ptr()
+        call.out, call.out_stride = out.data_ptr(), out.stride(0)
+        call.rows, call.width = residual.shape
+        call.kind, call.epsilon = _kind(residual, weight, out), epsilon
+        self._native.norm(addressof(call))
+
+    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
+        """See `Kernels.silu_mul`."""
+        call = self._gate
+        call.gate_up, call.gate_stride = gate_up.data_ptr(), gate_up.stride(0)
+        call.out, call.out_stride = out.data_ptr(), out.stride(0)
+        call.rows, call.width = out.shape
+        call.kind = _kind(gate_up, out)
+        self._native.gate(addressof(call))
+
+    def rope_store(
+        self,
+        qkv: Tensor,
+        positions: Tensor,
+        angles: Tensor,
+        rows: Tensor,
+        norms: HeadNorms | None,
+        layer_pages: Tensor,
+        query: Tensor,
+    ) -> None:
+        """See `Kernels.rope_store`."""
+        call = self._rope
+        rope = call.rope
+        rope.qkv, rope.qkv_stride, rope.qkv_head_stride = _rows_of(qkv)
+        rope.positions, rope.slots = positions.data_ptr(), rows.data_ptr()
+        rope.angles, rope.angles_stride = angles.data_ptr(), angles.stride(0)
+        rope.query_norm = None if norms is None else norms.query.data_ptr()
+        rope.key_norm = None if norms is None else norms.key.data_ptr()
+        rope.epsilon = 0.0 if norms is None else norms.epsilon
+        rope.query, rope.query_stride, rope.query_head_stride = _rows_of(query)
+        rope.heads = query.shape[1]
+        set_pages(call.pages, layer_pages)
+        call.rows, call.kind = query.shape[0], _kind(qkv, layer_pages, query)
+        self._native.rope(addressof(call))
+
+    def attend(
+        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+    ) -> None:
+        """See `Kernels.attend`."""
+        call = self._attention
+        heads = call.heads
+        heads.query, heads.query_stride, heads.query_head_stride = _rows_of(query)
+        heads.out, heads.out_stride, heads.out_head_stride = _rows_of(out)
+        heads.heads = query.shape[1]
+        set_pages(call.pages, layer_pages)
+        set_rows(call.rows, rows)
+        sinks = score.sinks
+        if sinks is not None:
+            sinks = sinks.float().contiguous()
+        set_score(call.how, score, sinks)
+        call.kind = _kind(query, layer_pages, out)
+        self._native.attend(addressof(call))
+
+    def sample(
+        self,
+        logits: Tensor,
+        mask: Tensor | None,
+        temperature: Tensor,
+        top_k: Tensor,
+        top_p: Tensor,
+        min_p: Tensor,
+        uniform: Tensor,
+        out: Tensor,
+    ) -> None:
+        """See `Kernels.sample`."""
+        call = c.SampleCall()
+        call.logits, call.stride = logits.data_ptr(), logits.stride(0)
+        call.rows, call.tokens = logits.shape
+        call.mask = None if mask is None else mask.data_ptr()
+        call.mask_stride = 0 if mask is None else mask.stride(0)
+        call.temperature, call.top_k = temperature.data_ptr(), top_k.data_ptr()
+        call.top_p, call.min_p = top_p.data_ptr(), min_p.data_ptr()
+        call.uniform, call.out = uniform.data_ptr(), out.data_ptr()
+        self._native.sample(addressof(call))
+
+    def copy_pages(self, source: Tensor, target: Tensor, pairs: Tensor) -> None:
+        """See `Kernels.copy_pages`."""
+        call = c.CopyCall()
+        size = source.element_size()
+        call.source, call.source_stride = source.data_ptr(), source.stride(0) * size
+        call.target, call.target_stride = target.data_ptr(), target.stride(0) * size
+        call.pairs, call.count = pairs.data_ptr(), pairs.shape[0]
+        call.bytes = source.shape[1] * size
+        self._native.copy(addressof(call))
+
+    def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
+        """See `Kernels.grouped_linear`."""
+        experts, outputs, inputs = weight.shape
+        if x.shape[0] > _FEW_ROWS * experts:
+            for expert, (start, stop) in enumerate(pairwise(expert_start.tolist())):
+                if start < stop:
+                    torch.mm(x[start:stop], weight[expert].t(), out=out[start:stop])
+            return
+        call = c.GroupedCall()
+        call.x, call.x_stride = x.data_ptr(), x.stride(0)
+        call.weight, call.expert_stride, call.row_stride = _rows_of(weight)
+        call.out, call.out_stride = out.data_ptr(), out.stride(0)
+        call.expert_start = expert_start.data_ptr()
+        call.experts, call.outputs, call.inputs = experts, outputs, inputs
+        call.kind = _kind(x, weight, out)
+        self._native.grouped(addressof(call))
+
+    def pack(self, weight: Tensor, bias: Tensor | None = None) -> PackedLinear:
+        """A linear `[N, K]` whose weight is read at memory's pace; see `PackedLinear`."""
+        return pack(self._native, weight, bias)
+
+    def stack(self, shape: StackShape, weights: StackWeights) -> Stack:
+        """All layers of a dense decoder as one call; see `Stack`."""
+        return Stack(self._native, shape, weights)
+
+
+def _rows_of(x: Tensor) -> tuple[int, int, int]:
+    """Address and the two strides of `[rows, heads, D]`."""
+    return x.data_ptr(), x.stride(0), x.stride(1)
+
+
+def _kind(*tensors: Tensor) -> int:
+    first = tensors[0].dtype
+    if first not in KINDS or any(one.dtype is not first for one in tensors):
+        names = ", ".join(str(one.dtype) for one in tensors)
+        raise TypeError(f"the cpu kernels compute in one of fp32 and bf16, not {names}")
+    return KINDS[first]

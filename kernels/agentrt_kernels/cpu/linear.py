@@ -1,0 +1,106 @@
+"""Linears whose weights are packed once, to be read from beginning to end."""
+
+from __future__ import annotations
+
+from ctypes import addressof
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from agentrt_kernels.cpu import library as c
+
+_PANEL, _LANES = 32, 16
+_ALIGNED = 64
+KINDS = {torch.float32: 0, torch.bfloat16: 1}
+"""Dtypes that the native code computes in, as it numbers them."""
+
+
+class After(IntEnum):
+    """What becomes of the products, as in `source/linear.h`."""
+
+    STORE = 0
+    ADD = 1
+    GATE = 2
+
+
+class PackedLinear:
+    """`x @ weight.T + bias`.
+
+    Args:
+        library: The native code.
+        memory: `[panels, K, 32]` the packed weight.
+        bias: `[N]` or None.
+        inputs: K.
+        outputs: N; half of it where the weight is gated.
+
+    Attributes:
+        memory: The packed weight.
+        bias: `[N]` or None.
+        inputs: K.
+        outputs: N.
+    """
+
+    def __init__(
+        self, library: c.Native, memory: Tensor, bias: Tensor | None, inputs: int, outputs: int
+    ) -> None:
+        self.memory, self.bias = memory, bias
+        self.inputs, self.outputs = inputs, outputs
+        self._run = library.linear
+        self._call = call = c.LinearCall()
+        call.linear = self.described(After.STORE)
+        call.kind = KINDS[memory.dtype]
+        self._at = addressof(call)
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """`x` `[rows, K]`, dense rows, to `[rows, N]` in its dtype, or in fp32 where `out` is."""
+        if out is None:
+            out = x.new_empty((x.shape[0], self.outputs))
+        call = self._call
+        call.x, call.x_stride = x.data_ptr(), x.stride(0)
+        call.out, call.out_stride = out.data_ptr(), out.stride(0)
+        call.rows, call.wide = x.shape[0], out.dtype is torch.float32
+        self._run(self._at)
+        return out
+
+    def described(self, after: After, scale: float = 1.0) -> c.Linear:
+        """What native code needs to know; this object has to outlive it."""
+        bias = None if self.bias is None else self.bias.data_ptr()
+        return c.Linear(self.memory.data_ptr(), bias, self.inputs, self.outputs, after, scale)
+
+
+def pack(
+    library: c.Native, weight: Tensor, bias: Tensor | None = None, *, gated: bool = False
+) -> PackedLinear:
+    """Pack `weight` `[N, K]`, fp32 or bf16.
+
+    Args:
+        library: The native code.
+        weight: Rows are outputs; with `gated`, gates and then what they open for.
+        bias: `[N]` of the same dtype, or None.
+        gated: The product is `silu(gate) * up`, half as wide.
+
+    Raises:
+        ValueError: The native code does not take this dtype, or an odd K of bf16.
+    """
+    rows, inputs = weight.shape
+    if weight.dtype not in KINDS or (weight.dtype is torch.bfloat16 and inputs % 2):
+        raise ValueError(f"cannot pack a weight of {weight.dtype} with {inputs} inputs")
+    outputs = rows // 2 if gated else rows
+    panels = -(-outputs // (_LANES if gated else _PANEL))
+    spare = _ALIGNED // weight.element_size()
+    flat = torch.empty(panels * inputs * _PANEL + spare, dtype=weight.dtype)
+    skip = -flat.data_ptr() % _ALIGNED // weight.element_size()
+    memory = flat[skip : skip + panels * inputs * _PANEL].view(panels, inputs, _PANEL)
+    weight = weight.contiguous()
+    call = c.PackCall(
+        weight=weight.data_ptr(),
+        packed=memory.data_ptr(),
+        stride=weight.stride(0),
+        inputs=inputs,
+        outputs=outputs,
+        kind=KINDS[weight.dtype],
+        gated=gated,
+    )
+    library.pack(addressof(call))
+    return PackedLinear(library, memory, bias, inputs, outputs)

@@ -1,0 +1,39 @@
+"""Tensors of the contract as the native code's structs. They have to live until the call."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from agentrt_kernels.contract import PagedRows, Score
+from agentrt_kernels.cpu import library as c
+
+
+def set_pages(pages: c.Pages, layer_pages: Tensor) -> None:
+    """`layer_pages` `[pages, 2, P, K, D]`."""
+    pages.memory = layer_pages.data_ptr()
+    pages.page_stride, pages.value_offset, pages.token_stride, pages.head_stride, _ = (
+        layer_pages.stride()
+    )
+    _, _, pages.page_tokens, pages.kv_heads, pages.head_dim = layer_pages.shape
+
+
+def set_rows(to: c.Rows, rows: PagedRows) -> None:
+    """Which row sees which pages; the tensors have to live until the call."""
+    to.query_start, to.kv_tokens = rows.query_start.data_ptr(), rows.kv_tokens.data_ptr()
+    to.table, to.table_stride = rows.block_table.data_ptr(), rows.block_table.stride(0)
+    to.sequences = rows.kv_tokens.shape[0]
+    prefix = rows.prefix
+    if prefix is None:
+        to.groups = 0
+        return
+    to.groups = prefix.tokens.shape[0]
+    to.member_start, to.members = prefix.member_start.data_ptr(), prefix.members.data_ptr()
+    to.prefix_tokens, to.prefix_table = prefix.tokens.data_ptr(), prefix.block_table.data_ptr()
+    to.prefix_stride = prefix.block_table.stride(0)
+
+
+def set_score(to: c.Score, score: Score, sinks: Tensor | None) -> None:
+    """`sinks` are the score's in fp32, and have to live until the call."""
+    to.scaling, to.softcap = score.scaling, score.softcap or 0.0
+    to.window = score.window or 0
+    to.sinks = None if sinks is None else sinks.data_ptr()

@@ -1,0 +1,565 @@
+// Attention over pages, where they lie.
+//
+// A block is some rows of one sequence and the query heads that share one head of keys and values:
+// up to QUERIES queries that see the same pages. A block walks its pages tile by tile: keys are
+// turned so that a register holds sixteen tokens, values so that it holds a slice of a head, and the
+// softmax is kept by its running maximum. What a block sees may be cut into parts, and a prefix that
+// several sequences share is one more part, walked once for all of them; parts are joined by their
+// log-sum-exp.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "rows.h"
+#include "team.h"
+
+constexpr int TILE = 64;      // tokens
+constexpr int QUERIES = 64;   // of one block
+constexpr int PART = 256;     // tokens, the least that is worth a part of its own
+#if defined(__AVX512F__)
+constexpr int QUERY_STEP = 4;  // queries whose scores stay in registers
+constexpr int COLUMNS = 4;     // registers a query
+#else
+constexpr int QUERY_STEP = 2;
+constexpr int COLUMNS = 1;
+#endif
+
+struct Score {
+  float scaling, softcap;  // softcap 0: none
+  int32_t window;          // 0: all is seen
+  const float *sinks;
+};
+
+struct Rows {
+  const int32_t *query_start, *kv_tokens, *table;
+  int64_t table_stride;
+  int32_t sequences, groups;
+  const int32_t *member_start, *members, *prefix_tokens, *prefix_table;
+  int64_t prefix_stride;
+};
+
+struct Heads {
+  const void *query;
+  int64_t query_stride, query_head_stride;
+  void *out;
+  int64_t out_stride, out_head_stride;
+  int32_t heads;
+};
+
+// Rows of one sequence that walk together.
+struct Block {
+  int32_t sequence, first_row, rows, position;  // of the first row
+  int32_t begin, end;                           // tokens that some row sees, prefix left out
+  int32_t parts, prefix_parts;
+  int64_t slot;  // of its first partial result, for its first head of keys and values
+};
+
+struct Item {
+  int32_t block, group, first, count;  // a group's members first .. first + count, or a block
+  int32_t begin, end, part;
+};
+
+struct Plan {
+  std::vector<Block> blocks;
+  std::vector<Item> items;
+  std::vector<int32_t> block_of;  // a sequence's only block
+  std::vector<int32_t> group_of;
+  int64_t slots = 0;
+  bool joins = false;
+  int64_t tokens_seen = 0;
+};
+
+INLINE int first_seen(int position, int window) {
+  return window > 0 && position - window + 1 > 0 ? position - window + 1 : 0;
+}
+
+static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int shared, int window,
+                           int threads) {
+  plan.blocks.clear();
+  plan.items.clear();
+  plan.slots = 0;
+  plan.joins = false;
+  plan.tokens_seen = 0;
+  plan.group_of.assign(rows.sequences, -1);
+  plan.block_of.assign(rows.sequences, -1);
+  for (int group = 0; group < rows.groups; group++)
+    for (int at = rows.member_start[group]; at < rows.member_start[group + 1]; at++)
+      plan.group_of[rows.members[at]] = group;
+  int most_rows = std::max(1, QUERIES / shared);
+  for (int sequence = 0; sequence < rows.sequences; sequence++) {
+    int from = rows.query_start[sequence], past = rows.query_start[sequence + 1];
+    int group = plan.group_of[sequence];
+    plan.block_of[sequence] = (int)plan.blocks.size();
+    for (int at = from; at < past; at += most_rows) {
+      Block block{};
+      block.sequence = sequence;
+      block.first_row = at;
+      block.rows = std::min(most_rows, past - at);
+      block.position = rows.kv_tokens[sequence] - (past - at);
+      block.end = block.position + block.rows;
+      block.begin = first_seen(block.position, window);
+      if (group >= 0) block.begin = std::max(block.begin, rows.prefix_tokens[group]);
+      plan.tokens_seen += (int64_t)(block.end - block.begin) * block.rows;
+      plan.blocks.push_back(block);
+    }
+  }
+  // Enough items that no thread waits long for another's last.
+  int64_t walked = 0;
+  for (const Block &block : plan.blocks) walked += block.end - block.begin;
+  for (int group = 0; group < rows.groups; group++) walked += rows.prefix_tokens[group];
+  int part = 1 << 30;
+  if (threads > 1) {
+    int64_t wanted = walked * kv_heads / (4 * threads) + 1;
+    part = (int)std::min<int64_t>(1 << 30, std::max<int64_t>(PART, (wanted + TILE - 1) / TILE * TILE));
+  }
+  for (int index = 0; index < (int)plan.blocks.size(); index++) {
+    Block &block = plan.blocks[index];
+    block.parts = std::max(1, (block.end - block.begin) / part);
+    int group = plan.group_of[block.sequence];
+    if (group >= 0) block.prefix_parts = std::max(1, rows.prefix_tokens[group] / part);
+    int all_parts = block.parts + block.prefix_parts;
+    if (all_parts > 1) {
+      plan.joins = true;
+      block.slot = plan.slots;
+      plan.slots += (int64_t)all_parts * block.rows * shared * kv_heads;
+    }
+    int length = block.end - block.begin;
+    int step = ((length + block.parts - 1) / block.parts + TILE - 1) / TILE * TILE;
+    for (int at = 0; at < block.parts; at++)
+      plan.items.push_back(Item{index, -1, 0, 0, block.begin + std::min(length, at * step),
+                                block.begin + std::min(length, (at + 1) * step), at});
+  }
+  int most_members = std::max(1, QUERIES / shared);
+  for (int group = 0; group < rows.groups; group++) {
+    int tokens = rows.prefix_tokens[group], parts = std::max(1, tokens / part);
+    int step = ((tokens + parts - 1) / parts + TILE - 1) / TILE * TILE;
+    for (int at = rows.member_start[group]; at < rows.member_start[group + 1]; at += most_members)
+      for (int which = 0; which < parts; which++)
+        plan.items.push_back(Item{-1, group, at,
+                                  std::min(most_members, rows.member_start[group + 1] - at),
+                                  std::min(tokens, which * step),
+                                  std::min(tokens, (which + 1) * step), which});
+  }
+  // The longest first, so that what is left at the end is short.
+  if (threads > 1)
+    std::stable_sort(plan.items.begin(), plan.items.end(), [&](const Item &a, const Item &b) {
+      auto cost = [&](const Item &item) {
+        int queries = item.block >= 0 ? plan.blocks[item.block].rows : item.count;
+        return (int64_t)(item.end - item.begin) * (queries * shared + 8);
+      };
+      return cost(a) > cost(b);
+    });
+}
+
+// What one thread works in.
+struct Walk {
+  int count, dim, padded;                      // queries; head_dim; up to whole registers
+  int low[QUERIES], past[QUERIES];             // tokens that each query sees
+  float most[QUERIES], total[QUERIES];
+  std::vector<float> memory;
+  float *out;      // [QUERIES][padded]
+  uint32_t *query;  // [QUERIES][dim] fp32, or pairs of bf16
+  uint32_t *keys;   // [dim][TILE] fp32, or pairs of bf16 [dim / 2][TILE]
+  uint32_t *values;  // [TILE][padded] fp32, or pairs [TILE / 2][padded]
+  float *scores;    // [QUERY_STEP][TILE]
+  const void *key_rows[TILE];
+
+  void fit(int head_dim) {
+    dim = head_dim;
+    padded = (dim + LANES - 1) / LANES * LANES;
+    size_t wanted = (size_t)QUERIES * padded * 2 + (size_t)TILE * padded * 2 + QUERY_STEP * TILE + 16;
+    if (memory.size() < wanted) memory.resize(wanted);
+    float *at = memory.data();
+    at += (64 - (uintptr_t)at % 64) % 64 / sizeof(float);
+    out = at;
+    query = (uint32_t *)(out + (size_t)QUERIES * padded);
+    keys = query + (size_t)QUERIES * padded;
+    values = keys + (size_t)TILE * padded;
+    scores = (float *)(values + (size_t)TILE * padded);
+  }
+};
+
+template <class T>
+constexpr bool pairs_of() {
+  return HAS_BF16_DOT && sizeof(T) == 2;
+}
+
+// Where the keys of tokens at .. at + TILE lie; what is past `end` repeats the last.
+template <class T>
+static void find_rows(Walk &walk, const Pages &pages, const int32_t *table, int at, int end) {
+  int page = at / pages.page_tokens, offset = at % pages.page_tokens;
+  const T *base = (const T *)pages.memory;
+  const T *row = nullptr;
+  for (int token = 0; token < TILE; token++) {
+    if (at + token < end) {
+      row = base + table[page] * pages.page_stride + offset * pages.token_stride;
+      if (++offset == pages.page_tokens) offset = 0, page++;
+    }
+    walk.key_rows[token] = row;
+  }
+}
+
+template <class T>
+static void turn_keys(Walk &walk, int64_t head, int groups) {
+  int dim = walk.dim;
+  if (sizeof(T) == 2 && pairs_of<T>()) {
+    int words = dim / 2;
+    for (int group = 0; group < groups; group++) {
+      int word = 0;
+      for (; word + LANES <= words; word += LANES) {
+        u32 row[LANES];
+        for (int i = 0; i < LANES; i++)
+          row[i] = load_bits((const T *)walk.key_rows[group * LANES + i] + head + 2 * word);
+        transpose(row);
+        for (int i = 0; i < LANES; i++)
+          store_bits(walk.keys + (size_t)(word + i) * TILE + group * LANES, row[i]);
+      }
+      for (; word < words; word++)
+        for (int i = 0; i < LANES; i++)
+          memcpy(walk.keys + (size_t)word * TILE + group * LANES + i,
+                 (const T *)walk.key_rows[group * LANES + i] + head + 2 * word, 4);
+    }
+    return;
+  }
+  for (int group = 0; group < groups; group++) {
+    int at = 0;
+    for (; at + LANES <= dim; at += LANES) {
+      u32 row[LANES];
+      for (int i = 0; i < LANES; i++)
+        row[i] = (u32)load((const T *)walk.key_rows[group * LANES + i] + head + at);
+      transpose(row);
+      for (int i = 0; i < LANES; i++)
+        store_bits(walk.keys + (size_t)(at + i) * TILE + group * LANES, row[i]);
+    }
+    for (; at < dim; at++)
+      for (int i = 0; i < LANES; i++) {
+        float value = widen(((const T *)walk.key_rows[group * LANES + i])[head + at]);
+        memcpy(walk.keys + (size_t)at * TILE + group * LANES + i, &value, 4);
+      }
+  }
+}
+
+template <class T>
+static void lay_values(Walk &walk, int64_t head, int tokens) {
+  int dim = walk.dim, padded = walk.padded;
+  if (pairs_of<T>()) {
+    for (int token = 0; token < tokens; token += 2) {
+      const uint16_t *one = (const uint16_t *)walk.key_rows[token] + head;
+      const uint16_t *two = (const uint16_t *)walk.key_rows[token + 1] + head;
+      uint32_t *to = walk.values + (size_t)(token / 2) * padded;
+      int at = 0;
+      for (; at + LANES <= dim; at += LANES) {
+        u16 a, b;
+        memcpy(&a, one + at, 32);
+        memcpy(&b, two + at, 32);
+        store_bits(to + at, __builtin_convertvector(a, u32) | (__builtin_convertvector(b, u32) << 16));
+      }
+      for (; at < dim; at++) to[at] = (uint32_t)one[at] | ((uint32_t)two[at] << 16);
+      for (; at < padded; at++) to[at] = 0;
+    }
+    return;
+  }
+  for (int token = 0; token < tokens; token++) {
+    const T *from = (const T *)walk.key_rows[token] + head;
+    float *to = (float *)walk.values + (size_t)token * padded;
+    int at = 0;
+    for (; at + LANES <= dim; at += LANES) store(to + at, load(from + at));
+    for (; at < dim; at++) to[at] = widen(from[at]);
+    for (; at < padded; at++) to[at] = 0;
+  }
+}
+
+// Scores of N queries against a tile, then their weights and what they weigh.
+template <class T, int N>
+INLINE void score_queries(Walk &walk, int first, int groups, const Score &how, int at, int end) {
+  constexpr bool PAIRS = pairs_of<T>();
+  int words = PAIRS ? walk.dim / 2 : walk.dim;
+  const uint32_t *query = walk.query + (size_t)first * walk.padded;
+  for (int column = 0; column < groups; column += COLUMNS) {
+    f32 sums[N][COLUMNS];
+    for (int n = 0; n < N; n++)
+      for (int c = 0; c < COLUMNS; c++) sums[n][c] = all(0);
+    for (int word = 0; word < words; word++) {
+      u32 key[COLUMNS];
+      for (int c = 0; c < COLUMNS; c++)
+        key[c] = load_bits(walk.keys + (size_t)word * TILE + (column + c) * LANES);
+      for (int n = 0; n < N; n++) {
+        u32 value = all_bits(query[(size_t)n * walk.padded + word]);
+        for (int c = 0; c < COLUMNS; c++) {
+          if (PAIRS)
+            sums[n][c] = dot(sums[n][c], key[c], value);
+          else
+            sums[n][c] += (f32)key[c] * (f32)value;
+        }
+      }
+    }
+    for (int n = 0; n < N; n++)
+      for (int c = 0; c < COLUMNS; c++)
+        store(walk.scores + n * TILE + (column + c) * LANES, sums[n][c]);
+  }
+  const f32 hidden = all(-1e30f);
+  const i32 ahead = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  int columns = (groups + COLUMNS - 1) / COLUMNS * COLUMNS;
+  for (int n = 0; n < N; n++) {
+    int low = walk.low[first + n] - at, past = std::min(walk.past[first + n], end) - at;
+    float *scores = walk.scores + n * TILE;
+    f32 most = hidden;
+    for (int c = 0; c < columns; c++) {
+      f32 s = load(scores + c * LANES) * all(how.scaling);
+      if (how.softcap > 0) s = tanh_of(s * all(1.0f / how.softcap)) * all(how.softcap);
+      if (low > c * LANES || past < (c + 1) * LANES) {
+        i32 place = ahead + c * LANES;
+        s = (place >= low) & (place < past) ? s : hidden;
+      }
+      most = largest(most, s);
+      store(scores + c * LANES, s);
+    }
+    float before = walk.most[first + n], now = std::max(before, top(most));
+    f32 total = all(0);
+    for (int c = 0; c < columns; c++) {
+      f32 s = load(scores + c * LANES);
+      f32 weight = exponential(s - all(now));
+      weight = (f32)((u32)weight & (u32)(s > hidden));
+      total += weight;
+      if (PAIRS)
+        store((bf16 *)scores + c * LANES, weight);
+      else
+        store(scores + c * LANES, weight);
+    }
+    float shrink = before <= -1e30f ? 0.0f : std::exp(before - now);
+    walk.most[first + n] = now;
+    walk.total[first + n] = walk.total[first + n] * shrink + sum(total);
+    if (shrink != 1.0f) {
+      float *out = walk.out + (size_t)(first + n) * walk.padded;
+      for (int d = 0; d < walk.padded; d += LANES) store(out + d, load(out + d) * all(shrink));
+    }
+  }
+}
+
+template <class T, int N, int C>
+INLINE void weigh_slice(Walk &walk, int first, int steps, int d) {
+  constexpr bool PAIRS = pairs_of<T>();
+  const uint32_t *weights = (const uint32_t *)walk.scores;
+  f32 sums[N][C];
+  for (int n = 0; n < N; n++)
+    for (int c = 0; c < C; c++)
+      sums[n][c] = load(walk.out + (size_t)(first + n) * walk.padded + d + c * LANES);
+  for (int step = 0; step < steps; step++) {
+    u32 value[C];
+    for (int c = 0; c < C; c++)
+      value[c] = load_bits(walk.values + (size_t)step * walk.padded + d + c * LANES);
+    for (int n = 0; n < N; n++) {
+      u32 weight = all_bits(weights[n * TILE + step]);
+      for (int c = 0; c < C; c++) {
+        if (PAIRS)
+          sums[n][c] = dot(sums[n][c], value[c], weight);
+        else
+          sums[n][c] += (f32)value[c] * (f32)weight;
+      }
+    }
+  }
+  for (int n = 0; n < N; n++)
+    for (int c = 0; c < C; c++)
+      store(walk.out + (size_t)(first + n) * walk.padded + d + c * LANES, sums[n][c]);
+}
+
+template <class T, int N>
+static __attribute__((noinline)) void attend_tile(Walk &walk, int first, int groups, int tokens,
+                                                  const Score &how, int at, int end) {
+  score_queries<T, N>(walk, first, groups, how, at, end);
+  int steps = pairs_of<T>() ? (tokens + 1) / 2 : tokens;
+  int d = 0;
+  for (; d + COLUMNS * LANES <= walk.padded; d += COLUMNS * LANES)
+    weigh_slice<T, N, COLUMNS>(walk, first, steps, d);
+  for (; d < walk.padded; d += LANES) weigh_slice<T, N, 1>(walk, first, steps, d);
+}
+
+INLINE void prefetch_rows(const void *row, int64_t head_bytes, int bytes) {
+  for (int at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)row + head_bytes + at);
+}
+
+// All tiles of tokens begin .. end, for the queries that `walk` holds.
+template <class T>
+static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int head,
+                       const Score &how, int begin, int end) {
+  int64_t key_at = head * pages.head_stride, value_at = key_at + pages.value_offset;
+  int bytes = walk.dim * (int)sizeof(T);
+  for (int n = 0; n < walk.count; n++) {
+    walk.most[n] = -1e30f;
+    walk.total[n] = 0;
+  }
+  memset(walk.out, 0, (size_t)walk.count * walk.padded * sizeof(float));
+  for (int at = begin; at < end; at += TILE) {
+    int tokens = std::min(TILE, end - at);
+    int groups = (tokens + LANES - 1) / LANES;
+    find_rows<T>(walk, pages, table, at, end);
+    turn_keys<T>(walk, key_at, groups);
+    lay_values<T>(walk, value_at, (tokens + 1) / 2 * 2);
+    if (at + TILE < end) {  // the next tile comes while this one is computed
+      int ahead = at + TILE, last = std::min(ahead + TILE, end);
+      for (int token = ahead; token < last; token++) {
+        const T *row = (const T *)pages.memory + table[token / pages.page_tokens] * pages.page_stride +
+                       token % pages.page_tokens * pages.token_stride;
+        prefetch_rows(row, key_at * sizeof(T), bytes);
+        prefetch_rows(row, value_at * sizeof(T), bytes);
+      }
+    }
+    int n = 0;
+    for (; n + QUERY_STEP <= walk.count; n += QUERY_STEP)
+      attend_tile<T, QUERY_STEP>(walk, n, groups, tokens, how, at, end);
+    for (; n < walk.count; n++) attend_tile<T, 1>(walk, n, groups, tokens, how, at, end);
+  }
+}
+
+template <class T>
+INLINE void take_query(Walk &walk, int n, const T *from, int low, int past) {
+  walk.low[n] = low;
+  walk.past[n] = past;
+  uint32_t *to = walk.query + (size_t)n * walk.padded;
+  if (pairs_of<T>()) {
+    memcpy(to, from, walk.dim * sizeof(T));
+  } else {
+    for (int d = 0; d < walk.dim; d++) ((float *)to)[d] = widen(from[d]);
+  }
+}
+
+template <class T>
+INLINE void put_row(const float *from, float scale, int dim, T *to) {
+  int d = 0;
+  for (; d + LANES <= dim; d += LANES) store(to + d, load(from + d) * all(scale));
+  for (; d < dim; d++) narrow(to + d, from[d] * scale);
+}
+
+// Partial results: per slot the largest score, the sum of weights, then the weighted values.
+struct Partials {
+  float *memory;
+  int64_t stride;
+};
+
+struct AttendCall {
+  const Heads *heads;
+  const Pages *pages;
+  const Rows *rows;
+  const Score *how;
+  const Plan *plan;
+  Partials partials;
+};
+
+INLINE int64_t slot_of(const Block &block, int kv_heads, int shared, int head, int part, int query) {
+  int64_t queries = (int64_t)block.rows * shared;
+  return block.slot + ((int64_t)part * kv_heads + head) * queries + query;
+}
+
+template <class T>
+static void attend_item(const AttendCall &call, Walk &walk, const Item &item, int head) {
+  const Heads &heads = *call.heads;
+  const Rows &rows = *call.rows;
+  int shared = heads.heads / call.pages->kv_heads, window = call.how->window;
+  const T *queries = (const T *)heads.query + (int64_t)head * shared * heads.query_head_stride;
+  walk.count = 0;
+  const int32_t *table;
+  int begin = item.begin, end = item.end;
+  if (item.block >= 0) {
+    const Block &block = call.plan->blocks[item.block];
+    table = rows.table + block.sequence * rows.table_stride;
+    for (int row = 0; row < block.rows; row++) {
+      int position = block.position + row;
+      int low = std::max(block.begin, first_seen(position, window));
+      for (int g = 0; g < shared; g++)
+        take_query(walk, walk.count++,
+                   queries + (int64_t)(block.first_row + row) * heads.query_stride +
+                       g * heads.query_head_stride,
+                   low, position + 1);
+    }
+  } else {
+    table = rows.prefix_table + item.group * rows.prefix_stride;
+    int lowest = end;
+    for (int at = item.first; at < item.first + item.count; at++) {
+      const Block &block = call.plan->blocks[call.plan->block_of[rows.members[at]]];
+      int low = first_seen(block.position, window);
+      lowest = std::min(lowest, low);
+      for (int g = 0; g < shared; g++)
+        take_query(walk, walk.count++,
+                   queries + (int64_t)block.first_row * heads.query_stride +
+                       g * heads.query_head_stride,
+                   low, end);
+    }
+    begin = std::max(begin, std::min(lowest, end) / TILE * TILE);
+  }
+  walk_pages<T>(walk, *call.pages, table, head, *call.how, begin, end);
+  for (int n = 0; n < walk.count; n++) {
+    int query = n;
+    const Block *block;
+    int part = item.part;
+    if (item.block >= 0) {
+      block = &call.plan->blocks[item.block];
+    } else {
+      block = &call.plan->blocks[call.plan->block_of[rows.members[item.first + n / shared]]];
+      query = n % shared;
+      part += block->parts;
+    }
+    const float *from = walk.out + (size_t)n * walk.padded;
+    if (block->parts + block->prefix_parts == 1) {
+      float most = walk.most[n], total = walk.total[n], scale = 1.0f;
+      if (call.how->sinks != nullptr) {
+        float sink = call.how->sinks[head * shared + query % shared], now = std::max(most, sink);
+        scale = std::exp(most - now);
+        total = total * scale + std::exp(sink - now);
+      }
+      put_row(from, total > 0 ? scale / total : 0.0f, walk.dim,
+              (T *)heads.out + (int64_t)(block->first_row + query / shared) * heads.out_stride +
+                  (head * shared + query % shared) * heads.out_head_stride);
+    } else {
+      int64_t slot = slot_of(*block, call.pages->kv_heads, shared, head, part, query);
+      float *to = call.partials.memory + slot * call.partials.stride;
+      to[0] = walk.most[n];
+      to[1] = walk.total[n];
+      memcpy(to + LANES, from, walk.padded * sizeof(float));
+    }
+  }
+}
+
+template <class T>
+static void join_parts(const AttendCall &call, Walk &walk, const Block &block, int head) {
+  const Heads &heads = *call.heads;
+  int shared = heads.heads / call.pages->kv_heads, parts = block.parts + block.prefix_parts;
+  for (int query = 0; query < block.rows * shared; query++) {
+    auto partial = [&](int part) {
+      return call.partials.memory +
+             slot_of(block, call.pages->kv_heads, shared, head, part, query) * call.partials.stride;
+    };
+    float most = -1e30f, total = 0;
+    if (call.how->sinks != nullptr) most = call.how->sinks[head * shared + query % shared];
+    float sink = most;
+    for (int part = 0; part < parts; part++) most = std::max(most, partial(part)[0]);
+    if (call.how->sinks != nullptr) total = std::exp(sink - most);
+    memset(walk.out, 0, walk.padded * sizeof(float));
+    for (int part = 0; part < parts; part++) {
+      const float *from = partial(part);
+      if (from[1] == 0) continue;
+      float share = std::exp(from[0] - most);
+      total += from[1] * share;
+      for (int d = 0; d < walk.padded; d += LANES)
+        store(walk.out + d, load(walk.out + d) + load(from + LANES + d) * all(share));
+    }
+    put_row(walk.out, total > 0 ? 1.0f / total : 0.0f, walk.dim,
+            (T *)heads.out + (int64_t)(block.first_row + query / shared) * heads.out_stride +
+                (head * shared + query % shared) * heads.out_head_stride);
+  }
+}
+
+// The whole attention of a batch, by a team; the plan was made before.
+template <class T>
+static void apply_attention(Worker &me, const AttendCall &call) {
+  static thread_local Walk walk;
+  walk.fit(call.pages->head_dim);
+  int kv_heads = call.pages->kv_heads;
+  me.share((int)call.plan->items.size() * kv_heads, [&](int piece) {
+    attend_item<T>(call, walk, call.plan->items[piece / kv_heads], piece % kv_heads);
+  });
+  if (call.plan->joins)
+    me.share((int)call.plan->blocks.size() * kv_heads, [&](int piece) {
+      const Block &block = call.plan->blocks[piece / kv_heads];
+      if (block.parts + block.prefix_parts > 1) join_parts<T>(call, walk, block, piece % kv_heads);
+    });
+}

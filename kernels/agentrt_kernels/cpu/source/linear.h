@@ -1,0 +1,196 @@
+// x @ weight.T with the weight packed so that it is read once, from its beginning to its end.
+//
+// A panel is 32 columns of the result. fp32: [panel][K][32]; bf16: [panel][K / 2][32][2], two
+// neighbours of K side by side, as the dot product of pairs takes them (without it a shift and a
+// mask make them fp32). Columns past the last are zero.
+#pragma once
+#include "team.h"
+#include "vector.h"
+
+constexpr int PANEL = 32;
+constexpr int WIDE = PANEL / LANES;
+#if defined(__AVX512F__)
+constexpr int MOST_ROWS = 12;
+#else
+constexpr int MOST_ROWS = 2;
+#endif
+
+// How the columns of a panel become a result.
+enum class After : int32_t { STORE = 0, ADD = 1, GATE = 2 };
+
+struct Linear {
+  const void *weight;  // packed
+  const void *bias;    // [N] of the weight's type, or null
+  int32_t inputs, outputs;
+  After after;
+  float scale;  // of what is stored or added
+};
+
+INLINE int panels_of(int outputs) { return (outputs + PANEL - 1) / PANEL; }
+
+template <class T>
+INLINE size_t panel_values(int inputs) {
+  return (size_t)inputs * PANEL;
+}
+
+// Rows `row_of(n)` of a [N, K] matrix, as a panel.
+template <class T, class RowOf>
+static void pack_panel(const T *weight, int64_t stride, int inputs, RowOf row_of, T *panel) {
+  constexpr int PAIR = sizeof(T) == 2 ? 2 : 1;
+  for (int column = 0; column < PANEL; column++) {
+    int64_t row = row_of(column);
+    for (int k = 0; k < inputs; k++) {
+      T value{};
+      if (row >= 0) value = weight[row * stride + k];
+      panel[(size_t)(k / PAIR) * PANEL * PAIR + column * PAIR + k % PAIR] = value;
+    }
+  }
+}
+
+// Sums of ROWS rows times one panel, `[ROWS][PANEL]`.
+template <int ROWS>
+static __attribute__((noinline)) void multiply(const float *x, int64_t stride, const float *panel,
+                                               int inputs, float *out) {
+  f32 sums[ROWS][WIDE] = {};
+  for (int k = 0; k < inputs; k++) {
+    f32 w[WIDE];
+    for (int v = 0; v < WIDE; v++) w[v] = load(panel + (size_t)k * PANEL + v * LANES);
+#pragma GCC unroll 16
+    for (int row = 0; row < ROWS; row++) {
+      f32 value = all(x[row * stride + k]);
+      for (int v = 0; v < WIDE; v++) sums[row][v] += value * w[v];
+    }
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < ROWS; row++)
+    for (int v = 0; v < WIDE; v++) store(out + row * PANEL + v * LANES, sums[row][v]);
+}
+
+template <int ROWS>
+static __attribute__((noinline)) void multiply(const bf16 *x, int64_t stride, const bf16 *panel,
+                                               int inputs, float *out) {
+  f32 sums[ROWS][WIDE] = {};
+  for (int k = 0; k < inputs; k += 2) {
+    u32 w[WIDE];
+    for (int v = 0; v < WIDE; v++) w[v] = load_bits(panel + (size_t)k * PANEL + v * 2 * LANES);
+#pragma GCC unroll 16
+    for (int row = 0; row < ROWS; row++) {
+      uint32_t pair;
+      memcpy(&pair, x + row * stride + k, 4);
+      u32 value = all_bits(pair);
+      for (int v = 0; v < WIDE; v++) sums[row][v] = dot(sums[row][v], w[v], value);
+    }
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < ROWS; row++)
+    for (int v = 0; v < WIDE; v++) store(out + row * PANEL + v * LANES, sums[row][v]);
+}
+
+template <class T>
+static void multiply_rows(int rows, const T *x, int64_t stride, const T *panel, int inputs,
+                          float *out) {
+#define ROWS_ARE(N) \
+  case N: return multiply<N>(x, stride, panel, inputs, out);
+  switch (rows) {
+    ROWS_ARE(1)
+    ROWS_ARE(2)
+#if defined(__AVX512F__)
+    ROWS_ARE(3)
+    ROWS_ARE(4)
+    ROWS_ARE(5)
+    ROWS_ARE(6)
+    ROWS_ARE(7)
+    ROWS_ARE(8)
+    ROWS_ARE(9)
+    ROWS_ARE(10)
+    ROWS_ARE(11)
+    ROWS_ARE(12)
+#endif
+  }
+#undef ROWS_ARE
+}
+
+template <class Out>
+INLINE void put(Out *out, f32 value, int count) {
+  if (count >= LANES) {
+    store(out, value);
+  } else {
+    for (int i = 0; i < count; i++) narrow(out + i, value[i]);
+  }
+}
+
+template <class T>
+INLINE f32 take(const T *from, int count) {
+  if (count >= LANES) return load(from);
+  f32 v = all(0);
+  for (int i = 0; i < count; i++) v[i] = widen(from[i]);
+  return v;
+}
+
+// What becomes of the sums of a panel.
+template <class T, class Out>
+static void finish_panel(const Linear &linear, const float *sums, int rows, int panel, Out *out,
+                         int64_t out_stride) {
+  if (linear.after == After::GATE) {  // sixteen gates, then the sixteen values they open for
+    int first = panel * LANES, left = linear.outputs - first;
+    for (int row = 0; row < rows; row++, sums += PANEL) {
+      f32 gate = load(sums);
+      put(out + row * out_stride + first, gate * sigmoid(gate) * load(sums + LANES), left);
+    }
+    return;
+  }
+  int first = panel * PANEL, left = linear.outputs - first;
+  for (int row = 0; row < rows; row++, sums += PANEL) {
+    Out *to = out + row * out_stride + first;
+    for (int v = 0; v < WIDE && left > v * LANES; v++) {
+      int count = left - v * LANES;
+      f32 value = load(sums + v * LANES);
+      if (linear.bias != nullptr)
+        value += take((const T *)linear.bias + first + v * LANES, count);
+      value *= all(linear.scale);
+      if (linear.after == After::ADD) value += take(to + v * LANES, count);
+      put(to + v * LANES, value, count);
+    }
+  }
+}
+
+// All rows, in blocks that differ by one row at most, times one panel.
+template <class T, class Out>
+static void rows_by_panel(const Linear &linear, const T *x, int64_t x_stride, int rows, int panel,
+                          Out *out, int64_t out_stride) {
+  alignas(64) float sums[MOST_ROWS * PANEL];
+  const T *weight = (const T *)linear.weight + panel * panel_values<T>(linear.inputs);
+  int blocks = (rows + MOST_ROWS - 1) / MOST_ROWS;
+  for (int at = 0, left = blocks; left > 0; left--) {
+    int count = (rows - at + left - 1) / left;
+    multiply_rows(count, x + at * x_stride, x_stride, weight, linear.inputs, sums);
+    finish_panel<T>(linear, sums, count, panel, out + at * out_stride, out_stride);
+    at += count;
+  }
+}
+
+INLINE int panels_of(const Linear &linear) {
+  return linear.after == After::GATE ? (linear.outputs + LANES - 1) / LANES
+                                     : panels_of(linear.outputs);
+}
+
+// One linear by the whole team; rows in bands, so that a band stays near while panels pass.
+constexpr int BAND = 192;
+
+template <class T, class Out>
+static void apply_linear(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
+                         Out *out, int64_t out_stride) {
+  int panels = panels_of(linear);
+  int bands = (rows + BAND - 1) / BAND;
+  int chunk = 1;
+  while (rows <= MOST_ROWS && chunk < 8 && panels / (chunk * 2) >= 8 * me.team->threads) chunk *= 2;
+  int chunks = (panels + chunk - 1) / chunk;
+  me.share(chunks * bands, [&](int piece) {
+    int at = piece / chunks * BAND, first = piece % chunks * chunk;
+    int count = rows - at < BAND ? rows - at : BAND;
+    int past = first + chunk < panels ? first + chunk : panels;
+    for (int panel = first; panel < past; panel++)
+      rows_by_panel<T, Out>(linear, x + at * x_stride, x_stride, count, panel,
+                            out + at * out_stride, out_stride);
+  });
+}

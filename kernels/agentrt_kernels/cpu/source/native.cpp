@@ -1,0 +1,250 @@
+// What Python calls: plain C, one struct a call, whose layout `library.py` repeats.
+#include "attention.h"
+#include "linear.h"
+#include "rows.h"
+#include "sample.h"
+#include "stack.h"
+#include "team.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+constexpr int64_t WORTH_VALUES = 32768;   // values of rows before threads pay
+constexpr int64_t WORTH_PRODUCTS = 100000;  // multiplications before threads pay
+
+enum Kind : int32_t { FP32 = 0, BF16 = 1 };
+
+struct NormCall {
+  const void *delta;  // or null
+  void *residual;
+  const void *weight;
+  void *out;
+  int64_t delta_stride, residual_stride, out_stride;
+  int32_t rows, width, kind;
+  float epsilon;
+};
+
+template <class T>
+static void norm(const NormCall &call) {
+  auto work = [&](Worker &me) {
+    me.share(call.rows, [&](int row) {
+      T *residual = (T *)call.residual + row * call.residual_stride;
+      if (call.delta != nullptr)
+        add_row((const T *)call.delta + row * call.delta_stride, residual, call.width);
+      norm_row(residual, (const T *)call.weight, call.epsilon, call.width,
+               (T *)call.out + row * call.out_stride);
+    });
+  };
+  together((int64_t)call.rows * call.width > WORTH_VALUES, work);
+}
+
+EXPORT void agentrt_norm(const NormCall *call) {
+  call->kind == BF16 ? norm<bf16>(*call) : norm<float>(*call);
+}
+
+struct GateCall {
+  const void *gate_up;
+  void *out;
+  int64_t gate_stride, out_stride;
+  int32_t rows, width, kind;
+};
+
+template <class T>
+static void gate(const GateCall &call) {
+  auto work = [&](Worker &me) {
+    me.share(call.rows, [&](int row) {
+      const T *from = (const T *)call.gate_up + row * call.gate_stride;
+      silu_row(from, from + call.width, call.width, (T *)call.out + row * call.out_stride);
+    });
+  };
+  together((int64_t)call.rows * call.width > WORTH_VALUES, work);
+}
+
+EXPORT void agentrt_gate(const GateCall *call) {
+  call->kind == BF16 ? gate<bf16>(*call) : gate<float>(*call);
+}
+
+struct RopeCall {
+  Rope rope;
+  Pages pages;
+  int32_t rows, kind;
+};
+
+EXPORT void agentrt_rope(const RopeCall *call) {
+  auto work = [&](Worker &me) {
+    me.share(call->rows, [&](int row) {
+      if (call->kind == BF16)
+        rope_row<bf16>(call->rope, call->pages, row);
+      else
+        rope_row<float>(call->rope, call->pages, row);
+    });
+  };
+  int64_t width = (call->rope.heads + 2 * call->pages.kv_heads) * call->pages.head_dim;
+  together(call->rows * width > WORTH_VALUES, work);
+}
+
+struct AttentionCall {
+  Heads heads;
+  Pages pages;
+  Rows rows;
+  Score how;
+  int32_t kind;
+};
+
+EXPORT void agentrt_attend(const AttentionCall *call) {
+  static thread_local Plan plan;
+  static thread_local std::vector<float> partials;
+  Pool *threads = pool.load();
+  plan_attention(plan, call->rows, call->pages.kv_heads, call->heads.heads / call->pages.kv_heads,
+                 call->how.window, threads ? threads->threads() : 1);
+  int64_t stride = LANES + (call->pages.head_dim + LANES - 1) / LANES * LANES;
+  if ((int64_t)partials.size() < plan.slots * stride) partials.resize(plan.slots * stride);
+  AttendCall attend{&call->heads, &call->pages, &call->rows, &call->how, &plan,
+                    Partials{partials.data(), stride}};
+  auto work = [&](Worker &me) {
+    if (call->kind == BF16)
+      apply_attention<bf16>(me, attend);
+    else
+      apply_attention<float>(me, attend);
+  };
+  together(plan.tokens_seen * call->heads.heads * call->pages.head_dim > WORTH_PRODUCTS, work);
+}
+
+EXPORT void agentrt_sample(const Sample *call) {
+  auto work = [&](Worker &me) { apply_sample(me, *call); };
+  together(call->rows > 1 && (int64_t)call->rows * call->tokens > WORTH_VALUES, work);
+}
+
+struct CopyCall {
+  const char *source;
+  char *target;
+  const int64_t *pairs;
+  int64_t source_stride, target_stride, bytes;
+  int32_t count;
+};
+
+EXPORT void agentrt_copy(const CopyCall *call) {
+  auto work = [&](Worker &me) {
+    me.share(call->count, [&](int at) {
+      memcpy(call->target + call->pairs[2 * at + 1] * call->target_stride,
+             call->source + call->pairs[2 * at] * call->source_stride, call->bytes);
+    });
+  };
+  together(call->count * call->bytes > (1 << 20), work);
+}
+
+struct LinearCall {
+  Linear linear;
+  const void *x;
+  void *out;
+  int64_t x_stride, out_stride;
+  int32_t rows, kind, wide;  // wide: out is fp32
+};
+
+EXPORT void agentrt_linear(const LinearCall *call) {
+  auto work = [&](Worker &me) {
+    if (call->kind == FP32)
+      apply_linear(me, call->linear, (const float *)call->x, call->x_stride, call->rows,
+                   (float *)call->out, call->out_stride);
+    else if (call->wide)
+      apply_linear(me, call->linear, (const bf16 *)call->x, call->x_stride, call->rows,
+                   (float *)call->out, call->out_stride);
+    else
+      apply_linear(me, call->linear, (const bf16 *)call->x, call->x_stride, call->rows,
+                   (bf16 *)call->out, call->out_stride);
+  };
+  int64_t products = (int64_t)call->linear.inputs * call->linear.outputs * call->rows;
+  together(products > WORTH_PRODUCTS, work);
+}
+
+struct PackCall {
+  const void *weight;
+  void *packed;
+  int64_t stride;
+  int32_t inputs, outputs, kind, gated;  // gated: rows 0 .. outputs are gates, then what they open
+};
+
+template <class T>
+static void pack(const PackCall &call) {
+  int columns = call.gated ? LANES : PANEL;
+  auto work = [&](Worker &me) {
+    me.share((call.outputs + columns - 1) / columns, [&](int panel) {
+      auto row_of = [&](int column) -> int64_t {
+        int row = panel * columns + column % columns;
+        if (row >= call.outputs) return -1;
+        return column < columns ? row : row + call.outputs;
+      };
+      pack_panel((const T *)call.weight, call.stride, call.inputs, row_of,
+                 (T *)call.packed + panel * panel_values<T>(call.inputs));
+    });
+  };
+  together(true, work);
+}
+
+EXPORT void agentrt_pack(const PackCall *call) {
+  call->kind == BF16 ? pack<bf16>(*call) : pack<float>(*call);
+}
+
+struct GroupedCall {
+  const void *x, *weight;
+  void *out;
+  const int32_t *expert_start;
+  int64_t x_stride, out_stride, row_stride, expert_stride;
+  int32_t experts, inputs, outputs, kind;
+};
+
+// The weights of experts lie as they came: rows of K. Each output is a dot product.
+template <class T>
+static void grouped(const GroupedCall &call) {
+  constexpr int COLUMNS_A_PIECE = 16;
+  int pieces = (call.outputs + COLUMNS_A_PIECE - 1) / COLUMNS_A_PIECE;
+  auto work = [&](Worker &me) {
+    me.share(call.experts * pieces, [&](int piece) {
+      int expert = piece / pieces, first = piece % pieces * COLUMNS_A_PIECE;
+      int past = std::min(call.outputs, first + COLUMNS_A_PIECE);
+      const T *weight = (const T *)call.weight + expert * call.expert_stride;
+      for (int row = call.expert_start[expert]; row < call.expert_start[expert + 1]; row++) {
+        const T *x = (const T *)call.x + row * call.x_stride;
+        T *out = (T *)call.out + row * call.out_stride;
+        for (int column = first; column < past; column++) {
+          const T *w = weight + column * call.row_stride;
+          f32 sums = all(0);
+          int k = 0;
+          for (; k + LANES <= call.inputs; k += LANES) sums += load(x + k) * load(w + k);
+          float total = sum(sums);
+          for (; k < call.inputs; k++) total += widen(x[k]) * widen(w[k]);
+          narrow(out + column, total);
+        }
+      }
+    });
+  };
+  int64_t rows = call.expert_start[call.experts];
+  together(rows * call.inputs * call.outputs > WORTH_PRODUCTS, work);
+}
+
+EXPORT void agentrt_grouped(const GroupedCall *call) {
+  call->kind == BF16 ? grouped<bf16>(*call) : grouped<float>(*call);
+}
+
+EXPORT void agentrt_stack(const StackCall *call) { run_stack(*call); }
+
+// How many threads, and how long who waits spins before it sleeps.
+EXPORT void agentrt_threads(int32_t threads, int32_t spins) {
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, forget_pool); });
+  spin_turns.store(spins);
+  Pool *now = pool.load();
+  if ((now ? now->threads() : 1) == threads) return;
+  // Pools are few and their sleeping threads cost nothing: none is ended.
+  pool.store(threads > 1 ? new Pool(threads) : nullptr);
+}
+
+EXPORT int32_t agentrt_has_bf16_dot() { return HAS_BF16_DOT; }
+EXPORT int32_t agentrt_lanes() {
+#if defined(__AVX512F__)
+  return 512;
+#elif defined(__AVX2__)
+  return 256;
+#else
+  return 128;
+#endif
+}

@@ -1,0 +1,128 @@
+// What is done row by row: norms, the gate, rotation with the store of keys and values.
+#pragma once
+#include <cmath>
+
+#include "vector.h"
+
+// out = x / rms(x) * weight
+template <class In, class Out, class W>
+static void norm_row(const In *x, const W *weight, float epsilon, int width, Out *out) {
+  f32 squares = all(0), more = all(0);
+  int at = 0;
+  for (; at + 2 * LANES <= width; at += 2 * LANES) {
+    f32 a = load(x + at), b = load(x + at + LANES);
+    squares += a * a;
+    more += b * b;
+  }
+  float total = sum(squares + more);
+  for (; at < width; at++) total += widen(x[at]) * widen(x[at]);
+  float scale = 1.0f / std::sqrt(total / (float)width + epsilon);
+  for (at = 0; at + LANES <= width; at += LANES)
+    store(out + at, load(x + at) * all(scale) * load(weight + at));
+  for (; at < width; at++) narrow(out + at, widen(x[at]) * scale * widen(weight[at]));
+}
+
+template <class T>
+static void add_row(const T *delta, T *residual, int width) {
+  int at = 0;
+  for (; at + LANES <= width; at += LANES)
+    store(residual + at, load(residual + at) + load(delta + at));
+  for (; at < width; at++) narrow(residual + at, widen(residual[at]) + widen(delta[at]));
+}
+
+template <class T>
+static void silu_row(const T *gate, const T *up, int width, T *out) {
+  int at = 0;
+  for (; at + LANES <= width; at += LANES) {
+    f32 g = load(gate + at);
+    store(out + at, g * sigmoid(g) * load(up + at));
+  }
+  for (; at < width; at++) {
+    float g = widen(gate[at]);
+    narrow(out + at, g / (1.0f + std::exp(-g)) * widen(up[at]));
+  }
+}
+
+// The halves of a head are turned against each other; `angles` holds cosines, then sines.
+template <class T>
+static void rotate_head(const T *head, const T *norm, float epsilon, const float *angles, int dim,
+                        T *out) {
+  float scale = 1.0f;
+  if (norm != nullptr) {
+    float total = 0;
+    int at = 0;
+    f32 squares = all(0);
+    for (; at + LANES <= dim; at += LANES) {
+      f32 v = load(head + at);
+      squares += v * v;
+    }
+    total = sum(squares);
+    for (; at < dim; at++) total += widen(head[at]) * widen(head[at]);
+    scale = 1.0f / std::sqrt(total / (float)dim + epsilon);
+  }
+  int half = dim / 2;
+  const float *cosines = angles, *sines = angles + half;
+  int at = 0;
+  for (; at + LANES <= half; at += LANES) {
+    f32 a = load(head + at), b = load(head + half + at);
+    if (norm != nullptr) {
+      a = a * all(scale) * load(norm + at);
+      b = b * all(scale) * load(norm + half + at);
+    }
+    f32 c = load(cosines + at), s = load(sines + at);
+    store(out + at, a * c - b * s);
+    store(out + half + at, b * c + a * s);
+  }
+  for (; at < half; at++) {
+    float a = widen(head[at]), b = widen(head[half + at]);
+    if (norm != nullptr) {
+      a = a * scale * widen(norm[at]);
+      b = b * scale * widen(norm[half + at]);
+    }
+    narrow(out + at, a * cosines[at] - b * sines[at]);
+    narrow(out + half + at, b * cosines[at] + a * sines[at]);
+  }
+}
+
+// Where one layer's keys and values lie; strides count values.
+struct Pages {
+  void *memory;
+  int64_t page_stride, value_offset, token_stride, head_stride;
+  int32_t page_tokens, kv_heads, head_dim;
+};
+
+struct Rope {
+  const void *qkv;
+  int64_t qkv_stride, qkv_head_stride;
+  const int64_t *positions;
+  const float *angles;
+  int64_t angles_stride;
+  const int64_t *slots;
+  const void *query_norm, *key_norm;
+  float epsilon;
+  int32_t heads;
+  void *query;
+  int64_t query_stride, query_head_stride;
+};
+
+template <class T>
+static void rope_row(const Rope &how, const Pages &pages, int row) {
+  const T *qkv = (const T *)how.qkv + row * how.qkv_stride;
+  const float *angles = how.angles + how.positions[row] * how.angles_stride;
+  int dim = pages.head_dim;
+  T *query = (T *)how.query + row * how.query_stride;
+  for (int head = 0; head < how.heads; head++)
+    rotate_head(qkv + head * how.qkv_head_stride, (const T *)how.query_norm, how.epsilon, angles, dim,
+                query + head * how.query_head_stride);
+  int64_t slot = how.slots[row];
+  if (slot < 0) return;
+  T *keys = (T *)pages.memory + (slot / pages.page_tokens) * pages.page_stride +
+            (slot % pages.page_tokens) * pages.token_stride;
+  for (int head = 0; head < pages.kv_heads; head++) {
+    T *key = keys + head * pages.head_stride;
+    rotate_head(qkv + (how.heads + head) * how.qkv_head_stride, (const T *)how.key_norm, how.epsilon,
+                angles, dim, key);
+    memcpy(key + pages.value_offset,
+           qkv + (how.heads + pages.kv_heads + head) * how.qkv_head_stride, dim * sizeof(T));
+  }
+}

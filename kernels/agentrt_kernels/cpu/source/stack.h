@@ -1,0 +1,174 @@
+// All layers of a dense decoder in one call: token ids in, logits out.
+//
+// Threads are called once and meet between the parts of a layer. The residual stream is fp32; a norm
+// of few rows is computed by every thread for itself, which costs less than to meet.
+#pragma once
+#include <vector>
+
+#include "attention.h"
+#include "linear.h"
+#include "rows.h"
+
+struct StackLayer {
+  Linear qkv, out, gate_up, down;
+  const void *norm, *inner_norm, *query_norm, *key_norm;  // the last two may be null
+  int64_t page_offset;  // of this layer's keys inside a page
+  float epsilon;
+  Score how;
+};
+
+struct StackCall {
+  const StackLayer *layers;
+  const void *embedding, *norm;
+  int64_t embedding_stride;
+  Linear head;
+  const int64_t *token_ids, *positions, *slots, *wanted;
+  const float *angles;
+  int64_t angles_stride;
+  float *logits;
+  int64_t logits_stride;
+  Pages pages;
+  Rows rows;
+  int32_t layer_count, heads, hidden, inner, tokens, wanted_tokens, kind;
+  float embedding_scale;
+};
+
+struct StackRoom {
+  std::vector<float> memory, partials;
+  std::vector<int> windows;
+  std::vector<Plan> plans;
+  float *stream;
+  void *normed, *qkv, *query, *mixed, *inner;
+};
+
+template <class T>
+INLINE T *lay_out(char *&at, size_t values) {
+  T *here = (T *)at;
+  at += (values * sizeof(T) + 63) / 64 * 64;
+  return here;
+}
+
+template <class T>
+static void fit_room(StackRoom &room, const StackCall &call) {
+  const Pages &pages = call.pages;
+  size_t tokens = call.tokens, width = (size_t)(call.heads + 2 * pages.kv_heads) * pages.head_dim;
+  size_t mixed = (size_t)call.heads * pages.head_dim;
+  size_t bytes = tokens * (call.hidden * (sizeof(float) + sizeof(T)) +
+                           (width + 2 * mixed + call.inner) * sizeof(T)) + 7 * 64;
+  if (room.memory.size() * sizeof(float) < bytes) room.memory.resize(bytes / sizeof(float) + 1);
+  char *at = (char *)room.memory.data();
+  at += (64 - (uintptr_t)at % 64) % 64;
+  room.stream = lay_out<float>(at, tokens * call.hidden);
+  room.normed = lay_out<T>(at, tokens * call.hidden);
+  room.qkv = lay_out<T>(at, tokens * width);
+  room.query = lay_out<T>(at, tokens * mixed);
+  room.mixed = lay_out<T>(at, tokens * mixed);
+  room.inner = lay_out<T>(at, tokens * call.inner);
+}
+
+static const Plan &plan_of(const StackRoom &room, int window) {
+  size_t at = 0;
+  while (room.windows[at] != window) at++;
+  return room.plans[at];
+}
+
+static void make_plans(StackRoom &room, const StackCall &call, int threads) {
+  room.windows.clear();
+  int64_t slots = 0;
+  for (int layer = 0; layer < call.layer_count; layer++) {
+    int window = call.layers[layer].how.window;
+    if (std::find(room.windows.begin(), room.windows.end(), window) != room.windows.end()) continue;
+    room.windows.push_back(window);
+    if (room.plans.size() < room.windows.size()) room.plans.emplace_back();
+    Plan &plan = room.plans[room.windows.size() - 1];
+    plan_attention(plan, call.rows, call.pages.kv_heads, call.heads / call.pages.kv_heads, window,
+                   threads);
+    slots = std::max(slots, plan.slots);
+  }
+  size_t stride = LANES + (call.pages.head_dim + LANES - 1) / LANES * LANES;
+  if (room.partials.size() < slots * stride) room.partials.resize(slots * stride);
+}
+
+// Rows of the stream, normed for the linear that follows; where it says they are.
+template <class T>
+static const T *norm_stream(Worker &me, const float *stream, const int64_t *which, int rows,
+                            int width, const void *weight, float epsilon, T *shared) {
+  static thread_local std::vector<float> mine;
+  bool alone = rows <= me.team->threads && me.team->threads > 1;
+  T *out = shared;
+  if (alone) {
+    if (mine.size() < (size_t)rows * width + LANES) mine.resize((size_t)rows * width + LANES);
+    out = (T *)mine.data();
+  }
+  auto work = [&](int row) {
+    const float *from = stream + (which != nullptr ? which[row] : row) * (int64_t)width;
+    norm_row(from, (const T *)weight, epsilon, width, out + (int64_t)row * width);
+  };
+  if (alone)
+    for (int row = 0; row < rows; row++) work(row);
+  else
+    me.share(rows, work);
+  return out;
+}
+
+template <class T>
+static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
+  int tokens = call.tokens, hidden = call.hidden;
+  Pages pages = call.pages;
+  int64_t dim = pages.head_dim, mixed = call.heads * dim;
+  int64_t width = (call.heads + 2 * pages.kv_heads) * dim;
+  T *memory = (T *)pages.memory;
+  T *qkv = (T *)room.qkv, *query = (T *)room.query, *values = (T *)room.mixed;
+  T *inner = (T *)room.inner;
+  me.share(tokens, [&](int row) {
+    const T *from = (const T *)call.embedding + call.token_ids[row] * call.embedding_stride;
+    float *to = room.stream + (int64_t)row * hidden;
+    int at = 0;
+    for (; at + LANES <= hidden; at += LANES)
+      store(to + at, load(from + at) * all(call.embedding_scale));
+    for (; at < hidden; at++) to[at] = widen(from[at]) * call.embedding_scale;
+  });
+  Heads heads{query, mixed, dim, values, mixed, dim, call.heads};
+  int64_t stride = LANES + (dim + LANES - 1) / LANES * LANES;
+  for (int index = 0; index < call.layer_count; index++) {
+    const StackLayer &layer = call.layers[index];
+    pages.memory = memory + layer.page_offset;
+    const T *normed = norm_stream(me, room.stream, nullptr, tokens, hidden, layer.norm,
+                                  layer.epsilon, (T *)room.normed);
+    apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width);
+    Rope rope{qkv,        width,         dim,           call.positions,
+              call.angles, call.angles_stride, call.slots, layer.query_norm,
+              layer.key_norm, layer.epsilon, call.heads,  query,
+              mixed,      dim};
+    me.share(tokens, [&](int row) { rope_row<T>(rope, pages, row); });
+    AttendCall attend{&heads, &pages, &call.rows, &layer.how, &plan_of(room, layer.how.window),
+                      Partials{room.partials.data(), stride}};
+    apply_attention<T>(me, attend);
+    apply_linear(me, layer.out, values, mixed, tokens, room.stream, hidden);
+    normed = norm_stream(me, room.stream, nullptr, tokens, hidden, layer.inner_norm, layer.epsilon,
+                         (T *)room.normed);
+    apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner);
+    apply_linear(me, layer.down, inner, call.inner, tokens, room.stream, hidden);
+  }
+  const T *last = norm_stream(me, room.stream, call.wanted, call.wanted_tokens, hidden, call.norm,
+                              call.layers[0].epsilon, (T *)room.normed);
+  apply_linear(me, call.head, last, hidden, call.wanted_tokens, call.logits, call.logits_stride);
+}
+
+static void run_stack(const StackCall &call) {
+  static thread_local StackRoom room;
+  Pool *threads = pool.load();
+  if (call.kind == 1)
+    fit_room<bf16>(room, call);
+  else
+    fit_room<float>(room, call);
+  make_plans(room, call, threads ? threads->threads() : 1);
+  StackRoom *here = &room;
+  auto work = [&call, here](Worker &me) {
+    if (call.kind == 1)
+      run_layers<bf16>(me, call, *here);
+    else
+      run_layers<float>(me, call, *here);
+  };
+  together(true, work);
+}

@@ -1,0 +1,182 @@
+// Threads that work on one call together. Work is claimed piece by piece, so that a thread which the
+// system has put aside holds up one piece and not its whole share; who has to wait spins a while and
+// then sleeps, so that a core that others need is given up.
+#pragma once
+#include <atomic>
+#include <climits>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#include <pthread.h>
+#include <sched.h>
+
+#include "vector.h"
+
+static std::atomic<int> spin_turns{4000};
+
+INLINE void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// A number that threads wait on to change.
+struct Gate {
+  alignas(64) std::atomic<uint32_t> value{0};
+  std::atomic<int> sleepers{0};
+
+  void wait_past(uint32_t seen) {
+    for (int turn = spin_turns.load(std::memory_order_relaxed); turn > 0; turn--) {
+      if (value.load(std::memory_order_acquire) != seen) return;
+      pause_briefly();
+    }
+    while (value.load(std::memory_order_acquire) == seen) {
+#if defined(__linux__)
+      sleepers.fetch_add(1);
+      syscall(SYS_futex, (uint32_t *)&value, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+      sleepers.fetch_sub(1);
+#else
+      sched_yield();
+#endif
+    }
+  }
+
+  void open() {
+    value.fetch_add(1);
+#if defined(__linux__)
+    if (sleepers.load() > 0)
+      syscall(SYS_futex, (uint32_t *)&value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+#endif
+  }
+};
+
+struct Team {
+  int threads = 1;
+  alignas(64) std::atomic<int> next[2];
+  alignas(64) std::atomic<int> arrived{0};
+  Gate gate;
+
+  Team() {
+    next[0] = 0;
+    next[1] = 0;
+  }
+};
+
+// One thread's part in a call.
+struct Worker {
+  Team *team;
+  int index;
+  int phase = 0;
+
+  // Everybody has done what came before.
+  void meet() {
+    if (team->threads > 1) {
+      uint32_t seen = team->gate.value.load(std::memory_order_acquire);
+      if (team->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == team->threads) {
+        team->arrived.store(0, std::memory_order_relaxed);
+        team->next[phase & 1].store(0, std::memory_order_relaxed);
+        team->gate.open();
+      } else {
+        team->gate.wait_past(seen);
+      }
+    }
+    phase++;
+  }
+
+  // Pieces 0 .. count, each done by somebody; returns when all are.
+  template <class Work>
+  void share(int count, Work work) {
+    if (team->threads == 1) {
+      for (int piece = 0; piece < count; piece++) work(piece);
+      return;
+    }
+    std::atomic<int> &next = team->next[phase & 1];
+    for (;;) {
+      int piece = next.fetch_add(1, std::memory_order_relaxed);
+      if (piece >= count) break;
+      work(piece);
+    }
+    meet();
+  }
+
+  // Done by one.
+  template <class Work>
+  void once(Work work) {
+    if (index == 0) work();
+    meet();
+  }
+};
+
+typedef void (*Job)(void *arguments, Worker &worker);
+
+// Threads that stay; callers other than the first at the same time work alone.
+class Pool {
+ public:
+  explicit Pool(int threads) : threads_(threads) {
+    for (int index = 1; index < threads; index++)
+      std::thread([this, index] { serve(index); }).detach();
+  }
+
+  bool run(Job job, void *arguments) {
+    std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
+    if (!mine.owns_lock()) return false;
+    job_ = job;
+    arguments_ = arguments;
+    team_.threads = threads_;
+    team_.next[0].store(0);
+    team_.next[1].store(0);
+    running_.store(threads_ - 1);
+    uint32_t done = finished_.value.load();
+    begun_.open();
+    Worker worker{&team_, 0};
+    job(arguments, worker);
+    while (running_.load(std::memory_order_acquire) != 0) finished_.wait_past(done);
+    return true;
+  }
+
+  int threads() const { return threads_; }
+
+ private:
+  void serve(int index) {
+    uint32_t seen = 0;
+    for (;;) {
+      begun_.wait_past(seen);
+      seen++;
+      Worker worker{&team_, index};
+      job_(arguments_, worker);
+      if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.open();
+    }
+  }
+
+  int threads_;
+  std::mutex busy_;
+  Job job_ = nullptr;
+  void *arguments_ = nullptr;
+  std::atomic<int> running_{0};
+  Team team_;
+  Gate begun_;
+  Gate finished_;
+};
+
+static std::atomic<Pool *> pool{nullptr};
+
+// After a fork the child has no threads: it makes its own when it is told how many.
+static void forget_pool() { pool.store(nullptr); }
+
+// Call `job` on every thread; alone when the work is not worth their meeting.
+template <class Work>
+static void together(bool worth, Work &work) {
+  Job job = [](void *arguments, Worker &worker) { (*(Work *)arguments)(worker); };
+  Pool *threads = worth ? pool.load(std::memory_order_acquire) : nullptr;
+  if (threads != nullptr && threads->run(job, &work)) return;
+  Team alone;
+  Worker worker{&alone, 0};
+  work(worker);
+}
