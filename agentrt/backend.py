@@ -8,11 +8,12 @@ All instants are seconds of the injected clock (`agentrt.clock`).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.errors import ErrorRecord
+from agentrt.fact import fact
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
 from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ToolSchema
@@ -22,7 +23,7 @@ FinishReason = Literal["stop", "length", "cancelled", "failed"]
 KvHint = Literal["keep", "demote", "drop", "prefetch"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Capabilities:
     """What a backend can do; the runtime adapts to it.
 
@@ -58,7 +59,7 @@ class Capabilities:
     call_frame: CallFrame = JSON_ARRAY_FRAME
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class TokenPrompt:
     """A prompt as ids, up to the first hole.
 
@@ -71,7 +72,7 @@ class TokenPrompt:
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class MessagePrompt:
     """A complete prompt as segments, for engines that take messages.
 
@@ -84,7 +85,7 @@ class MessagePrompt:
     tools: tuple[ToolSchema, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class GenerateRequest:
     """One generation.
 
@@ -117,7 +118,7 @@ class GenerateRequest:
     keep_special: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Fill:
     """More of a prompt that was not complete.
 
@@ -130,7 +131,7 @@ class Fill:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class RequestFacts:
     """What the order of waiting work depends on; sent when it changes.
 
@@ -149,7 +150,7 @@ class RequestFacts:
     deadline_at_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class TokenLogprob:
     """Log-probability of one token that was produced.
 
@@ -166,7 +167,7 @@ class TokenLogprob:
     forced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Delta:
     """What one step added to one request.
 
@@ -185,7 +186,7 @@ class Delta:
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Ledger:
     """Where the time and the tokens of one request went, measured by the backend.
 
@@ -237,7 +238,7 @@ class Ledger:
     source: Literal["measured", "engine_reported", "inferred"] = "measured"
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class End:
     """A request is over.
 
@@ -259,7 +260,7 @@ class End:
     stopped_by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class StepRecord:
     """One engine step.
 
@@ -280,7 +281,7 @@ class StepRecord:
     requests: tuple[RequestId, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class StepDone:
     """Everything that one engine step changed.
 
@@ -299,7 +300,7 @@ class StepDone:
     evictable_pages: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class BackendDown:
     """The backend lost its engine; `lost` will never end otherwise.
 

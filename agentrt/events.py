@@ -7,11 +7,12 @@ else. Instants are seconds of the run's clock.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from agentrt.backend import BackendDown, Ledger, StepDone
 from agentrt.errors import ErrorRecord
+from agentrt.fact import fact
 from agentrt.ids import NodeId, RequestId, RunId
 
 NodeKind = Literal["generate", "tool", "program", "ask"]
@@ -19,7 +20,7 @@ Outcome = Literal["ok", "failed", "cancelled"]
 AttributeValue = str | int | float | bool | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class RunStarted:
     """A run began: the caller's submit.
 
@@ -42,7 +43,7 @@ class RunStarted:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class NodeDeclared:
     """A node was made.
 
@@ -94,7 +95,7 @@ class NodeDeclared:
     deadline_at_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class NodeDemanded:
     """Somebody waits for the node."""
 
@@ -103,7 +104,7 @@ class NodeDemanded:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class RequestSent:
     """A generation was handed to a backend.
 
@@ -128,7 +129,7 @@ class RequestSent:
     held_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class PrefixLost:
     """Tokens that could not be shared, and why.
 
@@ -147,7 +148,7 @@ class PrefixLost:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class HoleFilled:
     """The last pending part of a prompt became known: from here the node could run."""
 
@@ -156,7 +157,7 @@ class HoleFilled:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class FirstToken:
     """The first output of a generation reached the runtime."""
 
@@ -165,7 +166,7 @@ class FirstToken:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ItemClosed:
     """An item of a streamed output is complete (`each`, `calls`)."""
 
@@ -175,7 +176,7 @@ class ItemClosed:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ToolStarted:
     """An attempt of a tool began to run (it has a worker)."""
 
@@ -185,7 +186,7 @@ class ToolStarted:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ToolEnded:
     """An attempt of a tool is over."""
 
@@ -196,7 +197,7 @@ class ToolEnded:
     error: ErrorRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class NodeFinished:
     """A node has its value, its error, or was cancelled.
 
@@ -234,7 +235,7 @@ class NodeFinished:
     stopped_at_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class RunFinished:
     """The caller has the result: `at_s - RunStarted.at_s` is the compound latency."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentrt.errors import UsageError
+from agentrt.fact import fact
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Sampling:
     """Parameters of one generation.
 

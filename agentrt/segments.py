@@ -7,32 +7,33 @@ segments into ids, a remote backend turns them into messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from agentrt.fact import fact
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Open:
     """A message of `role` begins."""
 
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Close:
     """The message ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Text:
     """Text of a message. It is data: what looks like a special token in it stays text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class CallMade:
     """One tool call inside an assistant message.
 
@@ -47,7 +48,7 @@ class CallMade:
     arguments_json: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Generated:
     """What a model wrote, with the ids that it wrote.
 
@@ -66,7 +67,7 @@ class Generated:
     content: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Hole:
     """A part whose value is still pending.
 
@@ -79,7 +80,7 @@ class Hole:
     generated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ResultOf:
     """Marks that the tool message it stands in answers this call."""
 
@@ -90,7 +91,7 @@ class ResultOf:
 Segment = Open | Close | Text | CallMade | Generated | Hole | ResultOf
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ToolSchema:
     """A tool as the model is told of it.
 
@@ -105,7 +106,7 @@ class ToolSchema:
     parameters: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class CallFrame:
     """How a model writes tool calls, as its template shows them.
 

@@ -8,9 +8,9 @@ cause; walking causes back from the end of the run gives the critical path.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from agentrt.fact import fact
 from agentrt.graph.record import NodeRecord, RunRecord
 from agentrt.ids import NodeId
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentrt.graph.stages import Stage
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Input:
     """Something that a node, or a program's code, waited for.
 

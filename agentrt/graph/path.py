@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from agentrt.fact import fact
 from agentrt.graph.causes import Causes, Input
 from agentrt.graph.record import NodeRecord, RunRecord
 from agentrt.ids import NodeId
@@ -12,7 +12,7 @@ from agentrt.ids import NodeId
 Part = Literal["submit", "code", "work", "stop"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class PathStep:
     """A stretch of time that one node is answerable for.
 

@@ -29,6 +29,7 @@ from agentrt.events import (
     ToolEnded,
     ToolStarted,
 )
+from agentrt.fact import fact
 from agentrt.ids import NodeId, RequestId, RunId
 
 
@@ -41,7 +42,7 @@ class Attempt:
     error: ErrorRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Closed:
     """An item of a streamed output was complete."""
 

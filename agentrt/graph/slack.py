@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
+from agentrt.fact import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.record import NodeRecord, RunRecord
 from agentrt.ids import NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Bound:
     """What a node's end must not delay, and the time there is until then."""
 

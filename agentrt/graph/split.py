@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from agentrt.fact import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.path import PathStep, critical_path
 from agentrt.graph.record import RunRecord
@@ -12,7 +11,7 @@ from agentrt.graph.stages import LABELS, Label, stages
 TOLERANCE_S = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Split:
     """Seconds of the critical path by what was waited for; they sum to `compound_s`.
 

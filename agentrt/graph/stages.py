@@ -7,10 +7,10 @@ filled cost the run nothing and is left out; what the ledger leaves open is `una
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from agentrt.backend import Ledger
+from agentrt.fact import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.record import NodeRecord, RunRecord
 
@@ -30,7 +30,7 @@ LABELS: tuple[Label, ...] = get_args(Label)
 Shares = tuple[tuple[Label, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Stage:
     """A stretch of a node's time.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agentrt.errors import ToolFailed
+from agentrt.fact import fact
 from agentrt.program.gen import Gen, Reading
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import GenOptions
@@ -113,7 +113,7 @@ class ToolCall:
         return f"<ToolCall {self.call.name}({self.call.arguments_json})>"
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Final(Generic[T_co]):
     """The model gave its final answer.
 
@@ -124,7 +124,7 @@ class Final(Generic[T_co]):
     value: T_co
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Calls:
     """The model wants tools to run.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 import anyio
 
 from agentrt.backend import Ledger, TokenLogprob
+from agentrt.fact import fact
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import GenOptions, check_options, sampling_of
 from agentrt.program.scope import Scope, here, sooner
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class GenMeta:
     """How a generation went; complete once it is done.
 
@@ -44,7 +45,7 @@ class GenMeta:
 _NO_META = GenMeta()
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Partial(Generic[T_co]):
     """What is known of an answer that is still being written.
 

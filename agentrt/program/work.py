@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.backend import OnLimit
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.errors import ToolFailed
+from agentrt.fact import fact
 from agentrt.sampling import Sampling
 from agentrt.segments import CallMade
 from agentrt.tools import ToolSpec
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Parse = Callable[[str], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Output:
     """What a generation writes and how its text becomes a value.
 
@@ -40,7 +41,7 @@ class Output:
     tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class GenerateWork:
     """One generation.
 
@@ -61,7 +62,7 @@ class GenerateWork:
     deadline_at_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ToolWork:
     """One tool call.
 
@@ -84,7 +85,7 @@ class ToolWork:
     refused: ToolFailed | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ProgramWork:
     """One call of a program.
 
@@ -105,7 +106,7 @@ class ProgramWork:
         return replace(self, deadline_s=deadline_s)
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class AskWork:
     """One question to a person.
 

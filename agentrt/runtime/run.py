@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from anyio.abc import TaskGroup
@@ -13,6 +12,7 @@ from anyio.abc import TaskGroup
 from agentrt.clock import Clock
 from agentrt.errors import AgentrtError, SoFar, UsageError
 from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
+from agentrt.fact import fact
 from agentrt.ids import NodeId, RunId
 from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import Waited, sooner
@@ -25,7 +25,7 @@ MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Stop:
     """Code asked for a node's end.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentrt.backend import RequestFacts
+from agentrt.fact import fact
 from agentrt.ids import NodeId, RunId
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Send:
     """Hand a generation to its engine, complete or with holes."""
 
@@ -18,7 +17,7 @@ class Send:
     deadline_at_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Fill:
     """Something that a generation waits for is known: bring its prompt up to date."""
 
@@ -26,7 +25,7 @@ class Fill:
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Start:
     """Start a tool, a program or a question."""
 
@@ -34,7 +33,7 @@ class Start:
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Stop:
     """End a node that somebody cancelled."""
 
@@ -43,7 +42,7 @@ class Stop:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Expire:
     """End a node whose deadline has passed."""
 
@@ -51,7 +50,7 @@ class Expire:
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Tell:
     """Tell an engine what the order of its waiting work depends on.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentrt.events import Event
+from agentrt.fact import fact
 from agentrt.ids import NodeId, RunId
 from agentrt.scheduler.decisions import Decision
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Held:
     """A node that was declared may not start yet."""
 
@@ -17,7 +16,7 @@ class Held:
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Released:
     """A node that was held may start."""
 
@@ -25,7 +24,7 @@ class Released:
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DemandEnded:
     """Nobody waits for the node any more."""
 
@@ -33,7 +32,7 @@ class DemandEnded:
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class CancelWanted:
     """Somebody wants the node to end."""
 
@@ -42,7 +41,7 @@ class CancelWanted:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Performed:
     """A decision was carried out."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentrt.backend import FinishReason, GenerateRequest
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.errors import AgentrtError, ErrorRecord, RequestRejected, record
+from agentrt.fact import fact
 from agentrt.scripted.script import Reply
 from agentrt.scripted.spelling import Spelling
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from agentrt.constraints import CompiledConstraint
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Answer:
     """What one request will produce.
 

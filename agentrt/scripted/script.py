@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from agentrt import canonical_json
 from agentrt.backend import GenerateRequest
 from agentrt.errors import AgentrtError, UsageError
+from agentrt.fact import fact
 from agentrt.segments import (
     JSON_ARRAY_FRAME,
     CallFrame,
@@ -22,7 +22,7 @@ from agentrt.segments import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Reply:
     """One answer.
 

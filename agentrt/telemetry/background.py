@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
 
+from agentrt.fact import fact
 from agentrt.graph import NodeRecord, PathStep, RunRecord
 from agentrt.ids import NodeId
 from agentrt.telemetry.timeline import GAP_US, Timeline
@@ -19,7 +19,7 @@ from agentrt.telemetry.timeline import GAP_US, Timeline
 _FOREVER = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Stretch:
     """A stretch of the path below a program: one of its children, or one item of it."""
 

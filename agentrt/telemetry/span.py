@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentrt.events import AttributeValue
+from agentrt.fact import fact
 
 Lane = Literal["runtime", "engine"]
 SpanKind = Literal["internal", "server", "client", "producer", "consumer"]
 Attributes = dict[str, AttributeValue]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class SpanEvent:
     """A moment within a span."""
 
@@ -24,7 +25,7 @@ class SpanEvent:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class SpanLink:
     """Another span that this one has to do with, in the same trace or another."""
 
@@ -64,7 +65,7 @@ class Span:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Trace:
     """Spans that belong together; the first is a root.
 

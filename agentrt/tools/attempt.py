@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agentrt.errors import ErrorRecord
+from agentrt.fact import fact
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class AttemptStarted:
     """An attempt began: it has a worker.
 
@@ -21,7 +21,7 @@ class AttemptStarted:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class AttemptEnded:
     """An attempt is over.
 
