@@ -1,10 +1,11 @@
-"""The tensors of a checkpoint directory, from safetensors and nothing else."""
+"""A checkpoint directory: its config, and its tensors from safetensors and nothing else."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -13,6 +14,46 @@ from torch import Tensor
 from agentrt.errors import ModelInvalid
 
 _INDEX = "model.safetensors.index.json"
+_UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
+
+
+def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
+    """The parsed `config.json` of a directory that may be loaded.
+
+    Raises:
+        ModelInvalid: It lacks something, or holds what is not loaded.
+    """
+    if not path.is_dir():
+        raise ModelInvalid(
+            f"{path} is not a directory",
+            hint="Give --model a Hugging Face checkpoint directory on this machine",
+        )
+    file = path / "config.json"
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelInvalid(
+            f"{path} has no config.json",
+            hint="Give the directory that holds config.json, tokenizer.json and *.safetensors",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ModelInvalid(f"{file} cannot be read: {error}", hint="Copy the file again") from error
+    if not isinstance(facts, dict):
+        raise ModelInvalid(f"{file} holds no JSON object", hint="Copy the file again")
+    if facts.get("quantization_config"):
+        method = dict(facts["quantization_config"]).get("quant_method", "unknown")
+        raise ModelInvalid(
+            f"{path} is quantised ({method}), which this engine does not load yet",
+            hint="Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL",
+        )
+    if weights and not any(path.glob("*.safetensors")):
+        unsafe = sorted(found.name for pattern in _UNSAFE for found in path.glob(pattern))
+        what = f"only {unsafe[0]}, which may run code" if unsafe else "no weights at all"
+        raise ModelInvalid(
+            f"{path} has no *.safetensors: {what}",
+            hint="Save it with `model.save_pretrained(path)`, which writes safetensors",
+        )
+    return facts
 
 
 def shards(path: Path) -> list[Path]:

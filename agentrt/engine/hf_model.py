@@ -16,6 +16,7 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
 from agentrt.engine.attention import NAME, attend
 from agentrt.engine.batch import ForwardBatch
+from agentrt.engine.kv import PagedKv
 from agentrt.errors import ModelInvalid
 
 AttentionInterface.register(NAME, attend)  # type: ignore[no-untyped-call, unused-ignore]
@@ -35,8 +36,11 @@ class HfDecoder:
         self.config: Any = module.config.get_text_config()
         self.parameters = sum(weight.numel() for weight in module.parameters())
 
+    def bind(self, kv: PagedKv, most_rows: int) -> None:
+        """Nothing to get ready: transformers makes its tensors anew in each forward."""
+
     def __call__(self, batch: ForwardBatch) -> Tensor:
-        """Logits of the wanted rows, as `DenseDecoder` gives them."""
+        """Logits `[rows, vocabulary]` of the wanted rows."""
         out = self.module(
             input_ids=batch.token_ids,
             position_ids=batch.positions,

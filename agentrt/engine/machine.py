@@ -45,6 +45,7 @@ class Machine:
             most_tokens=window * config.max_running,
         )
         self.kv = PagedKv(layout, pages)
+        self.model.decoder.bind(self.kv, config.step_tokens)
         longest = min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
         self._packer = Packer(
@@ -73,7 +74,8 @@ class Machine:
                 f"{config.model_path} cannot run here: {type(error).__name__}: {error}",
                 hint="Serve this model elsewhere and pass --engine URL",
             ) from error
-        if self._attention.layers_seen != self.model.layout.layers:
+        slow = self.model.report.path == "slow"
+        if slow and self._attention.layers_seen != self.model.layout.layers:
             raise ModelInvalid(
                 f"{config.model_path} attends in {self._attention.layers_seen} of "
                 f"{self.model.layout.layers} layers through the engine",

@@ -1,36 +1,45 @@
 """Loading a Hugging Face checkpoint directory.
 
-Plain dense decoders are computed by the engine itself, everything else through transformers. What a
-loader would have to run or unpickle is refused before it is asked.
+Decoders of known shape are computed by the engine itself, everything else through transformers.
+What a loader would have to run or unpickle is refused before it is asked.
 """
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from agentrt.config import EngineConfig
 from agentrt.engine.batch import ForwardBatch
-from agentrt.engine.checkpoint import tensor_shapes
-from agentrt.engine.dense import load_dense, random_dense
-from agentrt.engine.dense_shape import DenseShape, dense_shape
-from agentrt.engine.kv import KvLayout
-from agentrt.errors import EngineUnavailable, ModelInvalid
+from agentrt.engine.fastpath import self_check
+from agentrt.engine.fastpath.decoder import FastDecoder, load_fast, random_fast
+from agentrt.engine.fastpath.families import Declined
+from agentrt.engine.fastpath.self_check import Verdict
+from agentrt.engine.fastpath.shape import DecoderShape
+from agentrt.engine.kv import KvLayout, PagedKv
+from agentrt.engine.load_plan import LoadPlan, plan_load
+from agentrt.engine.report import ModelReport, report_of
+from agentrt.errors import ModelInvalid
+from agentrt_kernels.contract import Kernels
 
-Decoder = Callable[[ForwardBatch], Tensor]
-"""A packed batch to the logits `[rows, vocabulary]` of its wanted rows."""
-
-_UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_SMALL_BYTES = 200 << 20
 _log = logging.getLogger(__name__)
+
+
+class Decoder(Protocol):
+    """What computes logits, and how many parameters it has."""
+
+    parameters: int
+
+    def bind(self, kv: PagedKv, most_rows: int) -> None:
+        """Get ready for this KV memory and for forwards of up to `most_rows` tokens."""
+
+    def __call__(self, batch: ForwardBatch) -> Tensor:
+        """Logits `[rows, vocabulary]` of the wanted rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,8 @@ class LoadedModel:
         logits_size: Width of its logits.
         name: For people: the directory's name.
         parameters: How many.
+        kernels: What it runs on.
+        report: Which path it takes, and why.
     """
 
     decoder: Decoder
@@ -54,6 +65,8 @@ class LoadedModel:
     logits_size: int
     name: str
     parameters: int
+    kernels: Kernels
+    report: ModelReport
 
 
 def load_model(config: EngineConfig) -> LoadedModel:
@@ -61,45 +74,55 @@ def load_model(config: EngineConfig) -> LoadedModel:
 
     Raises:
         ModelInvalid: The directory lacks something, or holds what we refuse to load.
-        EngineUnavailable: The device is not there.
+        EngineUnavailable: The device is not there, or cannot run the kernels asked for.
     """
-    path = config.model_path
-    facts = _check(path, weights=not config.random_weights)
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise EngineUnavailable(
-            "device=cuda, but torch sees no CUDA device", hint="Use --device cpu"
-        )
-    dtype = _dtype(config, facts)
-    shape = dense_shape(facts)
-    if shape is not None and (config.random_weights or shape.is_whole(tensor_shapes(path))):
-        return _dense(config, shape, facts, dtype)
-    _log.info("%s is not a plain dense decoder: transformers computes it", path)
-    return _through_transformers(config, facts, dtype)
+    plan = plan_load(config)
+    shape = plan.shape
+    if isinstance(shape, DecoderShape):
+        decoder, verdict = _here(plan, shape)
+        plan = dataclasses.replace(plan, verdict=verdict)
+        if verdict.state != "failed":
+            return _loaded(plan, decoder, shape)
+        del decoder
+        plan = dataclasses.replace(plan, shape=Declined(verdict.reason))
+    if plan.verdict.state == "failed":
+        _log.warning("%s goes through transformers: %s", config.model_path, plan.verdict.reason)
+    return _through_transformers(plan)
 
 
-def _dense(
-    config: EngineConfig, shape: DenseShape, facts: dict[str, Any], dtype: torch.dtype
-) -> LoadedModel:
-    device = torch.device(config.device)
+def _here(plan: LoadPlan, shape: DecoderShape) -> tuple[FastDecoder, Verdict]:
+    """The engine's own decoder, and whether it computes what transformers computes."""
+    config, dtype, device, kernels = plan.config, plan.dtype, plan.device, plan.kernels.kernels
+    asked = plan.verdict.state == "unknown"
+    theirs = self_check.reference_logits(config.model_path, dtype, device) if asked else None
     if config.random_weights:
-        decoder = random_dense(shape, config.seed, dtype, device)
+        decoder = random_fast(shape, config.seed, dtype, device, kernels, plan.door)
     else:
-        decoder = load_dense(shape, config.model_path, dtype, device)
-    return _loaded(config, decoder, dtype, facts, shape)
+        decoder = load_fast(shape, config.model_path, dtype, device, kernels, plan.door)
+    if theirs is None:
+        return decoder, plan.verdict
+    mine = self_check.fast_logits(decoder, _layout(plan, shape), shape.heads, shape.vocabulary)
+    verdict = self_check.judge(mine, theirs, dtype)
+    self_check.keep(plan.key, verdict)
+    return decoder, verdict
 
 
-def _through_transformers(
-    config: EngineConfig, facts: dict[str, Any], dtype: torch.dtype
-) -> LoadedModel:
+def _through_transformers(plan: LoadPlan) -> LoadedModel:
     from agentrt.engine.hf_model import load_hf  # takes three seconds, and mostly is not needed
 
+    config = plan.config
+    if "auto_map" in plan.facts:
+        raise ModelInvalid(
+            f"{config.model_path / 'config.json'} asks to run code of its own (auto_map)",
+            hint="Use a checkpoint whose architecture transformers has built in",
+        )
     decoder = load_hf(
         config.model_path,
-        dtype,
-        torch.device(config.device),
+        plan.dtype,
+        plan.device,
         random_seed=config.seed if config.random_weights else None,
     )
-    return _loaded(config, decoder, dtype, facts, _Sizes.of(decoder.config, config.model_path))
+    return _loaded(plan, decoder, _Sizes.of(decoder.config, config.model_path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,82 +162,28 @@ class _Sizes:
 _PAGED_LAYERS = {"full_attention", "sliding_attention"}
 
 
-def _loaded(
-    config: EngineConfig,
-    decoder: Any,
-    dtype: torch.dtype,
-    facts: dict[str, Any],
-    sizes: DenseShape | _Sizes,
-) -> LoadedModel:
-    layout = KvLayout(
+def _layout(plan: LoadPlan, sizes: DecoderShape | _Sizes) -> KvLayout:
+    return KvLayout(
         layers=sizes.layers,
         kv_heads=sizes.kv_heads,
         head_dim=sizes.head_dim,
-        page_tokens=config.page_tokens,
-        dtype=dtype,
-        device=torch.device(config.device),
+        page_tokens=plan.config.page_tokens,
+        dtype=plan.dtype,
+        device=plan.device,
     )
+
+
+def _loaded(plan: LoadPlan, decoder: Decoder, sizes: DecoderShape | _Sizes) -> LoadedModel:
+    report = report_of(plan)
+    _log.info("%s: %s", plan.config.model_path, report)
     return LoadedModel(
         decoder=decoder,
         heads=sizes.heads,
-        layout=layout,
-        window_tokens=int(facts.get("max_position_embeddings") or 0),
+        layout=_layout(plan, sizes),
+        window_tokens=int(plan.facts.get("max_position_embeddings") or 0),
         logits_size=sizes.vocabulary,
-        name=config.model_path.resolve().name,
+        name=plan.config.model_path.resolve().name,
         parameters=decoder.parameters,
+        kernels=plan.kernels.kernels,
+        report=report,
     )
-
-
-def _check(path: Path, *, weights: bool) -> dict[str, Any]:
-    """The parsed `config.json` of a directory that may be loaded."""
-    if not path.is_dir():
-        raise ModelInvalid(
-            f"{path} is not a directory",
-            hint="Give --model a Hugging Face checkpoint directory on this machine",
-        )
-    file = path / "config.json"
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelInvalid(
-            f"{path} has no config.json",
-            hint="Give the directory that holds config.json, tokenizer.json and *.safetensors",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ModelInvalid(f"{file} cannot be read: {error}", hint="Copy the file again") from error
-    if not isinstance(facts, dict):
-        raise ModelInvalid(f"{file} holds no JSON object", hint="Copy the file again")
-    if "auto_map" in facts:
-        raise ModelInvalid(
-            f"{file} asks to run code of its own (auto_map)",
-            hint="Use a checkpoint whose architecture transformers has built in",
-        )
-    if facts.get("quantization_config"):
-        method = dict(facts["quantization_config"]).get("quant_method", "unknown")
-        raise ModelInvalid(
-            f"{path} is quantised ({method}), which this engine does not load yet",
-            hint="Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL",
-        )
-    if weights and not any(path.glob("*.safetensors")):
-        unsafe = sorted(found.name for pattern in _UNSAFE for found in path.glob(pattern))
-        what = f"only {unsafe[0]}, which may run code" if unsafe else "no weights at all"
-        raise ModelInvalid(
-            f"{path} has no *.safetensors: {what}",
-            hint="Save it with `model.save_pretrained(path)`, which writes safetensors",
-        )
-    return facts
-
-
-def _dtype(config: EngineConfig, facts: dict[str, Any]) -> torch.dtype:
-    """What the model computes in.
-
-    "auto" takes what the checkpoint was saved in, but fp32 for a small one on a CPU: bf16 wins
-    little there, and its rounding depends on the batch, so a seed would not fix the tokens.
-    """
-    if config.dtype != "auto":
-        return _DTYPES[config.dtype]
-    saved_bytes = sum(file.stat().st_size for file in config.model_path.glob("*.safetensors"))
-    if config.device == "cpu" and saved_bytes < _SMALL_BYTES:
-        return torch.float32
-    name = str(facts.get("dtype") or facts.get("torch_dtype") or "float32")
-    return _DTYPES.get(name.removeprefix("torch."), torch.float32)

@@ -18,6 +18,7 @@ from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.engine.core import EngineCore
+from agentrt.engine.fastpath import self_check
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
 
@@ -106,6 +107,15 @@ def _quiet() -> None:
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_checks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Self-checks are kept for this session only."""
+    home = tmp_path_factory.mktemp("checked")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(self_check, "home", lambda: home)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,9 @@ from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig
 from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.core import EngineCore
-from agentrt.engine.dense import DenseDecoder
-from agentrt.engine.dense_shape import dense_shape
+from agentrt.engine.fastpath.decoder import FastDecoder
+from agentrt.engine.fastpath.families import Declined, shape_of
+from agentrt.engine.fastpath.weights import difference
 from agentrt.engine.model import load_model
 from agentrt.errors import EngineUnavailable, ModelInvalid
 
@@ -70,6 +71,8 @@ def test_pickled_weights_are_not_opened(own_dir):
 def test_code_of_a_checkpoint_is_not_run(own_dir):
     (own_dir / "modeling_own.py").write_text("raise SystemExit('ran')")
     edit(own_dir, auto_map={"AutoModelForCausalLM": "modeling_own.Own"})
+    assert load_model(EngineConfig(own_dir)).report.path == "fast"
+    edit(own_dir, hidden_act="gelu")
     assert "asks to run code of its own" in refusal(own_dir)
 
 
@@ -118,14 +121,13 @@ def test_sinks_and_windows_page_too(tile_tokens, engine, tmp_path):
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral"])
 def test_plain_decoders_need_no_transformers(kind, model_dir):
-    assert isinstance(load_model(EngineConfig(model_dir(kind))).decoder, DenseDecoder)
+    assert isinstance(load_model(EngineConfig(model_dir(kind))).decoder, FastDecoder)
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"hidden_act": "gelu"},
-        {"mlp_bias": True},
         {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
         {"layer_types": ["full_attention", "sliding_attention"]},
         {"model_type": "olmo2"},
@@ -136,15 +138,15 @@ def test_plain_decoders_need_no_transformers(kind, model_dir):
 def test_what_is_not_plainly_dense_is_left_to_transformers(change, own_dir):
     facts = {**json.loads((own_dir / "config.json").read_text()), **change}
     facts = {name: value for name, value in facts.items() if value is not None}
-    assert dense_shape(facts) is None
+    assert isinstance(shape_of(facts), Declined)
 
 
 def test_weights_that_are_not_known_are_left_to_transformers(own_dir):
-    shape = dense_shape(json.loads((own_dir / "config.json").read_text()))
-    assert shape is not None
+    shape = shape_of(json.loads((own_dir / "config.json").read_text()))
     held = tensor_shapes(own_dir)
-    assert shape.is_whole(held)
-    assert not shape.is_whole({**held, "model.layers.0.mlp.router.weight": (4, 32)})
+    assert difference(shape, held) is None
+    odd = "model.layers.0.mlp.router.weight"
+    assert difference(shape, {**held, odd: (4, 32)}) == f"it holds {odd}"
 
 
 def test_stretched_rotary_positions_equal_the_reference(engine, tmp_path):

@@ -1,0 +1,1 @@
+"""Decoders that the engine computes itself, written once over kernels."""

@@ -1,0 +1,120 @@
+"""What stands after attention: a gated layer, or experts of which each token takes a few.
+
+Rows are sorted by expert, so that each expert multiplies its own rows only; nothing is computed for
+experts that were not chosen, and nothing loops over tokens.
+
+Letters of the shapes: T tokens, A experts a token takes, E experts, I inner width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from agentrt.engine.fastpath.arena import Rows
+from agentrt.engine.fastpath.shape import ExpertShape, Names
+from agentrt.engine.linear import Grouped, Linear, LinearDoor
+from agentrt_kernels.contract import Kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """`down(silu(gate(x)) * up(x))`.
+
+    Attributes:
+        gate_up: Both in one.
+        down: Back.
+        width: I.
+    """
+
+    gate_up: Linear
+    down: Linear
+    width: int
+
+    def apply(self, kernels: Kernels, x: Tensor, room: Rows, out: Tensor) -> Tensor:
+        """`[T, hidden]` to the same, which may lie in `out`."""
+        gate_up = self.gate_up.apply(x, room.gate_up[:, : 2 * self.width])
+        inner = room.inner[:, : self.width]
+        kernels.silu_mul(gate_up, inner)
+        return self.down.apply(inner, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Gated layers behind a router.
+
+    Attributes:
+        shape: What they look like.
+        router: Scores of the experts.
+        gate_up: Of each.
+        down: Of each.
+        shared: One that every token takes, or None.
+        shared_gate: How much of it.
+    """
+
+    shape: ExpertShape
+    router: Linear
+    gate_up: Grouped
+    down: Grouped
+    shared: Gated | None
+    shared_gate: Linear | None
+
+    def apply(self, kernels: Kernels, x: Tensor, room: Rows, out: Tensor) -> Tensor:
+        """`[T, hidden]` to the same, in `out`."""
+        tokens, width = x.shape
+        chosen, shares = self._route(x)
+        expert_ids, order = chosen.flatten().sort(stable=True)  # [T * A]
+        bounds = torch.arange(self.shape.count + 1, device=x.device)
+        expert_start = torch.searchsorted(expert_ids, bounds, out_int32=True)
+        rows = x[order // self.shape.chosen]  # [T * A, hidden]
+        gate_up = x.new_empty((rows.shape[0], 2 * self.shape.inner))
+        self.gate_up.apply(rows, expert_start, gate_up)
+        inner = x.new_empty((rows.shape[0], self.shape.inner))
+        kernels.silu_mul(gate_up, inner)
+        made = self.down.apply(inner, expert_start, rows)
+        back = torch.empty_like(made).index_copy_(0, order, made)  # in the order of the tokens
+        back = back.view(tokens, self.shape.chosen, width)
+        out.copy_((back * shares.float()[:, :, None]).sum(1))
+        if self.shared is not None and self.shared_gate is not None:
+            part = torch.sigmoid(self.shared_gate.apply(x))
+            out.add_(self.shared.apply(kernels, x, room, torch.empty_like(x)) * part)
+        return out
+
+    def _route(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The experts each token takes, and how much of each: `[T, A]` twice."""
+        scores = self.router.apply(x).softmax(-1, dtype=torch.float32)
+        shares, chosen = scores.topk(self.shape.chosen, -1)
+        if self.shape.sums_to_one:
+            shares = shares / shares.sum(-1, keepdim=True)
+        return chosen, shares.to(x.dtype) if self.shape.rounds else shares
+
+
+def load_experts(
+    shape: ExpertShape, names: Names, mine: dict[str, Tensor], door: LinearDoor
+) -> Experts:
+    """From the weights of one layer, which are taken out of there."""
+
+    def one(number: int, name: str) -> Tensor:
+        return mine.pop(f"{names.expert.format(number)}{name}.weight")
+
+    numbers = range(shape.count)
+    gate_up = torch.stack(
+        [torch.cat([one(number, name) for name in names.expert_gate_up]) for number in numbers]
+    )
+    shared = shared_gate = None
+    if shape.shared_inner:
+        at = "mlp.shared_expert."
+        both = [mine.pop(f"{at}{name}_proj.weight") for name in ("gate", "up")]
+        down = door.linear(mine.pop(f"{at}down_proj.weight"))
+        shared = Gated(door.linear(torch.cat(both)), down, shape.shared_inner)
+        shared_gate = door.linear(mine.pop("mlp.shared_expert_gate.weight"))
+    return Experts(
+        shape=shape,
+        router=door.linear(mine.pop(f"{names.router}.weight")),
+        gate_up=door.grouped(gate_up),
+        down=door.grouped(torch.stack([one(number, names.expert_down) for number in numbers])),
+        shared=shared,
+        shared_gate=shared_gate,
+    )

@@ -1,0 +1,166 @@
+"""The one door for a layer's matrix.
+
+On a CPU in bf16 the matrix is put, once, in the order in which oneDNN reads it: half the time of a
+plain product at up to sixteen rows, the same at 256. These operations are private to torch, so that
+they are tried out first, and plain products stand behind them. Other forms of a weight belong here
+too.
+
+Letters of the shapes: T rows, W inputs, N outputs, E experts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from agentrt_kernels.contract import Kernels
+
+
+class Linear(Protocol):
+    """A matrix that is ready to be multiplied with."""
+
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """`[T, W]` to `[T, N]`, which may lie in `out`."""
+
+
+class Plain:
+    """torch's own product.
+
+    Args:
+        weight: `[N, W]`.
+        bias: `[N]`, or None.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._weight = weight.t()
+        self._bias = bias
+
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """See `Linear`."""
+        if self._bias is None:
+            return torch.mm(x, self._weight, out=out)
+        return torch.addmm(self._bias, x, self._weight, out=out)
+
+
+class Packed:
+    """oneDNN's product with a weight in its own order; the weight as it was is not kept."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._weight = _onednn()._reorder_linear_weight(weight.contiguous())
+        self._bias = bias
+        self._multiply: Any = _onednn()._linear_pointwise.default
+
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """See `Linear`; the result is always new."""
+        product: Tensor = self._multiply(x, self._weight, self._bias, "none", [], "")
+        return product
+
+
+class Grouped(Protocol):
+    """The matrices of all experts."""
+
+    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
+        """`[T, W]`, sorted by expert, to `[T, N]`; see `Kernels.grouped_linear`."""
+
+
+class OneByOne:
+    """Each expert that has rows, one after the other: on a CPU each reads its weights once."""
+
+    def __init__(self, experts: Sequence[Linear]) -> None:
+        self._experts = experts
+
+    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
+        """See `Grouped`."""
+        for expert, (start, stop) in enumerate(pairwise(expert_start.tolist())):
+            if start < stop:
+                part = out[start:stop]
+                made = self._experts[expert].apply(x[start:stop], part)
+                if made is not part:
+                    part.copy_(made)
+        return out
+
+
+class AtOnce:
+    """All experts in one kernel.
+
+    Args:
+        weight: `[E, N, W]`.
+        kernels: Of the model.
+    """
+
+    def __init__(self, weight: Tensor, kernels: Kernels) -> None:
+        self._weight = weight
+        self._kernels = kernels
+
+    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
+        """See `Grouped`."""
+        self._kernels.grouped_linear(x, self._weight, expert_start, out)
+        return out
+
+
+class LinearDoor:
+    """Chooses how a model's matrices are kept.
+
+    Args:
+        dtype: Of its weights.
+        device: Where they are.
+        kernels: Its other operations.
+
+    Attributes:
+        choice: "packed" or "plain".
+        reason: Why.
+    """
+
+    def __init__(self, dtype: torch.dtype, device: torch.device, kernels: Kernels) -> None:
+        self._kernels = kernels
+        self._on_cpu = device.type == "cpu"
+        self.choice, self.reason = _choice(dtype, device)
+
+    def linear(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
+        """For `weight` `[N, W]` and `bias` `[N]`."""
+        return (Packed if self.choice == "packed" else Plain)(weight, bias)
+
+    def grouped(self, weight: Tensor) -> Grouped:
+        """For `weight` `[E, N, W]`."""
+        if self._on_cpu and self._kernels.name in ("torch", "cpu"):
+            return OneByOne([self.linear(one) for one in weight])
+        return AtOnce(weight, self._kernels)
+
+
+def _choice(dtype: torch.dtype, device: torch.device) -> tuple[str, str]:
+    if device.type != "cpu":
+        return "plain", f"products on {device.type} are as fast as they come"
+    if dtype != torch.bfloat16:
+        return "plain", f"weights in {str(dtype).removeprefix('torch.')} gain nothing by an order"
+    fault = _fault_of_packing()
+    if fault:
+        return "plain", fault
+    return "packed", "oneDNN reads bf16 weights fastest in its own order"
+
+
+@functools.cache
+def _fault_of_packing() -> str | None:
+    """Why packing is not to be had here; None where a packed product equals a plain one."""
+    try:
+        if not _onednn()._is_mkldnn_bf16_supported():
+            return "this processor has no bf16 products"
+        source = torch.Generator().manual_seed(0)
+        weight = torch.randn((48, 32), generator=source).bfloat16()
+        bias = torch.randn(48, generator=source).bfloat16()
+        x = torch.randn((3, 32), generator=source).bfloat16()
+        with torch.inference_mode():
+            packed = Packed(weight, bias).apply(x)
+            plain = Plain(weight.float(), bias.float()).apply(x.float())
+    except (AttributeError, RuntimeError, TypeError) as error:
+        return f"this torch does not pack: {str(error).splitlines()[0]}"
+    near = torch.allclose(packed.float(), plain, rtol=2e-2, atol=1e-1)
+    return None if near else "packed products are wrong with this torch"
+
+
+def _onednn() -> Any:
+    return torch.ops.mkldnn

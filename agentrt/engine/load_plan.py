@@ -1,0 +1,97 @@
+"""Everything about a model that is decided before its weights are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from agentrt.config import EngineConfig
+from agentrt.engine.checkpoint import read_config, tensor_shapes
+from agentrt.engine.fastpath import self_check
+from agentrt.engine.fastpath.families import Declined, shape_of
+from agentrt.engine.fastpath.self_check import Verdict
+from agentrt.engine.fastpath.shape import DecoderShape
+from agentrt.engine.fastpath.weights import difference
+from agentrt.engine.kernel_set import ChosenKernels, choose_kernels
+from agentrt.engine.linear import LinearDoor
+from agentrt.errors import EngineUnavailable
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_SMALL_BYTES = 200 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """How a model will be computed.
+
+    Attributes:
+        config: Of the engine.
+        facts: The checkpoint's config.
+        dtype: What it computes in.
+        device: Where.
+        shape: Of the decoder that is computed here, or why transformers computes it.
+        kernels: What attention, norms and rotations run on.
+        door: Where its matrices go.
+        key: Under which the self-check of such a checkpoint is kept.
+        verdict: What is known of it; for a model that transformers computes, nothing is asked.
+    """
+
+    config: EngineConfig
+    facts: dict[str, Any]
+    dtype: torch.dtype
+    device: torch.device
+    shape: DecoderShape | Declined
+    kernels: ChosenKernels
+    door: LinearDoor
+    key: str
+    verdict: Verdict
+
+
+def plan_load(config: EngineConfig) -> LoadPlan:
+    """Decide how the model of `config.model_path` is computed.
+
+    Raises:
+        ModelInvalid: The directory lacks something, or holds what we refuse to load.
+        EngineUnavailable: The device is not there, or cannot run the kernels asked for.
+    """
+    facts = read_config(config.model_path, weights=not config.random_weights)
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise EngineUnavailable(
+            "device=cuda, but torch sees no CUDA device", hint="Use --device cpu"
+        )
+    dtype, device = dtype_of(config, facts), torch.device(config.device)
+    kernels = choose_kernels(config.kernels, config.device)
+    shape = shape_of(facts)
+    held = {} if config.random_weights else tensor_shapes(config.model_path)
+    if isinstance(shape, DecoderShape) and not config.random_weights:
+        other = difference(shape, held)
+        shape = (
+            Declined(f"its weights are not plainly those of its config: {other}")
+            if other
+            else shape
+        )
+    key = self_check.fingerprint(facts, held, config, f"{dtype} {kernels.kernels.name}")
+    verdict = Verdict("trusted", "transformers computes it")
+    if isinstance(shape, DecoderShape):
+        verdict = self_check.known_verdict(config, key)
+        if verdict.state == "failed":
+            shape = Declined(verdict.reason)
+    door = LinearDoor(dtype, device, kernels.kernels)
+    return LoadPlan(config, facts, dtype, device, shape, kernels, door, key, verdict)
+
+
+def dtype_of(config: EngineConfig, facts: dict[str, Any]) -> torch.dtype:
+    """What a model computes in.
+
+    "auto" takes what the checkpoint was saved in, but fp32 for a small one on a CPU: bf16 wins
+    little there, and its rounding depends on the batch, so a seed would not fix the tokens.
+    """
+    if config.dtype != "auto":
+        return _DTYPES[config.dtype]
+    saved_bytes = sum(file.stat().st_size for file in config.model_path.glob("*.safetensors"))
+    if config.device == "cpu" and saved_bytes < _SMALL_BYTES:
+        return torch.float32
+    name = str(facts.get("dtype") or facts.get("torch_dtype") or "float32")
+    return _DTYPES.get(name.removeprefix("torch."), torch.float32)
