@@ -35,6 +35,9 @@ class EngineConfig:
             CPU the native set where a compiler has built it, else "torch".
         self_check: Whether decoders computed here are held to transformers at load. "auto" does
             it once for each kind of checkpoint on this machine.
+        overlap: Whether a step is launched before the tokens of the one before are known. "auto"
+            does so on CUDA.
+        host_kv_bytes: Memory of the host for KV that the device has no room for; 0 keeps none.
     """
 
     model_path: Path
@@ -51,6 +54,8 @@ class EngineConfig:
     random_weights: bool = False
     kernels: KernelChoice = "auto"
     self_check: Literal["auto", "always", "never"] = "auto"
+    overlap: Literal["auto", "on", "off"] = "auto"
+    host_kv_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

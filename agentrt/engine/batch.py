@@ -49,7 +49,7 @@ class Part:
 
     Attributes:
         slot: Row of its block table.
-        token_ids: Tokens to compute.
+        token_ids: Tokens to compute; -1 - s stands for what slot `s` drew last.
         position: Of the first of them.
         wants_logits: Whether the logits after the last token are wanted.
     """
@@ -155,14 +155,17 @@ class Packer:
     Args:
         kv: The KV memory.
         tables: Block tables of the running sequences.
+        last: `[slots]` int64, the token that each slot drew last.
         tokens: Most rows of a batch.
         sequences: Most sequences of a batch.
     """
 
-    def __init__(self, kv: PagedKv, tables: BlockTables, *, tokens: int, sequences: int) -> None:
+    def __init__(
+        self, kv: PagedKv, tables: BlockTables, last: Tensor, *, tokens: int, sequences: int
+    ) -> None:
         self._kv = kv
         self._tables = tables
-        self._sequences = sequences
+        self._last = last
         self._size = kv.layout.page_tokens
         self._device = kv.layout.device
         self._copies = self._device.type == "cuda"
@@ -189,6 +192,10 @@ class Packer:
         if self._copies:
             flat.copy_(self._host[turn][:size], non_blocking=True)
         fields = Fields.of(flat, tokens, sequences)
+        if any(part.token_ids[-1] < 0 for part in parts):
+            named = fields.token_ids
+            drawn = self._last[(-1 - named).clamp_(min=0)]
+            torch.where(named < 0, drawn, named, out=named)
         pages = -(-longest // self._size)
         room = self._pages[turn, : sequences * pages].view(sequences, pages)
         paged = PagedRows(
@@ -246,4 +253,5 @@ class Packer:
 def pack(parts: Sequence[Part], kv: PagedKv, tables: BlockTables) -> ForwardBatch:
     """One batch, in buffers of its own."""
     tokens = sum(len(part.token_ids) for part in parts)
-    return Packer(kv, tables, tokens=tokens, sequences=len(parts)).pack(parts)
+    last = torch.zeros(tables.host.shape[0], dtype=torch.int64, device=kv.layout.device)
+    return Packer(kv, tables, last, tokens=tokens, sequences=len(parts)).pack(parts)

@@ -6,44 +6,27 @@ that wants one, tell. It knows nothing of processes, programs or sockets.
 
 from __future__ import annotations
 
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 
-from agentrt.backend import (
-    Delta,
-    End,
-    Fill,
-    GenerateRequest,
-    KvHint,
-    RequestFacts,
-    StepDone,
-    StepRecord,
-    TokenPrompt,
-)
+from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
 from agentrt.cache import PagePool, Retention, key_of
 from agentrt.clock import Clock
 from agentrt.config import EngineConfig
-from agentrt.constraints import CompiledConstraint
-from agentrt.constraints.cache import CompileCache
 from agentrt.engine import output
 from agentrt.engine.abilities import abilities
-from agentrt.engine.account import Account, Bucket
-from agentrt.engine.batch import Part
+from agentrt.engine.account import Account
 from agentrt.engine.decoder import Decoder
-from agentrt.engine.guide import Guide
-from agentrt.engine.intake import (
-    check_ids,
-    check_length,
-    check_request,
-    check_shortest,
-    out_of_pages,
-)
+from agentrt.engine.grammars import Grammars
+from agentrt.engine.intake import check_ids, check_length, check_request, out_of_pages
 from agentrt.engine.machine import Machine
+from agentrt.engine.outbox import Outbox
 from agentrt.engine.output import Finish
 from agentrt.engine.paging import Paging
 from agentrt.engine.roster import Roster
 from agentrt.engine.sequence import Phase, Sequence
+from agentrt.engine.steps import Flight, Steps
 from agentrt.engine.stops import StopStrings
-from agentrt.errors import AgentrtError, InternalError, RequestRejected, record
+from agentrt.errors import AgentrtError, InternalError, RequestRejected
 from agentrt.ids import RequestId
 from agentrt.prompt import Codec
 
@@ -58,8 +41,6 @@ _RETENTION: dict[KvHint, Retention] = {
     "demote": Retention.NORMAL,  # there is no lower tier to demote to
 }
 
-Share = tuple[Sequence, int]
-
 
 class EngineCore:
     """Serves one model.
@@ -68,52 +49,60 @@ class EngineCore:
         config: How it is set up.
         clock: Of all instants it tells.
         tile_tokens: Most tokens of KV that attention reads at once.
+        machine: What computes, where it is not to be made from `config`.
 
     Attributes:
         capabilities: What it can do.
         codec: Of its model.
         paging: Its pages, for those who watch.
-        forwards: Forwards so far.
-        decode_forwards: Of those, with at least one sequence past its prompt.
 
     Raises:
         ModelInvalid: The model directory cannot be loaded.
     """
 
     def __init__(
-        self, config: EngineConfig, clock: Clock, *, tile_tokens: int = TILE_TOKENS
+        self,
+        config: EngineConfig,
+        clock: Clock,
+        *,
+        tile_tokens: int = TILE_TOKENS,
+        machine: Machine | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
         self.codec = Codec.load(config.model_path)
-        self._machine = Machine(config, tile_tokens)
+        self._machine = machine or Machine(config, tile_tokens)
         model = self._machine.model
         vocab = self.codec.vocab
         self._logits_size = model.logits_size
         windows = [tokens for tokens in (self.codec.window_tokens, model.window_tokens) if tokens]
         self._window_tokens = min(windows, default=0)
         self._decoder = Decoder(
-            frozenset(vocab.eos_ids),
-            used_ids=vocab.size,
-            logits_size=model.logits_size,
-            window_tokens=self._window_tokens,
+            frozenset(vocab.eos_ids), used_ids=vocab.size, logits_size=model.logits_size
         )
-        pages = self._machine.kv.pages
-        self.paging = Paging(
-            PagePool(pages), config.page_tokens, self._machine.tables, config.max_running
-        )
+        pool = PagePool(self._machine.kv.pages)
+        self.paging = Paging(pool, config.page_tokens, self._machine.tables, config.max_running)
         self._roster = Roster(config, self.paging)
-        self._compiles = CompileCache()
-        self._compiles.prepare(vocab)
-        self._compiling: dict[RequestId, Future[CompiledConstraint]] = {}
-        self._deltas: list[Delta] = []
-        self._ends: list[End] = []
+        self._grammars = Grammars(self.codec)
+        self._outbox = Outbox(self._roster, self._grammars, self.paging)
+        self._steps = Steps(
+            self._machine, self._decoder, self._roster, self.paging, self._outbox, clock
+        )
+        self._flight: Flight | None = None
+        on_cuda = model.layout.device.type == "cuda"
+        self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
         self._serial = 0
-        self._steps = 0
-        self._step_s = 0.0
-        self.forwards = 0
-        self.decode_forwards = 0
         self.capabilities = abilities(self.codec, model.name, self._window_tokens)
+
+    @property
+    def forwards(self) -> int:
+        """Forwards so far."""
+        return self._steps.forwards
+
+    @property
+    def decode_forwards(self) -> int:
+        """Of those, with at least one sequence past its prompt."""
+        return self._steps.decode_forwards
 
     def submit(self, request: GenerateRequest) -> None:
         """Take a request; what is wrong with it comes as its `End`."""
@@ -124,8 +113,7 @@ class EngineCore:
             if self._roster.find(request.request_id) is not None:
                 raise InternalError(f"request {request.request_id} was submitted twice")
         except AgentrtError as error:
-            ledger = account.close(now_s, prompt_tokens=0, output_tokens=0)
-            self._ends.append(End(request.request_id, "failed", ledger, error=record(error)))
+            self._outbox.refuse(request.request_id, error, account, now_s)
             return
         assert isinstance(request.prompt, TokenPrompt)
         sequence = Sequence(
@@ -142,10 +130,7 @@ class EngineCore:
         )
         self._serial += 1
         self._roster.add(sequence)
-        if request.constraint is not None:
-            self._compiling[request.request_id] = self._compiles.begin(
-                request.constraint, self.codec.vocab, self.codec.call_frame
-            )
+        self._grammars.begin(request)
         if request.prompt.complete:
             self._complete(sequence, now_s)
         else:
@@ -184,7 +169,7 @@ class EngineCore:
         """End a request; what it computed stays in the tree. One that is over is no error."""
         sequence = self._roster.find(request_id)
         if sequence is not None:
-            self._end(sequence, Finish("cancelled"), self._clock.now_s())
+            self._outbox.end(sequence, Finish("cancelled"), self._clock.now_s())
 
     def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
         """Say what will become of a prefix."""
@@ -194,34 +179,44 @@ class EngineCore:
 
     def has_work(self) -> bool:
         """Whether `step` would do or tell anything."""
-        return bool(self._ends or self._compiling_complete() or self._roster.has_runnable)
+        return (
+            self._flight is not None
+            or self._outbox.has_ends
+            or self._roster.has_runnable
+            or bool(self._grammars.awaited(self._roster))
+        )
 
     def step(self) -> StepDone | None:
         """One step; None when there was nothing to do or tell yet."""
+        flight, self._flight = self._flight, None
+        if flight is None:
+            flight = self._launch(ahead=False)
+            if flight is not None:
+                self._steps.draw(flight)
+        if flight is None:
+            if self._outbox.has_ends:
+                return self._outbox.take(None)
+            wait(self._grammars.awaited(self._roster), timeout=_COMPILE_WAIT_S)
+            return None
+        following = self._launch(ahead=True) if self._overlaps else None
+        record = self._steps.tell(flight)
+        if following is not None:
+            self._steps.draw(following)
+            self._flight = following
+        return self._outbox.take(record)
+
+    def close(self) -> None:
+        """Let go of threads. Idempotent."""
+        self._grammars.close()
+        self._decoder.close()
+
+    def _launch(self, *, ahead: bool) -> Flight | None:
+        """Plan a step and start its forward; None when nothing can be computed."""
         began_s = self._clock.now_s()
         self._settle(began_s)
         shares = self._roster.plan(began_s)
         self._end_starved(began_s)
-        step: StepRecord | None = None
-        if shares:
-            step = self._compute(shares, began_s)
-        elif not self._ends:
-            wait(self._compiling_complete(), timeout=_COMPILE_WAIT_S)
-            return None
-        done = StepDone(
-            step=step,
-            deltas=tuple(self._deltas),
-            ends=tuple(self._ends),
-            free_pages=self.paging.pool.free_pages,
-            evictable_pages=self.paging.tree.evictable_pages,
-        )
-        self._deltas, self._ends = [], []
-        return done
-
-    def close(self) -> None:
-        """Let go of threads. Idempotent."""
-        self._compiles.close()
-        self._decoder.close()
+        return self._steps.launch(shares, began_s, ahead=ahead) if shares else None
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:
         """The prompt is whole: from here it queues, or waits for its grammar."""
@@ -229,7 +224,11 @@ class EngineCore:
             sequence.account.book("hole", now_s)
         sequence.account.completed_at_s = now_s
         sequence.complete = True
-        if self._fits(sequence) and sequence.request.request_id in self._compiling:
+        most = sequence.request.sampling.max_tokens
+        if self._window_tokens:
+            most = min(most, self._window_tokens - sequence.prompt_tokens)
+        sequence.most_output_tokens = most
+        if self._fits(sequence) and self._grammars.are_open_for(sequence):
             self._take_guide(sequence, now_s)
 
     def _fits(self, sequence: Sequence) -> bool:
@@ -249,44 +248,28 @@ class EngineCore:
 
     def _take_guide(self, sequence: Sequence, now_s: float) -> None:
         """Give the sequence its compiled constraint, or let it wait alone until there is one."""
-        request = sequence.request
-        future = self._compiling[request.request_id]
-        if not future.done():
+        if not self._grammars.is_ready_for(sequence):
             if sequence.phase is Phase.RUNNING:
                 self._roster.rest(sequence)
             sequence.phase = Phase.COMPILING
             return
-        del self._compiling[request.request_id]
         if sequence.phase is Phase.COMPILING:
             sequence.account.book("constraint", now_s)
             sequence.phase = Phase.WAITING
-        most_tokens = output.most_output_tokens(sequence, self._window_tokens)
         try:
-            compiled = future.result()
-            check_shortest(sequence.prompt_tokens, compiled.min_tokens, self._window_tokens)
-            sequence.guide = Guide(compiled, most_tokens, request.on_limit)
-            finish = output.open_with(sequence, most_tokens)
+            finish = self._grammars.give(sequence, self._window_tokens)
         except Exception as error:  # whatever a compiler raises is the matter of this request alone
             self._fail(sequence, error)
             return
         if finish is not None:
-            self._end(sequence, finish, now_s)
-
-    def _compiling_complete(self) -> list[Future[CompiledConstraint]]:
-        """Grammars that complete prompts wait for."""
-        found = []
-        for request_id, future in self._compiling.items():
-            sequence = self._roster.find(request_id)
-            if sequence is not None and sequence.phase is Phase.COMPILING:
-                found.append(future)
-        return found
+            self._outbox.end(sequence, finish, now_s)
 
     def _settle(self, now_s: float) -> None:
         """Grammars that are ready, and outputs that have to be closed for their deadline."""
         for sequence in self._roster:
             if sequence.phase is Phase.COMPILING:
                 self._take_guide(sequence, now_s)
-        soon_s = now_s + _DEADLINE_STEPS * self._step_s
+        soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
         for sequence in self._roster:
             deadline = sequence.deadline_at_s
             if deadline is None or deadline > soon_s or not sequence.complete:
@@ -294,7 +277,7 @@ class EngineCore:
             if sequence.request.on_limit != "close" or sequence.phase is Phase.COMPILING:
                 continue
             if sequence.guide is None or sequence.guide.closes:
-                self._end(sequence, output.close(sequence), now_s)
+                self._outbox.end(sequence, output.close(sequence), now_s)
 
     def _end_starved(self, now_s: float) -> None:
         total = self.paging.pool.total_pages
@@ -303,92 +286,5 @@ class EngineCore:
             self._fail(sequence, out_of_pages(wanted, total))
         self._roster.starved.clear()
 
-    def _compute(self, shares: list[Share], began_s: float) -> StepRecord:
-        """The forward, its tokens, and the books."""
-        parts = [_part(sequence, count) for sequence, count in shares]
-        rows = [
-            sequence for (sequence, _), part in zip(shares, parts, strict=True) if part.wants_logits
-        ]
-        past = [sequence.computed_tokens >= sequence.prompt_tokens for sequence, _ in shares]
-        masks = self._decoder.begin(rows)
-        logits = self._machine.forward(parts)
-        self.forwards += 1
-        self.decode_forwards += any(past)
-        prefill_tokens = sum(
-            count for (_, count), decodes in zip(shares, past, strict=True) if not decodes
-        )
-        for sequence, count in shares:
-            sequence.computed_tokens += count
-            sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
-        outcome = self._decoder.decode(rows, logits, masks)
-        ended_s = self._clock.now_s()
-        for (sequence, _), decodes in zip(shares, past, strict=True):
-            request_id = sequence.request.request_id
-            bucket: Bucket = "decode" if decodes else "prefill"
-            sequence.account.book_step(
-                bucket, ended_s, outcome.masks_s.get(request_id, 0.0), len(shares)
-            )
-            if not decodes:
-                self.paging.publish(sequence)
-            if sequence.complete or sequence.pending_tokens(self._config.page_tokens):
-                continue
-            self._roster.rest(sequence)
-        for sequence in rows:
-            if sequence.account.first_token_at_s == 0.0 and sequence.output_tokens:
-                sequence.account.first_token_at_s = ended_s
-            self._tell(sequence)
-        for sequence, finish in outcome.finishes:
-            self._end(sequence, finish, ended_s)
-        seconds = ended_s - began_s
-        self._step_s = seconds if self._steps == 0 else 0.8 * self._step_s + 0.2 * seconds
-        self._steps += 1
-        return StepRecord(
-            index=self._steps - 1,
-            started_at_s=began_s,
-            ended_at_s=ended_s,
-            prefill_tokens=prefill_tokens,
-            decode_tokens=len(rows),
-            requests=tuple(sequence.request.request_id for sequence, _ in shares),
-        )
-
     def _fail(self, sequence: Sequence, error: Exception) -> None:
-        self._end(sequence, Finish("failed", error=record(error)), self._clock.now_s())
-
-    def _tell(self, sequence: Sequence) -> None:
-        delta = output.take_delta(sequence)
-        if delta is not None:
-            self._deltas.append(delta)
-
-    def _end(self, sequence: Sequence, finish: Finish, now_s: float) -> None:
-        output.flush(sequence, finish)
-        self._tell(sequence)
-        account = sequence.account
-        account.book(sequence.waits_in, now_s)
-        if account.first_token_at_s == 0.0 and sequence.output_tokens:
-            account.first_token_at_s = now_s
-        self._roster.remove(sequence)
-        self._compiling.pop(sequence.request.request_id, None)
-        self._ends.append(
-            End(
-                request_id=sequence.request.request_id,
-                reason=finish.reason,
-                ledger=account.close(
-                    now_s,
-                    prompt_tokens=sequence.prompt_tokens,
-                    output_tokens=sequence.output_tokens,
-                ),
-                closed_early=finish.closed_early,
-                error=finish.error,
-                stopped_by=finish.stopped_by,
-            )
-        )
-
-
-def _part(sequence: Sequence, count: int) -> Part:
-    done = sequence.computed_tokens
-    return Part(
-        slot=sequence.slot,
-        token_ids=sequence.tokens[done : done + count],
-        position=done,
-        wants_logits=sequence.complete and done + count == len(sequence.tokens),
-    )
+        self._outbox.fail(sequence, error, self._clock.now_s())

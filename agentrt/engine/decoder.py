@@ -31,6 +31,27 @@ class Outcome:
     masks_s: dict[RequestId, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Tokens that are being drawn.
+
+    Attributes:
+        token_ids: `[rows]` int64, on the device.
+        picked: One a row.
+        broken: `[rows]` bool, rows whose logits are not numbers.
+        logits: `[rows, vocabulary]`, masked.
+        draws: One a row.
+        masks: Of the rows.
+    """
+
+    token_ids: Tensor
+    picked: list[Picked]
+    broken: Tensor
+    logits: Tensor
+    draws: list[Draw]
+    masks: Masks
+
+
 class Decoder:
     """Picks and appends tokens.
 
@@ -38,16 +59,12 @@ class Decoder:
         eos_ids: Tokens that end an output.
         used_ids: Ids from here on are no tokens: the embedding is padded.
         logits_size: Width of the logits.
-        window_tokens: Longest context; 0 when unknown.
     """
 
-    def __init__(
-        self, eos_ids: frozenset[int], *, used_ids: int, logits_size: int, window_tokens: int
-    ) -> None:
+    def __init__(self, eos_ids: frozenset[int], *, used_ids: int, logits_size: int) -> None:
         self._eos_ids = eos_ids
         self._used_ids = used_ids
         self._logits_size = logits_size
-        self._window_tokens = window_tokens
         self._filler = MaskFiller(logits_size)
 
     def close(self) -> None:
@@ -58,35 +75,55 @@ class Decoder:
         """What can be done for the rows while the forward runs."""
         return self._filler.begin(rows)
 
-    def decode(self, rows: Rows[Sequence], logits: Tensor, begun: Future[Masks] | None) -> Outcome:
-        """A token for each row, appended to its sequence.
+    def draw(self, rows: Rows[Sequence], logits: Tensor, begun: Future[Masks] | None) -> Drawing:
+        """Start to draw a token for each row.
 
         Args:
             rows: Sequences that want a token.
             logits: `[rows, logits_size]` fp32; changed in place.
             begun: What `begin` gave.
         """
-        outcome = Outcome()
-        if not rows:
-            return outcome
         masks = self._filler.finish(rows, begun)  # first: on a GPU the forward is still under way
         with torch.inference_mode():
-            broken = set(logits.isnan().any(-1).nonzero()[:, 0].tolist())
+            broken = logits.isnan().any(-1)
             logits[:, self._used_ids :] = -torch.inf
             draws = [_draw(sequence) for sequence in rows]
             picked = pick(logits, draws, masks.allowed(self._logits_size, logits.device))
+            token_ids = torch.tensor([one.token_id for one in picked], device=logits.device)
+        return Drawing(token_ids, picked, broken, logits, draws, masks)
+
+    def append(self, rows: Rows[Sequence], drawing: Drawing | None, alive: Rows[bool]) -> Outcome:
+        """Wait for the tokens, and append each to its sequence.
+
+        Args:
+            rows: Those that were drawn for.
+            drawing: What `draw` gave; None where there are no rows.
+            alive: Of each row, whether its sequence is not over yet.
+        """
+        outcome = Outcome()
+        if drawing is None:
+            return outcome
+        broken = set(drawing.broken.nonzero()[:, 0].tolist())
         for index, sequence in enumerate(rows):
-            outcome.masks_s[sequence.request.request_id] = masks.seconds[index]
+            if not alive[index]:
+                continue
+            outcome.masks_s[sequence.request.request_id] = drawing.masks.seconds[index]
+            known = len(sequence.tokens)
             try:
                 if index in broken:
                     raise InternalError("the model computed logits that are not numbers")
-                if index in masks.failed:
-                    raise masks.failed[index]
-                finish = self._append(sequence, picked[index], logits[index], draws[index])
+                if index in drawing.masks.failed:
+                    raise drawing.masks.failed[index]
+                finish = self._append(
+                    sequence, drawing.picked[index], drawing.logits[index], drawing.draws[index]
+                )
             except Exception as error:  # of one row; the others go on
                 finish = _give_up(sequence, error)
             if finish is not None:
                 outcome.finishes.append((sequence, finish))
+            elif sequence.tokens[known] != drawing.picked[index].token_id:
+                # Another was taken; a step that was launched meanwhile has seen the wrong one.
+                sequence.computed_tokens = min(sequence.computed_tokens, known)
         return outcome
 
     def _append(
@@ -97,8 +134,7 @@ class Decoder:
                 logits[token_id] = -torch.inf
                 return pick(logits[None], [draw.again()], None)[0]
 
-        most_tokens = output.most_output_tokens(sequence, self._window_tokens)
-        return output.append(sequence, picked, redraw, self._eos_ids, most_tokens)
+        return output.append(sequence, picked, redraw, self._eos_ids)
 
 
 def _give_up(sequence: Sequence, error: Exception) -> Finish:

@@ -45,11 +45,17 @@ class Machine:
             most_tokens=window * config.max_running,
         )
         self.kv = PagedKv(layout, pages)
-        self.model.decoder.bind(self.kv, config.step_tokens)
         longest = min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
+        self._last = torch.zeros(
+            config.max_running, dtype=torch.int64, device=self.model.layout.device
+        )
         self._packer = Packer(
-            self.kv, self.tables, tokens=config.step_tokens, sequences=config.max_running
+            self.kv,
+            self.tables,
+            self._last,
+            tokens=config.step_tokens,
+            sequences=config.max_running,
         )
         self._siblings = Siblings(self.tables, config.page_tokens)
         self._attention = PagedAttention(
@@ -64,6 +70,11 @@ class Machine:
         with torch.inference_mode(), serving(self._attention):
             return self.model.decoder(batch).float()
 
+    def remember(self, slots: Sequence[int], token_ids: Tensor) -> None:
+        """The tokens `[slots]` int64 that these slots drew: a later batch may name them by slot."""
+        where = torch.tensor(slots, device=self._last.device)
+        self._last.index_copy_(0, where, token_ids)
+
     def _probe(self, config: EngineConfig) -> None:
         """Run once: an architecture that does not attend through us is found here, not later."""
         part = Part(slot=0, token_ids=[0], position=0, wants_logits=True)
@@ -74,8 +85,7 @@ class Machine:
                 f"{config.model_path} cannot run here: {type(error).__name__}: {error}",
                 hint="Serve this model elsewhere and pass --engine URL",
             ) from error
-        slow = self.model.report.path == "slow"
-        if slow and self._attention.layers_seen != self.model.layout.layers:
+        if self._attention.layers_seen != self.model.layout.layers:
             raise ModelInvalid(
                 f"{config.model_path} attends in {self._attention.layers_seen} of "
                 f"{self.model.layout.layers} layers through the engine",

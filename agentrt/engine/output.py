@@ -31,14 +31,8 @@ class Finish:
     error: ErrorRecord | None = None
 
 
-def most_output_tokens(sequence: Sequence, window_tokens: int) -> int:
-    """What `max_tokens` and the window leave for the output."""
-    most = sequence.request.sampling.max_tokens
-    return min(most, window_tokens - sequence.prompt_tokens) if window_tokens else most
-
-
 def append(
-    sequence: Sequence, picked: Picked, redraw: Redraw, eos_ids: frozenset[int], most_tokens: int
+    sequence: Sequence, picked: Picked, redraw: Redraw, eos_ids: frozenset[int]
 ) -> Finish | None:
     """Add a sampled token, and what its grammar forces after it.
 
@@ -47,8 +41,8 @@ def append(
         picked: The token.
         redraw: Another one, where this would leave no room to close the output.
         eos_ids: Tokens that end an output.
-        most_tokens: The output may have.
     """
+    most_tokens = sequence.most_output_tokens
     picked = _accepted(sequence, picked, redraw)
     if picked.token_id in eos_ids:
         return Finish("stop")

@@ -22,6 +22,7 @@ class Paging:
     """The pool, the tree over it, and the slots of running sequences.
 
     Attributes:
+        page_tokens: Tokens of a page.
         pool: All pages.
         tree: The shared ones.
     """
@@ -29,7 +30,7 @@ class Paging:
     def __init__(self, pool: PagePool, page_tokens: int, tables: Tables, slots: int) -> None:
         self.pool = pool
         self.tree = RadixTree(pool, page_tokens)
-        self._page_tokens = page_tokens
+        self.page_tokens = page_tokens
         self._tables = tables
         self._slots = list(range(slots - 1, -1, -1))
 
@@ -52,7 +53,7 @@ class Paging:
         """
         match = self.tree.match(sequence.key)
         self.tree.lock(match.node)
-        whole = -(-(len(sequence.tokens) + 1) // self._page_tokens)
+        whole = -(-(len(sequence.tokens) + 1) // self.page_tokens)
         if whole - len(match.pages) + spare_pages > self.available_pages:
             self.tree.unlock(match.node)
             return False
@@ -66,7 +67,7 @@ class Paging:
 
     def missing_pages(self, sequence: Sequence, tokens: int) -> int:
         """Pages to take before the sequence can compute `tokens` more."""
-        whole = -(-(sequence.computed_tokens + tokens) // self._page_tokens)
+        whole = -(-(sequence.computed_tokens + tokens) // self.page_tokens)
         return max(0, whole - len(sequence.pages))
 
     def extend(self, sequence: Sequence, pages: int) -> bool:
@@ -82,10 +83,11 @@ class Paging:
 
     def publish(self, sequence: Sequence) -> None:
         """Put the whole pages that are computed into the tree, where others find them."""
-        full = sequence.computed_tokens // self._page_tokens
+        known = min(sequence.computed_tokens, len(sequence.tokens))
+        full = known // self.page_tokens
         if full <= sequence.tree_pages or sequence.node is None:
             return
-        key = sequence.key[: full * self._page_tokens * TOKEN_BYTES]
+        key = sequence.key[: full * self.page_tokens * TOKEN_BYTES]
         inserted = self.tree.insert(key, sequence.pages[:full])
         self.tree.lock(inserted.node)
         self.tree.unlock(sequence.node)

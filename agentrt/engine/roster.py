@@ -18,6 +18,9 @@ from agentrt.engine.plan import (
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.ids import RequestId
 
+Share = tuple[Sequence, int]
+"""A sequence, and how many of its tokens a step computes."""
+
 
 class Roster:
     """All sequences that are not over.
@@ -58,7 +61,7 @@ class Roster:
         """Whether a step would compute anything."""
         return any(one.phase in (Phase.RUNNING, Phase.WAITING) for one in self._all.values())
 
-    def plan(self, now_s: float) -> list[tuple[Sequence, int]]:
+    def plan(self, now_s: float) -> list[Share]:
         """Share out the tokens of the next step; sequences get and lose slots and pages here."""
         step = StepPlan(self._config.step_tokens)
         self._plan_decodes(step, now_s)
@@ -102,7 +105,7 @@ class Roster:
         waiting = [
             one
             for one in self._all.values()
-            if one.phase is Phase.WAITING and one not in self.starved
+            if one.phase is Phase.WAITING and not one.in_flight and one not in self.starved
         ]
         waiting.sort(key=lambda one: order_key(_facts(one)))
         size = self._config.page_tokens
@@ -150,6 +153,9 @@ class Roster:
         while tokens:
             missing = self._paging.missing_pages(sequence, tokens)
             if self._paging.extend(sequence, missing):
+                return
+            if sequence.in_flight:  # it may be over: nobody makes way for what may not be needed
+                step.take_back(sequence.request.request_id)
                 return
             loser = victim(_victim_facts(one) for one in self.running.values())
             assert loser is not None

@@ -44,6 +44,7 @@ class Sequence:
         tokens: Prompt (as far as it is known) and output.
         prompt_tokens: How many of them are prompt.
         complete: No hole is open.
+        most_output_tokens: What `max_tokens` and the window leave for the output, once complete.
         account: Where its time goes.
         detokenizer: Of its output.
         stops: Its stop strings.
@@ -56,6 +57,7 @@ class Sequence:
         node: The radix node it holds while it runs; `tree_pages` of its pages are the tree's.
         computed_tokens: How many tokens have their KV in its pages.
         reached_tokens: The most tokens whose KV it has ever had: beyond it nothing is recomputed.
+        in_flight: Tokens that are drawn for it and not known here yet.
         preempted: It lost its pages and goes first.
         fresh: What this step added to it.
     """
@@ -68,6 +70,7 @@ class Sequence:
     account: Account
     detokenizer: Detokenizer
     stops: StopStrings
+    most_output_tokens: int = 0
     guide: Guide | None = None
     phase: Phase = Phase.WAITING
     demanded: bool = True
@@ -78,6 +81,7 @@ class Sequence:
     node: RadixNode | None = None
     computed_tokens: int = 0
     reached_tokens: int = 0
+    in_flight: int = 0
     preempted: bool = False
     fresh: Fresh = field(default_factory=Fresh)
     _key: bytes = b""
@@ -113,9 +117,13 @@ class Sequence:
         """Tokens to compute as things stand.
 
         Of a prompt that is not complete only whole pages count, and not the last token: nothing
-        else of it can be kept.
+        else of it can be kept. A token in flight counts unless it will be the last.
         """
         known = len(self.tokens)
         if not self.complete:
             known = (known - 1) // page_tokens * page_tokens
+        elif self.in_flight:
+            if known + self.in_flight - self.prompt_tokens >= self.most_output_tokens:
+                return 0
+            known += self.in_flight
         return max(0, known - self.computed_tokens)

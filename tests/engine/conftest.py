@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -17,8 +20,11 @@ from agentrt.backend import Delta, End, GenerateRequest, StepDone, TokenPrompt
 from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig
 from agentrt.constraint_spec import ConstraintSpec
+from agentrt.engine.batch import Packer
 from agentrt.engine.core import EngineCore
-from agentrt.engine.fastpath import self_check
+from agentrt.engine.kv import KvLayout, PagedKv
+from agentrt.engine.siblings import Siblings
+from agentrt.engine.tables import BlockTables
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
 
@@ -109,15 +115,6 @@ def _quiet() -> None:
     transformers.utils.logging.set_verbosity_error()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_checks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Self-checks are kept for this session only."""
-    home = tmp_path_factory.mktemp("checked")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(self_check, "home", lambda: home)
-        yield
-
-
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The directory of a kind of model, made at its first use."""
@@ -160,6 +157,15 @@ def save_tokenizer(path: Path) -> None:
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     (path / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+@pytest.fixture(scope="session")
+def tokenizer_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a tokenizer and no weights."""
+    path = tmp_path_factory.mktemp("tokenizer")
+    save_tokenizer(path)
+    (path / "config.json").write_text(json.dumps({**SHAPE, "model_type": "llama"}))
+    return path
 
 
 @pytest.fixture
@@ -251,6 +257,50 @@ def engine():
     return Helpers
 
 
+class HashMachine:
+    """A machine whose model is a hash: logits depend on every token that its pages hold.
+
+    KV memory, block tables and packing are the real ones; a token's id is stored as its key, and
+    what comes next depends on the ids found through the block table, in order. So a page that is
+    shared by mistake, overwritten or lost changes tokens, and a step takes microseconds.
+    """
+
+    def __init__(self, config: EngineConfig, eos_bias: float) -> None:
+        layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, torch.device("cpu"))
+        self.model = SimpleNamespace(
+            layout=layout, logits_size=VOCABULARY, window_tokens=0, name="hash"
+        )
+        self.kv = PagedKv(layout, config.kv_pages)
+        self.tables = BlockTables(config.max_running, config.kv_pages, self.kv)
+        self.last = torch.zeros(config.max_running, dtype=torch.int64)
+        self.page_tokens, self.eos_bias = config.page_tokens, eos_bias
+        sizes = {"tokens": config.step_tokens, "sequences": config.max_running}
+        self.packer = Packer(self.kv, self.tables, self.last, **sizes)
+        self.siblings = Siblings(self.tables, config.page_tokens)
+        self.named_by_slot = 0
+
+    def forward(self, parts):
+        batch = self.packer.pack(parts, self.siblings.of(parts))
+        self.named_by_slot += sum(part.token_ids[-1] < 0 for part in parts)
+        keys = self.kv.memory[:, 0, 0, :, 0, 0].numpy()  # [pages, page]
+        slots = batch.slots.numpy()
+        keys[slots // self.page_tokens, slots % self.page_tokens] = batch.token_ids[0].numpy()
+        owners = np.searchsorted(batch.paged.query_start.numpy(), batch.wanted.numpy(), "right") - 1
+        rows = [self._logits(keys, batch.paged, int(owner)) for owner in owners]
+        return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, VOCABULARY)
+
+    def _logits(self, keys, paged, owner):
+        seen = keys[paged.block_table[owner].numpy()].reshape(-1)[: int(paged.kv_tokens[owner])]
+        digest = blake2b(seen.astype(np.int32).tobytes(), digest_size=8).digest()
+        source = np.random.default_rng(int.from_bytes(digest, "big"))
+        logits = source.standard_normal(VOCABULARY, dtype=np.float32)
+        logits[SHAPE["eos_token_id"]] += self.eos_bias
+        return logits
+
+    def remember(self, slots, token_ids):
+        self.last[list(slots)] = token_ids
+
+
 class Helpers:
     KINDS = tuple(KINDS)
     replace = staticmethod(dataclasses.replace)
@@ -297,3 +347,9 @@ class Helpers:
     def core(path: Path, **settings: Any) -> EngineCore:
         settings.setdefault("kv_pages", 256)
         return EngineCore(EngineConfig(path, threads=1, **settings), FakeClock())
+
+    @staticmethod
+    def hash_core(path: Path, *, eos_bias: float = 0.0, **settings: Any) -> EngineCore:
+        """An engine that computes hashes; `path` needs a tokenizer only."""
+        config = EngineConfig(path, **{"kv_pages": 256, **settings})
+        return EngineCore(config, FakeClock(), machine=HashMachine(config, eos_bias))  # type: ignore[arg-type]

@@ -21,8 +21,8 @@ def tables():
     return made
 
 
-def packer(tables):
-    return Packer(PagedKv(LAYOUT, 40), tables, tokens=32, sequences=4)
+def packer(tables, last=(0, 0, 0, 0)):
+    return Packer(PagedKv(LAYOUT, 40), tables, torch.tensor(last), tokens=32, sequences=4)
 
 
 def part(slot, position, ids, wants=True):
@@ -70,3 +70,9 @@ def test_the_batch_before_is_whole_while_the_next_is_packed(tables):
     pack([part(3, 2, [1, 2, 3])])
     assert first.token_ids.tolist() == [[5, 6]]
     assert first.paged.block_table.tolist() == [[7, 3, 9], [7, 5, 0]]
+
+
+def test_a_token_that_only_the_device_knows_is_named_by_its_slot(tables):
+    pack = packer(tables, last=[10, 11, 12, 13]).pack
+    batch = pack([part(3, 2, [5, 6, -1 - 3]), part(0, 4, [-1 - 0]), part(2, 9, [8])])
+    assert batch.token_ids.tolist() == [[5, 6, 13, 10, 8]]

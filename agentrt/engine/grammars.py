@@ -1,0 +1,74 @@
+"""Constraints of requests under way: compiled aside, opened when prompt and grammar are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+
+from agentrt.backend import GenerateRequest
+from agentrt.constraints import CompiledConstraint
+from agentrt.constraints.cache import CompileCache
+from agentrt.engine import output
+from agentrt.engine.guide import Guide
+from agentrt.engine.intake import check_shortest
+from agentrt.engine.output import Finish
+from agentrt.engine.sequence import Phase, Sequence
+from agentrt.ids import RequestId
+from agentrt.prompt import Codec
+
+
+class Grammars:
+    """Futures of what is being compiled, by request.
+
+    Args:
+        codec: Whose vocabulary and call frame they are compiled for.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._compiles = CompileCache()
+        self._compiles.prepare(codec.vocab)
+        self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
+
+    def begin(self, request: GenerateRequest) -> None:
+        """Start to compile what the request asks for."""
+        if request.constraint is not None:
+            self._futures[request.request_id] = self._compiles.begin(
+                request.constraint, self._codec.vocab, self._codec.call_frame
+            )
+
+    def are_open_for(self, sequence: Sequence) -> bool:
+        """Whether the sequence needs a grammar that it does not have yet."""
+        return sequence.request.request_id in self._futures
+
+    def is_ready_for(self, sequence: Sequence) -> bool:
+        """Whether `give` would not wait."""
+        return self._futures[sequence.request.request_id].done()
+
+    def give(self, sequence: Sequence, window_tokens: int) -> Finish | None:
+        """Hand the sequence its compiled constraint, and take what that forces at once.
+
+        Raises:
+            Exception: Whatever the compiler raised, or that no output would fit.
+        """
+        request = sequence.request
+        compiled = self._futures.pop(request.request_id).result()
+        check_shortest(sequence.prompt_tokens, compiled.min_tokens, window_tokens)
+        sequence.guide = Guide(compiled, sequence.most_output_tokens, request.on_limit)
+        return output.open_with(sequence, sequence.most_output_tokens)
+
+    def forget(self, request_id: RequestId) -> None:
+        """The request is over."""
+        self._futures.pop(request_id, None)
+
+    def awaited(self, sequences: Iterable[Sequence]) -> list[Future[CompiledConstraint]]:
+        """What sequences with a whole prompt wait for."""
+        if not self._futures:
+            return []
+        compiling = (one for one in sequences if one.phase is Phase.COMPILING)
+        found = (self._futures.get(one.request.request_id) for one in compiling)
+        return [future for future in found if future is not None]
+
+    def close(self) -> None:
+        """End its threads."""
+        self._compiles.close()

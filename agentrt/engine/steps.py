@@ -1,0 +1,192 @@
+"""A step in three acts: its forward is launched, its tokens are drawn, its results are told.
+
+Between them other work may go: with overlap the forward of the next step is launched before the
+tokens of this one are known here. Its rows then name their last token by the slot that drew it,
+and what came out otherwise (an end, a forced run, another choice) makes the row void, not wrong:
+the KV it wrote is either that of the token that was taken, or written again.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from agentrt.backend import StepRecord
+from agentrt.clock import Clock
+from agentrt.engine.account import Bucket
+from agentrt.engine.batch import Part
+from agentrt.engine.decoder import Decoder, Drawing
+from agentrt.engine.machine import Machine
+from agentrt.engine.masking import Masks
+from agentrt.engine.outbox import Outbox
+from agentrt.engine.paging import Paging
+from agentrt.engine.roster import Roster, Share
+from agentrt.engine.sequence import Sequence
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A step that was launched.
+
+    Attributes:
+        began_s: When its planning began.
+        members: Its sequences.
+        decodes: Of each, whether its prompt had been computed before.
+        prefill_tokens: Prompt tokens in it.
+        rows: Members that want a token, in the order of the logits.
+        logits: `[rows, vocabulary]`, maybe still being computed.
+        masks: Masks that are being filled beside it.
+        drawn: Members whose token is being drawn.
+        drawing: Of those.
+    """
+
+    began_s: float
+    members: list[Sequence]
+    decodes: list[bool]
+    prefill_tokens: int
+    rows: list[Sequence]
+    logits: Tensor
+    masks: Future[Masks] | None
+    drawn: list[Sequence]
+    drawing: Drawing | None = None
+
+
+class Steps:
+    """Launches, draws, tells.
+
+    Attributes:
+        forwards: Forwards so far.
+        decode_forwards: Of those, with at least one sequence past its prompt.
+        step_s: Smoothed time between two steps.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        decoder: Decoder,
+        roster: Roster,
+        paging: Paging,
+        outbox: Outbox,
+        clock: Clock,
+    ) -> None:
+        self._machine = machine
+        self._decoder = decoder
+        self._roster = roster
+        self._paging = paging
+        self._outbox = outbox
+        self._clock = clock
+        self._steps = 0
+        self._ended_s = 0.0
+        self.forwards = 0
+        self.decode_forwards = 0
+        self.step_s = 0.0
+
+    def launch(self, shares: list[Share], began_s: float, *, ahead: bool) -> Flight:
+        """Start the forward over `shares`; from here their tokens count as computed.
+
+        Args:
+            shares: How many tokens of which sequence.
+            began_s: When planning began.
+            ahead: The step before is not told yet, so that masks have to wait for it.
+        """
+        parts = [_part(sequence, count) for sequence, count in shares]
+        members = [sequence for sequence, _ in shares]
+        decodes = [not sequence.prefills for sequence in members]
+        wants = zip(members, parts, strict=True)
+        rows = [sequence for sequence, part in wants if part.wants_logits]
+        masks = None if ahead else self._decoder.begin(rows)
+        logits = self._machine.forward(parts)
+        self.forwards += 1
+        self.decode_forwards += any(decodes)
+        prefill_tokens = 0
+        for (sequence, count), decoded in zip(shares, decodes, strict=True):
+            sequence.computed_tokens += count
+            sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
+            if decoded:
+                continue
+            prefill_tokens += count
+            self._paging.publish(sequence)  # whoever reads it is launched later
+        return Flight(began_s, members, decodes, prefill_tokens, rows, logits, masks, [])
+
+    def draw(self, flight: Flight) -> None:
+        """Start to draw a token for each row that still stands where the forward took it to be."""
+        kept = [at for at, sequence in enumerate(flight.rows) if self._is_whole(sequence)]
+        flight.drawn = [flight.rows[at] for at in kept]
+        if not kept:
+            return
+        logits = flight.logits if len(kept) == len(flight.rows) else flight.logits[kept]
+        flight.drawing = self._decoder.draw(flight.drawn, logits, flight.masks)
+        self._machine.remember([one.slot for one in flight.drawn], flight.drawing.token_ids)
+        for sequence in flight.drawn:
+            sequence.in_flight = 1
+
+    def tell(self, flight: Flight) -> StepRecord:
+        """Wait for the tokens, append them, and book."""
+        for sequence in flight.drawn:
+            sequence.in_flight = 0
+        alive = [self._is_alive(sequence) for sequence in flight.drawn]
+        outcome = self._decoder.append(flight.drawn, flight.drawing, alive)
+        ended_s = self._clock.now_s()
+        members = [
+            (sequence, decoded)
+            for sequence, decoded in zip(flight.members, flight.decodes, strict=True)
+            if self._is_alive(sequence)
+        ]
+        for sequence, decoded in members:
+            bucket: Bucket = "decode" if decoded else "prefill"
+            masks_s = outcome.masks_s.get(sequence.request.request_id, 0.0)
+            sequence.account.book_step(bucket, ended_s, masks_s, len(members))
+            if not sequence.complete and not sequence.pending_tokens(self._paging.page_tokens):
+                self._roster.rest(sequence)
+        told = [one for one, lives in zip(flight.drawn, alive, strict=True) if lives]
+        for sequence in told:
+            if sequence.account.first_token_at_s == 0.0 and sequence.output_tokens:
+                sequence.account.first_token_at_s = ended_s
+            self._outbox.tell(sequence)
+        for sequence, finish in outcome.finishes:
+            self._outbox.end(sequence, finish, ended_s)
+        return self._record(flight, members, len(told), ended_s)
+
+    def _record(
+        self,
+        flight: Flight,
+        members: list[tuple[Sequence, bool]],
+        decode_tokens: int,
+        ended_s: float,
+    ) -> StepRecord:
+        began_s = max(flight.began_s, self._ended_s)
+        seconds = ended_s - began_s
+        self._ended_s = ended_s
+        self.step_s = seconds if self._steps == 0 else 0.8 * self.step_s + 0.2 * seconds
+        self._steps += 1
+        return StepRecord(
+            index=self._steps - 1,
+            started_at_s=began_s,
+            ended_at_s=ended_s,
+            prefill_tokens=flight.prefill_tokens,
+            decode_tokens=decode_tokens,
+            requests=tuple(sequence.request.request_id for sequence, _ in members),
+        )
+
+    def _is_alive(self, sequence: Sequence) -> bool:
+        return self._roster.find(sequence.request.request_id) is sequence
+
+    def _is_whole(self, sequence: Sequence) -> bool:
+        """Whether the last token that was computed is the last there is."""
+        return self._is_alive(sequence) and sequence.computed_tokens == len(sequence.tokens)
+
+
+def _part(sequence: Sequence, count: int) -> Part:
+    done = sequence.computed_tokens
+    known = sequence.tokens[done : done + count]
+    if len(known) < count:
+        known.append(-1 - sequence.slot)  # drawn by the step before, known on the device only
+    return Part(
+        slot=sequence.slot,
+        token_ids=known,
+        position=done,
+        wants_logits=sequence.complete
+        and done + count == len(sequence.tokens) + sequence.in_flight,
+    )
