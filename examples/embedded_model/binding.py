@@ -65,15 +65,16 @@ def held(result: Result) -> list[Holding]:
         return [Holding(symbols, frozenset(numbers(result)))]
     if "highest" in result:
         highest, lowest = (str(result[side]).upper() for side in ("highest", "lowest"))
-        shares = {
-            frozenset({highest}): ("highest_value",),
-            frozenset({lowest}): ("lowest_value",),
-            frozenset({highest, lowest}): ("gap",),
-        }
+        shares = (
+            ({highest}, "highest_value"),
+            ({lowest}, "lowest_value"),
+            ({highest, lowest}, "gap"),
+        )
         return [
-            Holding(symbols, frozenset(numbers(" ".join(str(result[k]) for k in keys if k in result))))
-            for symbols, keys in shares.items()
-        ]  # fmt: skip
+            Holding(frozenset(symbols), frozenset(numbers(str(result[key]))))
+            for symbols, key in shares
+            if key in result
+        ]
     of = [str(value).upper() for key in ("symbol", "first", "second") if isinstance(value := result.get(key), str)]  # fmt: skip
     months = frozenset(str(result[side]) for side in ("start", "end") if side in result)
     found = numbers(" ".join(str(v) for v in result.values() if not isinstance(v, str)))

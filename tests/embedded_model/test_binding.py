@@ -112,4 +112,6 @@ def test_case_of_a_symbol_does_not_matter():
 def test_a_tie_claims_nothing():
     """With equal values neither symbol is the higher one."""
     tie = {"metric": "total_return", "highest": "IBM", "lowest": "IBM", "gap": 0.0}
+    values = {"highest_value": 7.0, "lowest_value": 7.0}
     assert bound(report("AAPL had the higher return."), [AAPL, IBM, tie])
+    assert bound(report("IBM had the higher return with 7 %."), [tie | values])

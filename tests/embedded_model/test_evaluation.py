@@ -1,6 +1,7 @@
 """How the evaluation counts: order does not matter, every number must come from a result."""
 
 import pytest
+from evaluate import Verdict, figures, table
 from judging import canonical, grounded, numbers
 
 RESULTS = ['{"symbol":"IBM","start":"2005-01","end":"2009-12","total_return_percent":-5.5}']
@@ -47,3 +48,27 @@ def test_checks_every_number(report: dict[str, object], good: bool):
 def test_reads_numbers_in_one_form():
     """Trailing zeros and exponents make no difference; months stay together."""
     assert numbers("2005-01: 5.50, -3 and 1e2") == {"2005-01", "5.5", "-3.0", "100.0"}
+
+
+def verdict(origin: str, **how: bool) -> Verdict:
+    """A verdict of which only what is counted matters."""
+    counted = {"right": True, "grounded": True, "bound": True, "valid": True} | how
+    return Verdict("?", origin, [], [], report=None, error="", seconds=0.5, **counted)
+
+
+def test_shares_by_origin():
+    """Each origin in its row and all in the last; an origin that was not asked has none."""
+    verdicts = [verdict("blind"), verdict("blind", bound=False), verdict("handwritten")]
+    found = figures(verdicts)
+    assert [(name, row["questions"]) for name, row in found.items()] == [
+        ("handwritten", 1),
+        ("blind", 2),
+        ("all", 3),
+    ]
+    assert found["blind"]["bound_percent"] == 50.0
+    assert found["all"]["bound_percent"] == 66.7
+    assert found["blind"]["grounded_percent"] == 100.0
+    lines = table(found).splitlines()
+    assert lines[0].split()[:6] == ["wording", "questions", "right", "grounded", "bound", "valid"]
+    assert lines[2].split() == ["blind", "2", "100.0%", "100.0%", "50.0%", "100.0%", "0.5"]
+    assert len({len(line) for line in lines}) == 1
