@@ -10,7 +10,17 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 
-.PHONY: run test lint types unit clean
+# Peers of the bench: transformers, and llama.cpp built for this machine from one source archive.
+PEERS := .peers
+LLAMA_CPP_PYTHON := 0.3.36
+LLAMA_CPP := $(PEERS)/src/llama_cpp_python-$(LLAMA_CPP_PYTHON)
+# What a GPU machine gets that has torch, triton and transformers, and no way out.
+WHEELS := .whl
+WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinux_$(n)_x86_64) \
+	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
+MOST_WHEEL_KIB := 25600
+
+.PHONY: run test lint types unit clean peers gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -28,6 +38,29 @@ types: $(TEST_STAMP)
 unit: $(TEST_STAMP)
 	@$(BIN)/python tests/prompt/fetch_templates.py
 	$(BIN)/pytest -q
+
+# Takes some minutes: llama.cpp is compiled.
+peers: $(PEERS)/.installed
+
+$(PEERS)/.installed: constraints.txt
+	@mkdir -p $(PEERS)/src
+	@test -x $(PEERS)/venv/bin/python || $(PYTHON) -m venv $(PEERS)/venv
+	$(PEERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check torch transformers safetensors numpy gguf==0.19.0 scikit-build-core -c constraints.txt
+	test -d $(LLAMA_CPP) || { $(PEERS)/venv/bin/python -m pip download --quiet --no-deps --no-binary llama-cpp-python -d $(PEERS)/src llama-cpp-python==$(LLAMA_CPP_PYTHON) && tar -xzf $(PEERS)/src/llama_cpp_python-$(LLAMA_CPP_PYTHON).tar.gz -C $(PEERS)/src; }
+	cmake -S $(LLAMA_CPP)/vendor/llama.cpp -B $(PEERS)/llama.cpp -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON '-DCMAKE_INSTALL_RPATH=$$ORIGIN'
+	cmake --build $(PEERS)/llama.cpp --target llama llama-bench llama-server
+	CMAKE_ARGS="-DLLAMA_BUILD=OFF -DLLAVA_BUILD=OFF" $(PEERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation ./$(LLAMA_CPP)
+	@touch $@
+
+gpu-wheels: $(TEST_STAMP)
+	@mkdir -p $(WHEELS) && rm -f $(WHEELS)/*.whl
+	@$(BIN)/python -m agentrt.bench.wheels > $(WHEELS)/wheels.txt
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.12 --implementation cp $(WHEEL_PLATFORMS) -d $(WHEELS) -r $(WHEELS)/wheels.txt
+	@kib=$$(du -sk $(WHEELS) | cut -f1); echo "$$(ls $(WHEELS)/*.whl | wc -l) wheels, $$((kib / 1024)) MiB in $(WHEELS)"; test $$kib -le $(MOST_WHEEL_KIB) || { echo "That is more than $$(($(MOST_WHEEL_KIB) / 1024)) MiB" >&2; exit 1; }
+
+# On a machine with a GPU: every check of correctness and of speed, into one file.
+gpu-check: $(RUN_STAMP)
+	@$(BIN)/agentrt bench gpu --json traces/bench/gpu.json
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis traces/runs

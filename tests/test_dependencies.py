@@ -18,6 +18,8 @@ DISTRIBUTION = {
     "yaml": "pyyaml",
 }
 OWN = {"agentrt", "agentrt_kernels"}
+# Run in an environment of their own, which `make peers` installs.
+PEERS = ROOT / "agentrt" / "bench" / "peers"
 
 
 def name_of(requirement: str) -> str:
@@ -30,6 +32,8 @@ def imported(folder: str) -> dict[str, str]:
     """Distribution -> where it is imported first."""
     found: dict[str, str] = {}
     for path in sorted((ROOT / folder).rglob("*.py")):
+        if path.is_relative_to(PEERS):
+            continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Import | ast.ImportFrom):
                 continue

@@ -28,6 +28,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 FLOOR = {room: level for level, row in enumerate(FLOORS) for room in row}
 TORCH_ROOMS = {"engine"}
+# Scripts that run in an environment of their own, by path; nothing of ours imports them.
+PEERS = ROOT / "agentrt" / "bench" / "peers"
 
 
 def room_of(path: Path) -> str:
@@ -79,11 +81,20 @@ def test_torch_has_one_door() -> None:
     wrong = [
         f"{path}:{line} imports {name}"
         for path in sources()
-        if room_of(path) not in TORCH_ROOMS
+        if room_of(path) not in TORCH_ROOMS and not path.is_relative_to(PEERS)
         for line, name in imports_of(ast.parse(path.read_text(encoding="utf-8")))
         if name.partition(".")[0] in {"torch", "transformers", "triton", "agentrt_kernels"}
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_peers_and_agentrt_never_meet() -> None:
+    """A peer's script runs where agentrt is not installed, and needs what is not installed here."""
+    for path in sources():
+        for line, name in imports_of(ast.parse(path.read_text(encoding="utf-8"))):
+            if path.is_relative_to(PEERS):
+                assert not name.startswith("agentrt"), f"{path}:{line} imports {name}"
+            assert not name.startswith("agentrt.bench.peers"), f"{path}:{line} imports {name}"
 
 
 def test_kernels_never_import_agentrt() -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from agentrt.cli.bench import bench
 from agentrt.cli.complaint import exit_code_of, three_lines
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.errors import UsageError
@@ -63,6 +64,7 @@ def application(run: Callable[..., int], *, panels: bool) -> typer.Typer:
     app.callback(invoke_without_command=True)(greet)
     app.command("run", epilog="Exit codes: " + EXIT_CODES)(run)
     app.command("doctor")(doctor)
+    app.add_typer(bench, name="bench")
     return app
 
 

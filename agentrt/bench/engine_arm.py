@@ -1,0 +1,122 @@
+"""Our arm: an engine core in a process of its own, as the product runs it.
+
+Run as `python -P -m agentrt.bench.engine_arm`; each line of standard input is a question, each line
+of standard output its answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agentrt.backend import GenerateRequest, TokenPrompt
+from agentrt.clock import MonotonicClock
+from agentrt.config import EngineConfig
+from agentrt.engine.ceilings import measured
+from agentrt.engine.core import EngineCore
+from agentrt.errors import AgentrtError
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.sampling import Sampling
+
+
+class EngineArm:
+    """One engine, and the rounds it is asked for."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        config = EngineConfig(**{**settings, "model_path": Path(settings["model_path"])})
+        self._core = EngineCore(config, MonotonicClock())
+        self._serial = 0
+
+    def round(self, prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+        """Serve all prompts at once; a sample, with the ids of each output."""
+        core = self._core
+        outputs: dict[RequestId, list[int]] = {}
+        began_s = time.perf_counter()
+        for prompt in prompts:
+            request = self._request(prompt, new_tokens)
+            outputs[request.request_id] = []
+            core.submit(request)
+        ends_s = [began_s]
+        prefilled_s = began_s
+        decode_s, decode_steps, cached_tokens = 0.0, 0, 0
+        while core.has_work():
+            done = core.step()
+            if done is None:
+                continue
+            now_s = time.perf_counter()
+            step = done.step
+            for delta in done.deltas:
+                outputs[delta.request_id] += delta.token_ids
+            for end in done.ends:
+                if end.error is not None:
+                    raise RuntimeError(f"{end.error.type}: {end.error.message}")
+                cached_tokens += end.ledger.cached_tokens
+            if step is not None and step.prefill_tokens:
+                prefilled_s = now_s
+            elif step is not None and step.decode_tokens == len(prompts):
+                decode_s += now_s - ends_s[-1]
+                decode_steps += 1
+            ends_s.append(now_s)
+        return {
+            "prefill_s": prefilled_s - began_s,
+            "decode_s": decode_s,
+            "decode_steps": decode_steps,
+            "outputs": list(outputs.values()),
+            "cached_tokens": cached_tokens,
+        }
+
+    def about(self) -> dict[str, Any]:
+        """What the engine says of itself."""
+        return {"capabilities": self._core.capabilities.model}
+
+    def _request(self, prompt: list[int], new_tokens: int) -> GenerateRequest:
+        self._serial += 1
+        return GenerateRequest(
+            request_id=RequestId(self._serial),
+            run_id=RunId("bench"),
+            node_id=NodeId(f"n{self._serial}"),
+            site="bench",
+            prompt=TokenPrompt(tuple(prompt)),
+            sampling=Sampling(max_tokens=new_tokens),
+        )
+
+
+def answer_all(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer each line of standard input; an error is an answer too."""
+    for line in sys.stdin:
+        try:
+            told = answer(json.loads(line))
+        except AgentrtError as error:
+            told = {"error": error.message, "hint": error.hint}
+        except Exception as error:
+            told = {"error": f"{type(error).__name__}: {error}"}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Questions: `open` first, then `round` and `ceilings`."""
+    arms: list[EngineArm] = []
+
+    def answer(question: dict[str, Any]) -> dict[str, Any]:
+        match question["do"]:
+            case "open":
+                arms.append(EngineArm(question["settings"]))
+                return arms[-1].about()
+            case "round":
+                return arms[-1].round(question["prompts"], question["new_tokens"])
+            case "ceilings":
+                return dataclasses.asdict(measured(question["device"], question["dtype"]))
+            case other:
+                return {"error": f"no question is called {other!r}"}
+
+    answer_all(answer)
+
+
+if __name__ == "__main__":
+    main()

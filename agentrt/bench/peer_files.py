@@ -1,0 +1,95 @@
+"""Where the peers' environment and their copies of a model lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentrt.bench.gguf import gguf_job
+from agentrt.bench.sample import BenchFailed
+from agentrt.bench.shapes import ModelShape
+from agentrt.errors import UsageError
+
+_SCRIPTS = Path(__file__).parent / "peers"
+_HINT = "Run `make peers` in the repository, or name its folder in AGENTRT_PEERS"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFiles:
+    """What peers run on.
+
+    Attributes:
+        root: What `make peers` built.
+        checkpoint: The model's directory.
+    """
+
+    root: Path
+    checkpoint: Path
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of the peers' environment."""
+        return self.root / "venv" / "bin" / "python"
+
+    @property
+    def transformers_python(self) -> Path:
+        """One that has transformers; our own does as well, where peers were not made."""
+        return self.python if self.python.exists() else Path(sys.executable)
+
+    @property
+    def libraries(self) -> Path:
+        """The folder of llama.cpp's shared libraries."""
+        return self.root / "llama.cpp" / "bin"
+
+    def script(self, name: str) -> Path:
+        """A driver, to be run in the peers' environment."""
+        return _SCRIPTS / name
+
+    def check(self, peer: str) -> None:
+        """That a peer was made.
+
+        Raises:
+            UsageError: It was not.
+        """
+        if peer == "llama.cpp" and not (self.python.exists() and self.libraries.is_dir()):
+            raise UsageError(f"there is no llama.cpp in {self.root}", hint=_HINT)
+
+    def gguf(self, shape: ModelShape, dtype: str) -> Path:
+        """The model as GGUF; written when it is not there or older than the checkpoint.
+
+        Raises:
+            BenchFailed: It cannot be written.
+            UsageError: llama.cpp is not asked to compute in this dtype.
+        """
+        if dtype not in ("bfloat16", "float32"):
+            raise UsageError(f"no GGUF is written in {dtype}", hint="Use bfloat16 or float32")
+        target = self.checkpoint / f"{dtype}.gguf"
+        if target.exists():
+            return target
+        draft = target.with_suffix(".part")
+        job = gguf_job(shape, self.checkpoint, draft, dtype)
+        done = subprocess.run(
+            [str(self.python), str(self.script("write_gguf.py"))],
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines()
+            raise BenchFailed(f"no GGUF was written: {lines[-1] if lines else done.returncode}")
+        draft.rename(target)
+        return target
+
+
+def peers_root() -> Path:
+    """Where `make peers` puts things: AGENTRT_PEERS, else `.peers` here or beside the package."""
+    named = os.environ.get("AGENTRT_PEERS")
+    if named:
+        return Path(named)
+    here = Path.cwd() / ".peers"
+    return here if here.is_dir() else Path(__file__).resolve().parents[2] / ".peers"

@@ -1,0 +1,183 @@
+"""The named shapes that the bench can make random weights of, and what a step of each costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agentrt.errors import UsageError
+
+DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A decoder's sizes.
+
+    Attributes:
+        name: As `--shape` takes it.
+        kind: Its `model_type`.
+        hidden: Width of the residual stream.
+        inner: Width of the gated layer, of one expert where there are several.
+        layers: How many.
+        heads: Query heads.
+        kv_heads: Heads of keys and values.
+        vocabulary: Rows of the embedding.
+        tied: The output layer is the embedding.
+        experts: Gated layers to choose from; 1 chooses nothing.
+        experts_a_token: Of those, used for one token.
+        biases: Queries, keys and values have biases.
+        rope_theta: Base wavelength of positions.
+        window_tokens: Longest context.
+    """
+
+    name: str
+    kind: str
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    vocabulary: int
+    tied: bool
+    experts: int = 1
+    experts_a_token: int = 1
+    biases: bool = False
+    rope_theta: float = 10_000.0
+    window_tokens: int = 32_768
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a head."""
+        return self.hidden // self.heads
+
+    @property
+    def attention_parameters(self) -> int:
+        """Matrices of one layer's attention."""
+        return 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
+
+    @property
+    def expert_parameters(self) -> int:
+        """Matrices of one gated layer."""
+        return 3 * self.hidden * self.inner
+
+    @property
+    def head_parameters(self) -> int:
+        """The output layer."""
+        return self.vocabulary * self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """Of all matrices."""
+        layer = self.attention_parameters + self.experts * (self.expert_parameters + self.router)
+        return self.layers * layer + self.head_parameters * (1 if self.tied else 2)
+
+    @property
+    def router(self) -> int:
+        """A router's parameters, for each of its experts."""
+        return self.hidden if self.experts > 1 else 0
+
+    def kv_bytes_a_token(self, dtype: str) -> int:
+        """Keys and values of one token in all layers."""
+        return self.layers * 2 * self.kv_heads * self.head_dim * DTYPE_BYTES[dtype]
+
+    def config(self, dtype: str) -> dict[str, Any]:
+        """The `config.json` of a checkpoint of this shape."""
+        facts: dict[str, Any] = {
+            "architectures": [_ARCHITECTURES[self.kind]],
+            "model_type": self.kind,
+            "vocab_size": self.vocabulary,
+            "hidden_size": self.hidden,
+            "intermediate_size": self.inner,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_dim,
+            "hidden_act": "silu",
+            "attention_bias": False,
+            "mlp_bias": False,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": self.rope_theta,
+            "rope_parameters": {"rope_type": "default", "rope_theta": self.rope_theta},
+            "tie_word_embeddings": self.tied,
+            "max_position_embeddings": self.window_tokens,
+            "initializer_range": 0.02,
+            "bos_token_id": 256,
+            "eos_token_id": 257,
+            "dtype": dtype,
+        }
+        if self.kind == "qwen2":
+            facts |= {"use_sliding_window": False}
+        if self.experts > 1:
+            facts |= {
+                "num_local_experts": self.experts,
+                "num_experts_per_tok": self.experts_a_token,
+                "sliding_window": None,
+            }
+        return facts
+
+
+_ARCHITECTURES = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+}
+
+SHAPES: dict[str, ModelShape] = {
+    shape.name: shape
+    for shape in (
+        ModelShape("micro", "llama", 64, 128, 2, 4, 2, 512, tied=True, window_tokens=4096),
+        ModelShape("tiny", "llama", 384, 1024, 8, 6, 2, 8192, tied=True),
+        ModelShape("half", "llama", 1024, 2816, 24, 16, 4, 32_000, tied=True),
+        ModelShape(
+            "qwen2.5-0.5b",
+            "qwen2",
+            896,
+            4864,
+            24,
+            14,
+            2,
+            151_936,
+            tied=True,
+            biases=True,
+            rope_theta=1e6,
+        ),
+        ModelShape(
+            "llama-3.1-8b",
+            "llama",
+            4096,
+            14_336,
+            32,
+            32,
+            8,
+            128_256,
+            tied=False,
+            rope_theta=500_000.0,
+        ),
+        ModelShape(
+            "mixtral-scaled",
+            "mixtral",
+            1024,
+            2816,
+            12,
+            16,
+            4,
+            32_000,
+            tied=False,
+            experts=8,
+            experts_a_token=2,
+            rope_theta=1e6,
+        ),
+    )
+}
+
+
+def shape_named(name: str) -> ModelShape:
+    """The shape of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in SHAPES:
+        raise UsageError(f"there is no shape {name!r}", hint=f"Use one of {', '.join(SHAPES)}")
+    return SHAPES[name]

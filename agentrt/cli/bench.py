@@ -1,0 +1,85 @@
+"""`agentrt bench`: what the engine does, held against the machine and against peers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentrt.errors import UsageError
+
+bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
+
+_QUICK_REPEATS = 2
+
+
+@bench.command("engine")
+def engine(
+    shape: Annotated[
+        str, typer.Option(help="micro, tiny, half, qwen2.5-0.5b, llama-3.1-8b or mixtral-scaled.")
+    ] = "tiny",
+    batch: Annotated[str, typer.Option(help="Sequences at once, separated by commas.")] = "1,4,16",
+    prompt: Annotated[str, typer.Option(help="Own prompt tokens of each sequence.")] = "256",
+    new: Annotated[int, typer.Option(help="Tokens that each produces.")] = 32,
+    shared: Annotated[str, typer.Option(help="Tokens of a prefix that all share.")] = "0",
+    dtype: Annotated[str, typer.Option(help="bfloat16, float32 or float16.")] = "bfloat16",
+    threads: Annotated[int, typer.Option(help="Of our arm; 0 lets the engine choose.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    kernels: Annotated[str, typer.Option(help="auto, torch, cpu, triton or reference.")] = "auto",
+    peer: Annotated[
+        list[str] | None, typer.Option(help="hf, hf-cb or llama.cpp, beside ours; repeatable.")
+    ] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="PATH", help="Write all samples there.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(help="Rounds that count; 7 or more for a claim.")] = 7,
+    quick: Annotated[bool, typer.Option("--quick", help="Two rounds: that it works.")] = False,
+) -> int:
+    """Sweep prompt, batch, shared prefix and dtype over random weights of a named shape."""
+    from agentrt.bench.command import EngineBench, run_engine_bench
+
+    asked = EngineBench(
+        shape=shape,
+        batches=numbers(batch, "--batch"),
+        prompts=numbers(prompt, "--prompt"),
+        new_tokens=new,
+        shared=numbers(shared, "--shared"),
+        dtypes=tuple(dtype.split(",")),
+        threads=threads,
+        device=device,
+        kernels=kernels,
+        peers=tuple(peer or ()),
+        repeats=_QUICK_REPEATS if quick else repeat,
+    )
+    found = run_engine_bench(asked, command=sys.argv[1:], tell=tell)
+    if json_path is not None:
+        write(json_path, found)
+    return 0
+
+
+def numbers(text: str, flag: str) -> tuple[int, ...]:
+    """Numbers separated by commas.
+
+    Raises:
+        UsageError: Something else stands there.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"{flag} {text} is no list of whole numbers", hint=f"Write {flag} 1,4,16"
+        ) from None
+
+
+def tell(text: str) -> None:
+    """What goes on, beside the result."""
+    typer.echo(text, err=True)
+
+
+def write(path: Path, found: object) -> None:
+    """A benchmark's file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")

@@ -1,0 +1,68 @@
+"""Which rows a sweep has, and which prompts a round."""
+
+import pytest
+
+from agentrt.bench.checkpoint import FIRST_WORD_ID
+from agentrt.bench.plan import prompts_of, rows_of
+from agentrt.bench.shapes import SHAPES, shape_named
+from agentrt.errors import UsageError
+
+MICRO = SHAPES["micro"]
+
+
+def rows(**changed):
+    asked = {
+        "batches": (1, 4),
+        "prompts": (16, 32),
+        "new_tokens": 8,
+        "shared": (0, 64),
+        "dtypes": ("bfloat16",),
+    }
+    return rows_of(MICRO, **{**asked, **changed})
+
+
+def test_a_sweep_is_every_combination() -> None:
+    found = [(row.batch, row.prompt_tokens, row.shared_tokens) for row in rows()]
+    assert found == [
+        (1, 16, 0),
+        (4, 16, 0),
+        (1, 32, 0),
+        (4, 32, 0),
+        (1, 80, 64),
+        (4, 80, 64),
+        (1, 96, 64),
+        (4, 96, 64),
+    ]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"new_tokens": 1},
+        {"batches": (0,)},
+        {"prompts": (0,)},
+        {"shared": (-1,)},
+        {"prompts": (4096,)},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_measured_is_refused(changed) -> None:
+    with pytest.raises(UsageError):
+        rows(**changed)
+
+
+def test_an_unknown_shape_is_told_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="tiny, half"):
+        shape_named("huge")
+
+
+def test_all_arms_get_the_same_prompts_and_rounds_differ() -> None:
+    row = rows()[5]
+    first = prompts_of(row, MICRO.vocabulary, 1)
+    assert first == prompts_of(row, MICRO.vocabulary, 1)
+    assert [len(prompt) for prompt in first] == [80] * 4
+    assert len({tuple(prompt[:64]) for prompt in first}) == 1
+    assert len({tuple(prompt[64:]) for prompt in first}) == 4
+    again = prompts_of(row, MICRO.vocabulary, 2)
+    assert first[0][:16] != again[0][:16]
+    assert all(FIRST_WORD_ID <= token < MICRO.vocabulary for prompt in first for token in prompt)
