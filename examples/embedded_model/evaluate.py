@@ -170,11 +170,12 @@ def main() -> None:
         "--random-weights", action="store_true", help="what the program does without training"
     )
     parser.add_argument("--model", type=Path, default=path())
+    parser.add_argument("--origin", choices=ORIGINS, help="only the questions of this origin")
     parser.add_argument("--limit", type=int, default=0, help="only so many of each origin")
     parser.add_argument("--out", type=Path, help=f"where the verdicts go, by default {TRACE.name}")
     parser.add_argument("-v", action="store_true", help="show each plan that was not right")
     args = parser.parse_args()
-    questions = every()
+    questions = [q for q in every() if args.origin in (None, q.origin)]
     if args.limit:
         questions = [
             q for o in ORIGINS for q in [q for q in questions if q.origin == o][: args.limit]
