@@ -1,5 +1,6 @@
 """What several rooms share: one tiny engine, one server of another process, one event loop."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,10 @@ import pytest
 
 from agentrt.config import EngineConfig
 from agentrt.testing import tiny_engine
+
+# Triton reads this when a kernel is declared, so it stands before anything may import one. Tests
+# run kernels under the interpreter, on any machine; what needs the compiler starts a process.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 SERVER = Path(__file__).parent / "remote" / "server.py"
 

@@ -158,7 +158,7 @@ def _drawn(values: Tensor, top_k: int, top_p: float, min_p: float, uniform: floa
     best = values.max()
     ordered, ids = values.sort(descending=True, stable=True)
     weights = torch.exp((ordered - best).double())
-    weights = weights[ordered > best - NEGLIGIBLE]
+    weights = weights[ordered - best > -NEGLIGIBLE]
     if top_k:
         weights = weights[:top_k]
     kept = weights

@@ -157,7 +157,7 @@ def _choose(
     ids = candidates + row * vocabulary
 
     depth, total = _depth(values, vocabulary, best, k, p, least, where, BLOCK)
-    count = _gather(values, vocabulary, best - depth, ids, BLOCK)
+    count = _gather(values, vocabulary, best, depth, ids, BLOCK)
     tl.debug_barrier()  # what one thread stored another will load
 
     # The cut: every key above it is kept, and the first `kept` of those at it.
@@ -167,7 +167,7 @@ def _choose(
     index = cut
     for phase in range(3):  # top-k, top-p, the draw: one piece of code, which compiles in a third
         if (phase == 2) | ((phase == 0) & (k > 0)) | ((phase == 1) & (p < 1.0)):
-            if phase == 2:
+            if (phase == 2) & ((k > 0) | (p < 1.0) | (least > 0.0)):
                 total = _mass(values, ids, count, best, cut, kept, least, BLOCK_CANDIDATES)
             target = tl.where(phase == 1, p, where) * total
             target = tl.where(phase == 0, k.to(tl.float64) - 0.5, target)
@@ -200,7 +200,7 @@ def _depth(values, vocabulary, best, k, p, least, where, BLOCK: tl.constexpr):
     for begin in range(0, vocabulary, BLOCK):
         token = begin + tl.arange(0, BLOCK)
         value = tl.load(values + token, mask=token < vocabulary, other=-float("inf"))
-        near = value[None, :] > (best - depth)[:, None]  # [8, BLOCK]
+        near = (value - best)[None, :] > -depth[:, None]  # [8, BLOCK]
         weight = tl.exp(value - best).to(tl.float64)
         counts += tl.sum(near.to(tl.int32), 1)
         masses += tl.sum(tl.where(near, weight[None, :], 0.0), 1)
@@ -218,13 +218,13 @@ def _depth(values, vocabulary, best, k, p, least, where, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _gather(values, vocabulary, floor, ids, BLOCK: tl.constexpr):
-    """The ids of tokens above `floor`, in order, and how many there are."""
+def _gather(values, vocabulary, best, depth, ids, BLOCK: tl.constexpr):
+    """The ids of tokens less than `depth` below the largest, in order, and how many."""
     count = 0
     for begin in range(0, vocabulary, BLOCK):
         token = begin + tl.arange(0, BLOCK)
         value = tl.load(values + token, mask=token < vocabulary, other=-float("inf"))
-        near = (value > floor).to(tl.int32)
+        near = (value - best > -depth).to(tl.int32)
         tl.store(ids + count + tl.cumsum(near, 0) - 1, token, mask=near == 1)
         count += tl.sum(near, 0)
     return count

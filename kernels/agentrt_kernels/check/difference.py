@@ -1,0 +1,175 @@
+"""How far a set is from the reference, operation by operation.
+
+Each function runs both on the same operands and returns the largest error as a share of what is
+allowed: at most 1 where the set keeps the contract, infinite where something was left unwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from agentrt_kernels.check.batch import Attention, batch_of
+from agentrt_kernels.contract import HeadNorms, Kernels
+from agentrt_kernels.reference import Reference
+
+ALLOWED = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+"""Of an error, absolute and relative: a few roundings of the dtype."""
+_REFERENCE = Reference()
+
+
+def attend(kernels: Kernels, case: Attention, device: torch.device) -> float:
+    """Attention over the batch of a case."""
+    found, expected = batch_of(case, device), batch_of(case, device)
+    for one, made in ((kernels, found), (_REFERENCE, expected)):
+        one.attend(made.query, made.layer_pages, made.rows, made.score, made.out)
+    return _worst(found.out, expected.out)
+
+
+def norms(
+    kernels: Kernels, rows: int, width: int, dtype: torch.dtype, device: torch.device
+) -> float:
+    """The norm, with a residual and without, over rows that do not lie next to each other."""
+    draw = _drawn(rows + width, device)
+    x, residual = (draw(rows, width + 8).to(dtype)[:, :width] for _ in range(2))
+    weight = draw(width).to(dtype)
+    plain, carried, summed = [], [], []
+    for one in (kernels, _REFERENCE):
+        plain.append(torch.full((rows, width), torch.nan, dtype=dtype, device=device))
+        one.rms_norm(x, weight, 1e-6, plain[-1])
+        carried.append(x.clone())
+        summed.append(residual.clone())
+        one.add_rms_norm(carried[-1], summed[-1], weight, 1e-6, carried[-1])
+    return max(_worst(*pair) for pair in (plain, carried, summed))
+
+
+def silu_mul(
+    kernels: Kernels, rows: int, width: int, dtype: torch.dtype, device: torch.device
+) -> float:
+    """The gate."""
+    gate_up = 3 * _drawn(rows + width, device)(rows, 2 * width)
+    outs = [torch.full((rows, width), torch.nan, dtype=dtype, device=device) for _ in range(2)]
+    for one, out in zip((kernels, _REFERENCE), outs, strict=True):
+        one.silu_mul(gate_up.to(dtype), out)
+    return _worst(*outs)
+
+
+def rope_store(
+    kernels: Kernels,
+    rows: int,
+    heads: tuple[int, int, int],
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    normed: bool = False,
+    page: int = 16,
+) -> float:
+    """Rotation and store, a third of the rows storing nothing; `heads` are H, K, D."""
+    count, kv_heads, width = heads
+    draw = _drawn(rows + sum(heads), device)
+    qkv = draw(rows, count + 2 * kv_heads, width).to(dtype)
+    positions = torch.randint(0, 50, (rows,), generator=torch.Generator().manual_seed(rows))
+    turn = draw(50, width // 2)
+    slots = torch.arange(rows) * 7 % (7 * page)  # 7 and 16 share no factor: no slot comes twice
+    slots[::3] = -1
+    weights = (draw(width).to(dtype), draw(width).to(dtype))
+    pages, queries = [], []
+    for one in (kernels, _REFERENCE):
+        memory = torch.zeros(rows + 7, 2, 2, page, kv_heads, width, dtype=dtype, device=device)
+        pages.append(memory[:, 1])
+        queries.append(torch.full((rows, count, width), torch.nan, dtype=dtype, device=device))
+        one.rope_store(
+            qkv,
+            positions.to(device),
+            torch.cat([turn.cos(), turn.sin()], -1),
+            slots.to(device),
+            HeadNorms(*weights, 1e-6) if normed else None,
+            pages[-1],
+            queries[-1],
+        )
+    return max(_worst(*pages), _worst(*queries))
+
+
+def sample(
+    kernels: Kernels, rows: int, vocabulary: int, device: torch.device, *, grain: float | None
+) -> float:
+    """Draws of every mixture of settings; `grain` rounds logits, so that many are equal.
+
+    0 where every token is the reference's, infinite otherwise.
+    """
+    source = torch.Generator().manual_seed(vocabulary)
+    logits = 3 * torch.randn(rows, vocabulary, generator=source)
+    if grain is not None:
+        logits = (logits / grain).round() * grain
+    words = -(-vocabulary // 32)
+    bits = torch.randint(-(2**31), 2**31, (rows, words), generator=source).int()
+    bits[:, 0] |= 1
+    choices: list[tuple[float, int, float, float]] = [
+        (0.0, 0, 1.0, 0.0),
+        (1.0, 0, 1.0, 0.0),
+        (0.7, 5, 1.0, 0.0),
+        (1.0, 0, 0.9, 0.0),
+        (1.3, 40, 0.8, 0.02),
+        (1.0, 0, 1.0, 0.1),
+    ]
+    how = [choices[row % len(choices)] for row in range(rows)]
+    heat, top_k, top_p, min_p = (torch.tensor(column) for column in zip(*how, strict=True))
+    uniform = torch.rand(rows, generator=source, dtype=torch.float64)
+    settings = (heat, top_k.int(), top_p, min_p, uniform)
+    outs = []
+    for one in (kernels, _REFERENCE):
+        for mask in (None, bits.to(device)):
+            outs.append(torch.full((rows,), -1, dtype=torch.int64, device=device))
+            draw, k, p, least, where = (setting.to(device) for setting in settings)
+            one.sample(logits.to(device).clone(), mask, draw, k, p, least, where, outs[-1])
+    return 0.0 if torch.equal(torch.cat(outs[:2]), torch.cat(outs[2:])) else torch.inf
+
+
+def copy_pages(
+    kernels: Kernels, pages: int, values: int, dtype: torch.dtype, device: torch.device
+) -> float:
+    """Every other page, in reverse; on CUDA from pinned memory too."""
+    source = _drawn(pages, device)(pages, values).to(dtype)
+    there = torch.arange(0, pages, 2, device=device)
+    pairs = torch.stack([there, there.flip(0)], 1).contiguous()
+    sources = [source, source.cpu().pin_memory()] if device.type == "cuda" else [source]
+    worst = 0.0
+    for one in sources:
+        found, expected = torch.zeros_like(source), torch.zeros_like(source)
+        kernels.copy_pages(one, found, pairs)
+        _REFERENCE.copy_pages(source, expected, pairs)
+        worst = max(worst, 0.0 if torch.equal(found, expected) else torch.inf)
+    return worst
+
+
+def grouped_linear(
+    kernels: Kernels,
+    sizes: tuple[int, ...],
+    outputs: int,
+    width: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> float:
+    """`sizes` rows of each expert, some of them none."""
+    draw = _drawn(sum(sizes) + width, device)
+    x, weight = draw(sum(sizes), width), draw(len(sizes), outputs, width) * width**-0.5
+    start = torch.tensor([0, *sizes]).cumsum(0).int().to(device)
+    outs = [
+        torch.full((sum(sizes), outputs), torch.nan, dtype=dtype, device=device) for _ in range(2)
+    ]
+    for one, out in zip((kernels, _REFERENCE), outs, strict=True):
+        one.grouped_linear(x.to(dtype), weight.to(dtype), start, out)
+    return _worst(*outs)
+
+
+def _drawn(seed: int, device: torch.device) -> Callable[..., Tensor]:
+    source = torch.Generator().manual_seed(seed)
+    return lambda *shape: torch.randn(*shape, generator=source).to(device)
+
+
+def _worst(found: Tensor, expected: Tensor) -> float:
+    allowed = ALLOWED[expected.dtype] * (1 + expected.float().abs())
+    worst = ((found.float() - expected.float()).abs() / allowed).max() if found.numel() else 0.0
+    return float(torch.as_tensor(worst).nan_to_num(nan=torch.inf))

@@ -1,0 +1,33 @@
+"""The Triton set as tests run it: under the interpreter, on tiles so small that all have edges."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def interpreted():
+    """`TritonKernels`, or a skip where there is no triton."""
+    pytest.importorskip("triton", reason="triton is not installed (pip install agentrt[gpu])")
+    from triton.runtime.interpreter import InterpretedFunction
+
+    from agentrt_kernels.triton import rms_norm
+    from agentrt_kernels.triton.blocks import Blocks, Case, Table
+    from agentrt_kernels.triton.set import TritonKernels
+
+    if not isinstance(rms_norm._rms_norm, InterpretedFunction):
+        pytest.skip("triton was imported before TRITON_INTERPRET was set")
+
+    class SmallTiles(Table):
+        def find(self, case: Case) -> Blocks:
+            return Blocks(rows=16, columns=16, inner=16, warps=4, stages=2)
+
+    return TritonKernels(SmallTiles())
