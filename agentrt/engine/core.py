@@ -53,6 +53,7 @@ class EngineCore:
 
     Attributes:
         capabilities: What it can do.
+        report: What its model runs on, and why.
         codec: Of its model.
         paging: Its pages, for those who watch.
 
@@ -92,6 +93,7 @@ class EngineCore:
         on_cuda = model.layout.device.type == "cuda"
         self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
         self._serial = 0
+        self.report = model.report
         self.capabilities = abilities(self.codec, model.name, self._window_tokens)
 
     @property

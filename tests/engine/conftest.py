@@ -22,6 +22,7 @@ from agentrt.config import EngineConfig
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.engine.batch import Packer
 from agentrt.engine.core import EngineCore
+from agentrt.engine.fastpath import self_check
 from agentrt.engine.kv import KvLayout, PagedKv
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
@@ -74,6 +75,7 @@ ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "Gemma3TextConfig",
         {"head_dim": 8, "sliding_window": 8, "query_pre_attn_scalar": 8},
     ),
+    "qwen2_moe": ("Qwen2MoeConfig", {}),
     "gpt2": ("GPT2Config", {"num_key_value_heads": 4, "n_positions": 256}),
     "gpt_neox": ("GPTNeoXConfig", {"num_key_value_heads": 4}),
     "opt": (
@@ -113,6 +115,15 @@ def _quiet() -> None:
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_checks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Self-checks are kept for this session only."""
+    home = tmp_path_factory.mktemp("checked")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(self_check, "home", lambda: home)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -268,7 +279,7 @@ class HashMachine:
     def __init__(self, config: EngineConfig, eos_bias: float) -> None:
         layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, torch.device("cpu"))
         self.model = SimpleNamespace(
-            layout=layout, logits_size=VOCABULARY, window_tokens=0, name="hash"
+            layout=layout, logits_size=VOCABULARY, window_tokens=0, name="hash", report=None
         )
         self.kv = PagedKv(layout, config.kv_pages)
         self.tables = BlockTables(config.max_running, config.kv_pages, self.kv)

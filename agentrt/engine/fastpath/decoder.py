@@ -20,7 +20,8 @@ from torch import Tensor
 from agentrt.engine.batch import ForwardBatch
 from agentrt.engine.checkpoint import tensors
 from agentrt.engine.fastpath.arena import Arena, Rows
-from agentrt.engine.fastpath.layer import Layer, load_layer
+from agentrt.engine.fastpath.layer import Layer, ready_layer
+from agentrt.engine.fastpath.layer_weights import take_layer
 from agentrt.engine.fastpath.rope import angles
 from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.fastpath.weights import weights_of
@@ -52,7 +53,10 @@ class FastDecoder:
         self._norm = weights.pop("model.norm.weight")
         head = self._embedding if shape.tied else weights.pop("lm_head.weight")
         self._head = door.linear(head)
-        self._layers = [load_layer(shape, weights, at, door) for at in range(shape.layers)]
+        self._layers = [
+            ready_layer(shape, take_layer(shape, weights, at), at, door)
+            for at in range(shape.layers)
+        ]
         self._embedding_scale = shape.embedding_scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2
         self._pages: list[Tensor] = []

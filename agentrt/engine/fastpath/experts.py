@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.fastpath.arena import Rows
-from agentrt.engine.fastpath.shape import ExpertShape, Names
+from agentrt.engine.fastpath.layer_weights import ExpertWeights, GatedWeights
+from agentrt.engine.fastpath.shape import ExpertShape
 from agentrt.engine.linear import Grouped, Linear, LinearDoor
 from agentrt_kernels.contract import Kernels
 
@@ -91,30 +92,23 @@ class Experts:
         return chosen, shares.to(x.dtype) if self.shape.rounds else shares
 
 
-def load_experts(
-    shape: ExpertShape, names: Names, mine: dict[str, Tensor], door: LinearDoor
-) -> Experts:
-    """From the weights of one layer, which are taken out of there."""
-
-    def one(number: int, name: str) -> Tensor:
-        return mine.pop(f"{names.expert.format(number)}{name}.weight")
-
-    numbers = range(shape.count)
-    gate_up = torch.stack(
-        [torch.cat([one(number, name) for name in names.expert_gate_up]) for number in numbers]
+def ready_gated(weights: GatedWeights, door: LinearDoor) -> Gated:
+    """With its matrices as they are multiplied."""
+    return Gated(
+        door.linear(weights.gate_up, weights.gate_up_bias),
+        door.linear(weights.down, weights.down_bias),
+        weights.down.shape[1],
     )
-    shared = shared_gate = None
-    if shape.shared_inner:
-        at = "mlp.shared_expert."
-        both = [mine.pop(f"{at}{name}_proj.weight") for name in ("gate", "up")]
-        down = door.linear(mine.pop(f"{at}down_proj.weight"))
-        shared = Gated(door.linear(torch.cat(both)), down, shape.shared_inner)
-        shared_gate = door.linear(mine.pop("mlp.shared_expert_gate.weight"))
+
+
+def ready_experts(shape: ExpertShape, weights: ExpertWeights, door: LinearDoor) -> Experts:
+    """The same for all experts."""
+    shared, gate = weights.shared, weights.shared_gate
     return Experts(
         shape=shape,
-        router=door.linear(mine.pop(f"{names.router}.weight")),
-        gate_up=door.grouped(gate_up),
-        down=door.grouped(torch.stack([one(number, names.expert_down) for number in numbers])),
-        shared=shared,
-        shared_gate=shared_gate,
+        router=door.linear(weights.router),
+        gate_up=door.grouped(weights.gate_up),
+        down=door.grouped(weights.down),
+        shared=None if shared is None else ready_gated(shared, door),
+        shared_gate=None if gate is None else door.linear(gate),
     )

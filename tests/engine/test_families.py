@@ -1,0 +1,129 @@
+"""Each architecture: which path it takes, and that its greedy output equals `generate()`."""
+
+import random
+
+import pytest
+import torch
+import transformers
+
+from agentrt.config import EngineConfig
+from agentrt.engine.report import model_report
+
+EPSILON = 1e-3
+"""A token may differ where the reference's two best logits are closer than this."""
+NEW_TOKENS = 8
+MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+WINDOWS = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}
+
+FAST = [
+    ("llama", {}),
+    ("llama", {"attention_bias": True, "mlp_bias": True}),
+    (
+        "llama",
+        {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}},
+    ),
+    ("qwen2", {}),
+    ("qwen2", WINDOWS),
+    ("qwen3", {}),
+    ("qwen3", {**WINDOWS, "layer_types": ["sliding_attention", "full_attention"]}),
+    ("mistral", {}),
+    ("mixtral", {}),
+    ("qwen3_moe", {"norm_topk_prob": True}),
+    ("qwen3_moe", {**WINDOWS, "mlp_only_layers": [0]}),
+    ("qwen2_moe", {**MOE, "shared_expert_intermediate_size": 40}),
+    ("phi3", {"sliding_window": 7}),
+    (
+        "phi3",
+        {
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e4,
+                "partial_rotary_factor": 0.5,
+            }
+        },
+    ),
+    (
+        "granite",
+        {
+            "embedding_multiplier": 6.0,
+            "residual_multiplier": 0.25,
+            "attention_multiplier": 0.3,
+            "logits_scaling": 3.0,
+        },
+    ),
+    ("olmoe", {}),
+]
+SLOW = [
+    ("gemma2", {}),
+    ("gemma3_text", {}),
+    ("gpt_oss", {}),
+    ("llama", {"hidden_act": "gelu"}),
+]
+
+
+def prompts():
+    """Three that begin alike, longer than a chunk and than any window."""
+    rng = random.Random(3)
+    stem = [rng.randrange(256) for _ in range(22)]
+    return [stem[:cut] + [rng.randrange(256) for _ in range(6)] for cut in (22, 17, 9)]
+
+
+def expected(path, prompt):
+    """Tokens of `generate()`, and the gap of the two best logits at each."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        path, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    ids = torch.tensor([prompt])
+    with torch.inference_mode():
+        made = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=NEW_TOKENS,
+            output_scores=True,
+            return_dict_in_generate=True,
+            pad_token_id=0,
+        )
+    best = [score[0].topk(2).values for score in made.scores]
+    tokens = made.sequences[0, len(prompt) :].tolist()
+    tokens = tokens[: tokens.index(257)] if 257 in tokens else tokens
+    return tokens, [float(two[0] - two[1]) for two in best]
+
+
+def served(core, engine):
+    """Two at once, then one that finds their prefix."""
+    for number, prompt in enumerate(prompts()[:2]):
+        core.submit(engine.request(number, prompt, max_tokens=NEW_TOKENS))
+    seen = engine.drain(core)
+    core.submit(engine.request(2, prompts()[2], max_tokens=NEW_TOKENS))
+    engine.drain(core, seen)
+    core.close()
+    assert seen.ends[2].ledger.cached_tokens >= 8
+    return [seen.ids(number) for number in range(3)]
+
+
+def holds(path, core, engine):
+    for mine, prompt in zip(served(core, engine), prompts(), strict=True):
+        theirs, gaps = expected(path, prompt)
+        same = next((at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), -1)
+        assert same < 0 or gaps[same] < EPSILON, f"token {same}: {mine} is not {theirs}"
+        assert same >= 0 or len(mine) == len(theirs)
+
+
+def name(case):
+    kind, settings = case
+    return "-".join((kind, *settings))
+
+
+@pytest.mark.parametrize(
+    ("path", "case"),
+    [*(("fast", case) for case in FAST), *(("slow", case) for case in SLOW)],
+    ids=[name(case) for case in (*FAST, *SLOW)],
+)
+def test_greedy_output_equals_generate(path, case, engine, tmp_path):
+    kind, settings = case
+    engine.save_model(kind, tmp_path, **settings)
+    core = engine.core(tmp_path, page_tokens=4, prefill_chunk_tokens=9)
+    assert core.report.path == path, core.report.path_reason
+    assert core.report == model_report(EngineConfig(tmp_path, threads=1, page_tokens=4))
+    holds(tmp_path, core, engine)
