@@ -43,7 +43,7 @@ class Span:
     kv_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Part:
     """What one sequence brings to a batch.
 
@@ -85,17 +85,12 @@ class Fields:
     @classmethod
     def of(cls, flat: Tensor, tokens: int, sequences: int) -> Fields:
         """Cut `flat`, `[words]` int64, at least `words(tokens, sequences)` long."""
-        ends = np.cumsum([tokens, tokens, tokens, sequences, sequences]).tolist()
-        narrow = flat[ends[4] :].view(torch.int32)
-        return cls(
-            flat[: ends[0]],
-            flat[ends[0] : ends[1]],
-            flat[ends[1] : ends[2]],
-            flat[ends[2] : ends[3]],
-            flat[ends[3] : ends[4]],
-            narrow[: sequences + 1],
-            narrow[sequences + 1 : 2 * sequences + 1],
+        sizes = (tokens, tokens, tokens, sequences, sequences, sequences + 1)
+        ids, positions, slots, tables, wanted, narrow = flat.split_with_sizes(sizes)
+        starts, contexts, _ = narrow.view(torch.int32).split_with_sizes(
+            (sequences + 1, sequences, 1)
         )
+        return cls(ids, positions, slots, tables, wanted, starts, contexts)
 
 
 def words(tokens: int, sequences: int) -> int:
@@ -149,6 +144,25 @@ class ForwardBatch:
         return self._rows
 
 
+@dataclass(slots=True, eq=False)
+class Filled:
+    """What a batch turned out to be.
+
+    Attributes:
+        tokens: Its rows.
+        wanted: How many of them want logits.
+        most_query_tokens: Rows of the largest part.
+        most_kv_tokens: Its longest context.
+        names_slots: Whether a token is known by the slot that drew it only.
+    """
+
+    tokens: int
+    wanted: int
+    most_query_tokens: int
+    most_kv_tokens: int
+    names_slots: bool
+
+
 class Packer:
     """Packs batches into buffers made once.
 
@@ -178,76 +192,94 @@ class Packer:
         pages = tables.numbers.shape[1]
         shape = (_BUFFERS, sequences * pages)
         self._pages = torch.zeros(shape, dtype=torch.int32, device=self._device)
+        self._kept: dict[tuple[int, int], tuple[Tensor, Fields]] = {}
         self._next = 0
 
     def pack(self, parts: Sequence[Part], prefix: SharedPrefix | None = None) -> ForwardBatch:
         """The batch of `parts`, in their order, of which some begin with `prefix`."""
         turn, self._next = self._next, (self._next + 1) % _BUFFERS
-        counts = [len(part.token_ids) for part in parts]
-        tokens, sequences = sum(counts), len(parts)
-        longest = max(part.position + count for part, count in zip(parts, counts, strict=True))
-        wanted = self._fill(self._numbers[turn], parts, counts)
-        size = words(tokens, sequences)
-        flat = self._there[turn][:size]
+        filled = self._fill(self._numbers[turn], parts)
+        sequences = len(parts)
+        flat, fields = self._views(turn, filled.tokens, sequences)
         if self._copies:
-            flat.copy_(self._host[turn][:size], non_blocking=True)
-        fields = Fields.of(flat, tokens, sequences)
-        if any(part.token_ids[-1] < 0 for part in parts):
+            flat.copy_(self._host[turn][: flat.shape[0]], non_blocking=True)
+        if filled.names_slots:
             named = fields.token_ids
             drawn = self._last[(-1 - named).clamp_(min=0)]
             torch.where(named < 0, drawn, named, out=named)
-        pages = -(-longest // self._size)
+        pages = -(-filled.most_kv_tokens // self._size)
         room = self._pages[turn, : sequences * pages].view(sequences, pages)
         paged = PagedRows(
             query_start=fields.query_start,
             kv_tokens=fields.kv_tokens,
             block_table=self._tables.gather(fields.tables, room),
-            most_query_tokens=max(counts),
-            most_kv_tokens=longest,
+            most_query_tokens=filled.most_query_tokens,
+            most_kv_tokens=filled.most_kv_tokens,
             prefix=prefix,
         )
         return ForwardBatch(
             token_ids=fields.token_ids[None],
             positions=fields.positions[None],
             slots=fields.slots,
-            wanted=fields.wanted[:wanted],
+            wanted=fields.wanted[: filled.wanted],
             paged=paged,
             flat=flat,
             _parts=parts,
             _kv=self._kv,
         )
 
-    def _fill(self, flat: NDArray[np.int64], parts: Sequence[Part], counts: list[int]) -> int:
-        """Write the flat buffer; how many rows want logits."""
-        tokens, sequences = sum(counts), len(parts)
-        length = np.array(counts, dtype=np.int64)
-        first = np.array([part.position for part in parts], dtype=np.int64)
-        tables = np.array([part.slot for part in parts], dtype=np.int64)
-        ends = length.cumsum()
+    def _views(self, turn: int, tokens: int, sequences: int) -> tuple[Tensor, Fields]:
+        """The part of a buffer that is used, and its fields; kept for batches that only decode."""
+        key = (turn, tokens)
+        found = self._kept.get(key) if tokens == sequences else None
+        if found is None:
+            flat = self._there[turn][: words(tokens, sequences)]
+            found = flat, Fields.of(flat, tokens, sequences)
+            if tokens == sequences:
+                self._kept[key] = found
+        return found
+
+    def _fill(self, flat: NDArray[np.int64], parts: Sequence[Part]) -> Filled:
+        """Write the flat buffer."""
+        sequences = len(parts)
+        ids: list[int] = []
+        known: list[tuple[int, int, int]] = []
+        rows: list[int] = []
+        for part in parts:
+            ids += part.token_ids
+            end = len(ids)
+            known.append((part.slot, part.position, end))
+            if part.wants_logits:
+                rows.append(end - 1)
+        tokens = len(ids)
+        tables, first, ends = np.array(known, dtype=np.int64).T
+        contexts = first + ends
+        contexts[1:] -= ends[:-1]
+        counts = contexts - first
         if tokens == sequences:
-            flat[:tokens] = [part.token_ids[0] for part in parts]
             positions, owners = first, tables
         else:
-            at = 0
-            for part, count in zip(parts, counts, strict=True):
-                flat[at : at + count] = part.token_ids
-                at += count
-            positions = np.arange(tokens) + np.repeat(first - ends + length, length)
-            owners = np.repeat(tables, length)
-        pages = self._tables.host[owners, positions // self._size]
+            positions = np.arange(tokens) + np.repeat(contexts - ends, counts)
+            owners = np.repeat(tables, counts)
+        block, offset = np.divmod(positions, self._size)
+        flat[:tokens] = ids
         flat[tokens : 2 * tokens] = positions
-        flat[2 * tokens : 3 * tokens] = pages * self._size + positions % self._size
-        at = 3 * tokens
-        flat[at : at + sequences] = tables
-        rows = [
-            end - 1 for part, end in zip(parts, ends.tolist(), strict=True) if part.wants_logits
-        ]
-        flat[at + sequences : at + 2 * sequences] = rows + [0] * (sequences - len(rows))
-        narrow = flat[at + 2 * sequences :].view(np.int32)
+        flat[2 * tokens : 3 * tokens] = self._tables.host[owners, block] * self._size + offset
+        rest = flat[3 * tokens :]
+        rest[:sequences] = tables
+        rest[sequences : sequences + len(rows)] = rows
+        rest[sequences + len(rows) : 2 * sequences] = 0
+        narrow = rest[2 * sequences :].view(np.int32)
         narrow[0] = 0
         narrow[1 : sequences + 1] = ends
-        narrow[sequences + 1 : 2 * sequences + 1] = first + length
-        return len(rows)
+        narrow[sequences + 1 : 2 * sequences + 1] = contexts
+        return Filled(
+            tokens=tokens,
+            wanted=len(rows),
+            most_query_tokens=int(counts.max()),
+            most_kv_tokens=int(contexts.max()),
+            names_slots=min(ids) < 0,
+        )
 
 
 def pack(parts: Sequence[Part], kv: PagedKv, tables: BlockTables) -> ForwardBatch:

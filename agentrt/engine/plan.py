@@ -56,10 +56,11 @@ class StepPlan:
 
     def give(self, request_id: RequestId, wanted_tokens: int, most_tokens: int) -> int:
         """Up to `most_tokens` of what is wanted and left; returns how many."""
-        given = max(0, min(wanted_tokens, most_tokens, self.left_tokens))
-        if given:
-            self.shares[request_id] = given
-            self.left_tokens -= given
+        given = min(wanted_tokens, most_tokens, self.left_tokens)
+        if given <= 0:
+            return 0
+        self.shares[request_id] = given
+        self.left_tokens -= given
         return given
 
     def take_back(self, request_id: RequestId) -> None:

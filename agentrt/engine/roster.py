@@ -83,25 +83,30 @@ class Roster:
 
     def _plan_decodes(self, step: StepPlan, now_s: float) -> None:
         """Sequences whose next forward gives a token, all of what they have to compute."""
+        size = self._config.page_tokens
         for sequence in list(self.running.values()):
-            request_id = sequence.request.request_id
-            if sequence.prefills or request_id not in self.running:
+            computed = sequence.computed_tokens
+            if computed < sequence.prompt_tokens or sequence.phase is not Phase.RUNNING:
                 continue
-            pending = self._pending(sequence)
+            pending = sequence.pending_tokens(size)
             if pending <= self._config.prefill_chunk_tokens:
-                given = step.give(request_id, pending, pending)
-                self._make_room(sequence, given, step, now_s)
+                given = step.give(sequence.request.request_id, pending, pending)
+                if computed + given > len(sequence.pages) * size:
+                    self._make_room(sequence, given, step, now_s)
 
     def _plan_chunks(self, step: StepPlan, now_s: float) -> None:
         """Prompts under way; what grows too slowly for the pages there are waits for others."""
-        for sequence in list(self.running.values()):
-            request_id = sequence.request.request_id
-            if request_id in step.shares or request_id not in self.running:
+        rest = [one for request_id, one in self.running.items() if request_id not in step.shares]
+        for sequence in rest:
+            if sequence.phase is not Phase.RUNNING:
                 continue
+            request_id = sequence.request.request_id
             given = step.give(request_id, self._pending(sequence), self._most(sequence, step))
             self._make_room(sequence, given, step, now_s)
 
     def _plan_waiting(self, step: StepPlan, now_s: float) -> None:
+        if len(self._all) == len(self.running):
+            return
         waiting = [
             one
             for one in self._all.values()

@@ -84,16 +84,17 @@ class Siblings:
     def __init__(self, tables: BlockTables, page_tokens: int) -> None:
         self._tables = tables
         self._page_tokens = page_tokens
-        self._seen: tuple[object, ...] = ()
+        self._seen: tuple[int, list[int]] = (-1, [])
         self._prefix: SharedPrefix | None = None
 
     def of(self, parts: Sequence[Part]) -> SharedPrefix | None:
         """What some of `parts` share, or None."""
-        single = [index for index, part in enumerate(parts) if len(part.token_ids) == 1]
-        seen = (self._tables.changes, *single, *(parts[index].slot for index in single))
+        slots = [part.slot if len(part.token_ids) == 1 else -1 for part in parts]
+        seen = (self._tables.changes, slots)
         if seen != self._seen:
             self._seen = seen
-            self._prefix = self._find([(index, parts[index]) for index in single])
+            single = [(at, part) for at, part in enumerate(parts) if len(part.token_ids) == 1]
+            self._prefix = self._find(single)
         return self._prefix
 
     def _find(self, single: list[tuple[int, Part]]) -> SharedPrefix | None:

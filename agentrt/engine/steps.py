@@ -93,21 +93,23 @@ class Steps:
         """
         parts = [_part(sequence, count) for sequence, count in shares]
         members = [sequence for sequence, _ in shares]
-        decodes = [not sequence.prefills for sequence in members]
-        wants = zip(members, parts, strict=True)
-        rows = [sequence for sequence, part in wants if part.wants_logits]
+        decodes = [sequence.computed_tokens >= sequence.prompt_tokens for sequence in members]
+        rows = [
+            sequence for sequence, part in zip(members, parts, strict=True) if part.wants_logits
+        ]
         masks = None if ahead else self._decoder.begin(rows)
         logits = self._machine.forward(parts)
         self.forwards += 1
         self.decode_forwards += any(decodes)
         prefill_tokens = 0
         for (sequence, count), decoded in zip(shares, decodes, strict=True):
-            sequence.computed_tokens += count
-            sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
-            if decoded:
-                continue
-            prefill_tokens += count
-            self._paging.publish(sequence)  # whoever reads it is launched later
+            reached = sequence.computed_tokens + count
+            sequence.computed_tokens = reached
+            if reached > sequence.reached_tokens:
+                sequence.reached_tokens = reached
+            if not decoded:
+                prefill_tokens += count
+                self._paging.publish(sequence)  # whoever reads it is launched later
         return Flight(began_s, members, decodes, prefill_tokens, rows, logits, masks, [])
 
     def draw(self, flight: Flight) -> None:
@@ -179,14 +181,9 @@ class Steps:
 
 
 def _part(sequence: Sequence, count: int) -> Part:
-    done = sequence.computed_tokens
-    known = sequence.tokens[done : done + count]
+    done, tokens = sequence.computed_tokens, sequence.tokens
+    known = tokens[done : done + count]
     if len(known) < count:
         known.append(-1 - sequence.slot)  # drawn by the step before, known on the device only
-    return Part(
-        slot=sequence.slot,
-        token_ids=known,
-        position=done,
-        wants_logits=sequence.complete
-        and done + count == len(sequence.tokens) + sequence.in_flight,
-    )
+    whole = done + count == len(tokens) + sequence.in_flight
+    return Part(sequence.slot, known, done, sequence.complete and whole)

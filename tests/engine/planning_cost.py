@@ -1,0 +1,162 @@
+"""What planning a step costs: `python tests/engine/planning_cost.py [running]`.
+
+That many requests decode, with a context of 1,000 to 4,000 tokens each, on a machine that packs
+batches as the real one does and then computes nothing. Timed apart: sharing out tokens (order,
+pages, block tables), packing (with the groups of siblings), drawing and telling with its account.
+Then the radix tree alone: matching 4,096 tokens among 400 siblings under one prefix. Medians of
+300 steps, in microseconds.
+"""
+
+import random
+import sys
+from statistics import median
+from time import perf_counter
+from types import SimpleNamespace
+
+import torch
+
+from agentrt import embedded
+from agentrt.backend import GenerateRequest, TokenPrompt
+from agentrt.cache import PagePool, RadixTree, key_of
+from agentrt.clock import MonotonicClock
+from agentrt.config import EngineConfig
+from agentrt.engine.account import Account
+from agentrt.engine.batch import Packer, Part
+from agentrt.engine.core import EngineCore
+from agentrt.engine.kv import KvLayout, PagedKv
+from agentrt.engine.siblings import Siblings
+from agentrt.engine.tables import BlockTables
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.sampling import Sampling
+
+STEPS = 300
+VOCABULARY = 1024
+
+
+class Idle:
+    """Packs, and computes nothing."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, torch.device("cpu"))
+        self.model = SimpleNamespace(
+            layout=layout, logits_size=VOCABULARY, window_tokens=0, name="idle", report=None
+        )
+        self.kv = PagedKv(layout, config.kv_pages)
+        self.tables = BlockTables(config.max_running, 512, self.kv)
+        last = torch.zeros(config.max_running, dtype=torch.int64)
+        self.siblings = Siblings(self.tables, config.page_tokens)
+        self.packer = Packer(
+            self.kv,
+            self.tables,
+            last,
+            tokens=config.step_tokens,
+            sequences=config.max_running,
+        )
+        self.pack_us: list[float] = []
+
+    def forward(self, parts: list[Part]) -> torch.Tensor:
+        began = perf_counter()
+        batch = self.packer.pack(parts, self.siblings.of(parts))
+        self.pack_us.append((perf_counter() - began) * 1e6)
+        logits = torch.zeros(batch.wanted.shape[0], VOCABULARY)
+        logits[:, 5] = 1.0
+        return logits
+
+    def remember(self, slots: list[int], token_ids: torch.Tensor) -> None:
+        return
+
+
+def timed(owner: object, name: str) -> list[float]:
+    """Replace a method by one that notes its microseconds."""
+    plain, spent = getattr(owner, name), []
+
+    def noting(*args: object, **kwargs: object) -> object:
+        began = perf_counter()
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            spent.append((perf_counter() - began) * 1e6)
+
+    setattr(owner, name, noting)
+    return spent
+
+
+def engine(running: int) -> tuple[EngineCore, Idle]:
+    config = EngineConfig(
+        embedded.path(), kv_pages=300 * running + 300, max_running=running, step_tokens=4096
+    )
+    machine = Idle(config)
+    return EngineCore(config, MonotonicClock(), machine=machine), machine  # type: ignore[arg-type]
+
+
+def steps(running: int) -> dict[str, float]:
+    core, machine = engine(running)
+    source = random.Random(0)
+    shared = [source.randrange(60) for _ in range(800)]
+    for number in range(running):
+        own = [source.randrange(60) for _ in range(200 + number * 3000 // running)]
+        core.submit(
+            GenerateRequest(
+                request_id=RequestId(number),
+                run_id=RunId("run"),
+                node_id=NodeId(f"n{number}"),
+                site="cost",
+                prompt=TokenPrompt((*shared, *own)),
+                sampling=Sampling(max_tokens=STEPS + 500),
+            )
+        )
+    while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
+        core.step()
+    plan = timed(core._roster, "plan")
+    settle = timed(core, "_settle")
+    launch = timed(core._steps, "launch")
+    tell = timed(core._steps, "tell")
+    machine.pack_us.clear()
+    whole = []
+    for _ in range(STEPS):
+        began = perf_counter()
+        core.step()
+        whole.append((perf_counter() - began) * 1e6)
+    core.close()
+    return {
+        "settle": median(settle),
+        "plan": median(plan),
+        "launch without packing": median(launch) - median(machine.pack_us),
+        "pack": median(machine.pack_us),
+        "tell": median(tell),
+        "whole step": median(whole),
+    }
+
+
+def radix() -> dict[str, float]:
+    source = random.Random(1)
+    prefix = [source.randrange(50_000) for _ in range(3000)]
+    tree = RadixTree(PagePool(40_000), 16)
+    keys = [key_of([*prefix, *(source.randrange(50_000) for _ in range(1096))]) for _ in range(400)]
+    for key in keys:
+        at = tree.match(key).matched_tokens // 16
+        tree.insert(key, [*tree.match(key).pages, *tree._pool.take(256 - at)])
+    found = []
+    for key in keys:
+        began = perf_counter()
+        tree.match(key)
+        found.append((perf_counter() - began) * 1e6)
+    return {"match 4,096 tokens": median(found)}
+
+
+def account() -> dict[str, float]:
+    ours = Account(received_at_s=0.0, mark_s=0.0)
+    spent = []
+    for _ in range(STEPS):
+        began = perf_counter()
+        for at in range(100):
+            ours.book_step("decode", at * 1e-3, 0.0, 64)
+        spent.append((perf_counter() - began) * 1e4)
+    return {"account, a step and request": median(spent)}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    running = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+    for name, cost_us in {**steps(running), **radix(), **account()}.items():
+        print(f"{name:30} {cost_us:8.1f} us")
