@@ -38,6 +38,8 @@ from agentrt.program import (
     GenMeta,
     GenOptions,
     Node,
+    OnOverflow,
+    Overflow,
     Partial,
     Program,
     Tool,
@@ -56,6 +58,7 @@ from agentrt.program import (
     regex,
     set_default_runner,
     tool,
+    trim,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +91,9 @@ __all__ = [
     "Node",
     "NodeCancelled",
     "NotYetKnown",
+    "OnOverflow",
     "OutOfPages",
+    "Overflow",
     "Partial",
     "Program",
     "ProgramError",
@@ -117,6 +122,7 @@ __all__ = [
     "race",
     "regex",
     "tool",
+    "trim",
 ]
 
 

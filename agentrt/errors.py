@@ -98,8 +98,27 @@ class ConstraintError(ProgramError):
         self.keyword = keyword
 
 
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """A part of a prompt and the tokens that it takes.
+
+    Attributes:
+        name: Such as `filings#1`, the node it came from, or the beginning of its text.
+        tokens: What it takes, what the template writes around it included.
+    """
+
+    name: str
+    tokens: int
+
+
 class ContextOverflow(ProgramError):
-    """The prompt (with the smallest valid output) does not fit the model's window."""
+    """The prompt (with the smallest valid output) does not fit the model's window.
+
+    Attributes:
+        needed_tokens: By the prompt and the smallest valid output.
+        window_tokens: Of the model.
+        parts: Of the prompt, the largest first.
+    """
 
     def __init__(
         self,
@@ -107,12 +126,14 @@ class ContextOverflow(ProgramError):
         *,
         needed_tokens: int = 0,
         window_tokens: int = 0,
+        parts: tuple[PromptPart, ...] = (),
         hint: str = "",
         where: str = "",
     ) -> None:
         super().__init__(message, hint=hint, where=where)
         self.needed_tokens = needed_tokens
         self.window_tokens = window_tokens
+        self.parts = parts
 
 
 class LimitExceeded(ProgramError):

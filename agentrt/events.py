@@ -137,7 +137,7 @@ class PrefixLost:
         run_id: Its run.
         node_id: The node that pays.
         lost_tokens: How many have to be computed again.
-        reason: `other_model`, `template_rewrite`, `tools_changed`, `not_canonical`.
+        reason: `other_model`, `template_rewrite`, `tools_changed`, `overflow`.
         at_s: When.
     """
 
@@ -154,6 +154,26 @@ class HoleFilled:
 
     run_id: RunId
     node_id: NodeId
+    at_s: float
+
+
+@fact
+class PromptRevised:
+    """A generation is to be handed to its backend, once more where it was already.
+
+    Its own prompt left too little room and `on_overflow` has looked at it, or so it went with one
+    that it continues.
+
+    Attributes:
+        run_id: Its run.
+        node_id: Its node.
+        deps: Nodes whose values it needs besides those it was declared with.
+        at_s: When.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    deps: tuple[NodeId, ...]
     at_s: float
 
 
@@ -251,6 +271,7 @@ NodeEvent = (
     | RequestSent
     | PrefixLost
     | HoleFilled
+    | PromptRevised
     | FirstToken
     | ItemClosed
     | ToolStarted

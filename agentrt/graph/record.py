@@ -8,7 +8,7 @@ two events at the same instant the one that came first may have caused the other
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentrt.backend import BackendDown, Ledger, StepDone, StepRecord
 from agentrt.errors import ErrorRecord
@@ -23,6 +23,7 @@ from agentrt.events import (
     NodeKind,
     Outcome,
     PrefixLost,
+    PromptRevised,
     RequestSent,
     RunFinished,
     RunStarted,
@@ -209,6 +210,9 @@ class RunRecord:
                 node.lost += (event,)
             case HoleFilled():
                 node.filled_at_s = event.at_s
+            case PromptRevised():
+                deps = (*node.declared.deps, *event.deps)
+                node.declared = replace(node.declared, deps=tuple(dict.fromkeys(deps)))
             case FirstToken():
                 if node.first_token_at_s is None:
                     node.first_token_at_s = event.at_s
@@ -236,6 +240,7 @@ _NodeEvent = (
     | RequestSent
     | PrefixLost
     | HoleFilled
+    | PromptRevised
     | FirstToken
     | ItemClosed
     | ToolStarted

@@ -11,6 +11,7 @@ from agentrt.program.gen import Gen, GenMeta, Partial
 from agentrt.program.limits import limits
 from agentrt.program.node import Node
 from agentrt.program.options import GenOptions
+from agentrt.program.overflow import OnOverflow, Overflow, trim
 from agentrt.program.port import Submit
 from agentrt.program.program import Program, program
 from agentrt.program.race import race
@@ -31,7 +32,9 @@ __all__ = [
     "GenOptions",
     "GenerateWork",
     "Node",
+    "OnOverflow",
     "Output",
+    "Overflow",
     "Partial",
     "Program",
     "ProgramWork",
@@ -57,4 +60,5 @@ __all__ = [
     "regex",
     "set_default_runner",
     "tool",
+    "trim",
 ]

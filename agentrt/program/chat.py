@@ -167,7 +167,7 @@ class Chat:
     def segments(self) -> list[Segment]:
         """The prompt as plain values, with holes for what is still pending."""
         found: list[Segment] = []
-        for chat in self._line():
+        for chat in self.line():
             for piece in chat._pieces:
                 if isinstance(piece, Node):
                     found.append(_known(piece, answer=chat._answer is piece))
@@ -220,6 +220,49 @@ class Chat:
         """
         return chat_of(messages)
 
+    def pieces(self) -> list[Piece]:
+        """What `segments` is made of, one each."""
+        return [piece for link in self.line() for piece in link._pieces]
+
+    def line(self) -> list[Chat]:
+        """The chats that this one grew from, the shortest first, and itself."""
+        line: list[Chat] = []
+        chat: Chat | None = self
+        while chat is not None:
+            line.append(chat)
+            chat = chat._parent
+        line.reverse()
+        return line
+
+    @property
+    def role(self) -> Role | None:
+        """Of the message by which this chat is longer than the one it grew from, if it is."""
+        first = self._pieces[0] if self._pieces else None
+        return first.role if isinstance(first, Open) else None
+
+    @property
+    def answer(self) -> Gen[Any] | None:
+        """The generation whose answer that message is, or None."""
+        return self._answer
+
+    def made_of(self, links: Iterable[Chat]) -> Chat:
+        """The last messages of some of the chats in `line`, under the same settings as this one."""
+        chat = Chat(tools=self._tools)
+        for link in links:
+            chat = Chat(chat, link._pieces, answer=link._answer)
+        return chat
+
+    def offering(self, tools: tuple[ToolSchema, ...]) -> Chat:
+        """This chat, telling the model of these tools and no others."""
+        return self if tools == self._tools else Chat(self, tools=tools)
+
+    def rebase(self, prompt: Chat) -> None:
+        """The prompt of the answer that this chat ends with did not fit: it grows from `prompt`.
+
+        The only change that a chat ever sees, while its answer is pending.
+        """
+        self._parent = prompt
+
     def after(self, answer: Gen[Any]) -> Chat:
         """This chat with the answer that a generation gives."""
         return Chat(self, (Open("assistant"), answer, Close()), answer=answer)
@@ -254,17 +297,8 @@ class Chat:
         kept = tuple(schema for schema in self._tools if schema.name not in replaced)
         return Chat(self, tools=kept + tuple(new))
 
-    def _line(self) -> list[Chat]:
-        line: list[Chat] = []
-        chat: Chat | None = self
-        while chat is not None:
-            line.append(chat)
-            chat = chat._parent
-        line.reverse()
-        return line
-
     def __repr__(self) -> str:
-        roles = [p.role for chat in self._line() for p in chat._pieces if isinstance(p, Open)]
+        roles = [p.role for chat in self.line() for p in chat._pieces if isinstance(p, Open)]
         return f"<Chat {' '.join(roles) or 'empty'}>"
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 import anyio
@@ -82,6 +82,7 @@ class Gen(Node[T_co]):
         "meta",
         "produced_tokens",
         "prompt",
+        "replaced",
     )
 
     def __init__(
@@ -101,9 +102,11 @@ class Gen(Node[T_co]):
             options.get("on_limit", "close" if scope.close else "raise"),
             options.get("model", "default"),
             deadline_at_s,
+            options.get("on_overflow"),
         )
         super().__init__(scope, node_id, "generate", name, site, work)
         self.prompt = chat
+        self.replaced: Chat | None = None  # the prompt as it was before it was made to fit
         self._ctx: Chat | None = None
         self.chunks: list[str] = []
         self._changed: anyio.Event | None = None
@@ -162,6 +165,15 @@ class Gen(Node[T_co]):
         """More text has come."""
         self.chunks.append(text)
         self.changed()
+
+    def rewrite(self, prompt: Chat) -> None:
+        """Its prompt left too little room; from here on it, and what follows it, has another."""
+        assert isinstance(self.work, GenerateWork)
+        self.replaced = self.replaced or self.prompt
+        self.prompt = prompt
+        self.work = replace(self.work, chat=prompt)
+        if self._ctx is not None:
+            self._ctx.rebase(prompt)
 
     def changed(self) -> None:
         """Wake whoever reads along."""

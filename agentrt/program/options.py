@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
 from agentrt.errors import UsageError
+from agentrt.program.overflow import OnOverflow
 from agentrt.sampling import Sampling
 
 
@@ -27,6 +28,8 @@ class GenOptions(TypedDict, total=False):
         name: Of the node, low in cardinality.
         deadline: Seconds from now.
         on_limit: "raise" at a limit, or "close" the output by its shortest valid end.
+        on_overflow: Called with an `Overflow` when the prompt leaves less than `max_tokens` of the
+            window; gives a shorter chat, which the answer then continues. `trim` is one.
         model: Which engine: a role that the runtime was opened with.
         logprobs: How many alternatives to report a token.
     """
@@ -44,6 +47,7 @@ class GenOptions(TypedDict, total=False):
     name: str
     deadline: float
     on_limit: Literal["raise", "close"]
+    on_overflow: OnOverflow
     model: str
     logprobs: int
 
@@ -78,6 +82,11 @@ def check_options(options: GenOptions) -> None:
     deadline_s = options.get("deadline")
     if deadline_s is not None and not deadline_s > 0:
         raise UsageError(f"deadline={deadline_s!r} is out of range", hint="Give seconds above 0")
+    if not callable(options.get("on_overflow", callable)):
+        raise UsageError(
+            f"on_overflow={options['on_overflow']!r} cannot be called",
+            hint="Give a function of an Overflow, such as `trim`",
+        )
     on_limit = options.get("on_limit", "raise")
     if on_limit not in ("raise", "close"):
         raise UsageError(f"on_limit={on_limit!r} is unknown", hint="Give 'raise' or 'close'")

@@ -136,6 +136,18 @@ class Scope:
             close=self.close,
         )
 
+    def behalf_of(self, node: Node[Any]) -> Scope:
+        """A scope for what is made for one node of this one, with the same limits."""
+        return Scope(
+            self.run,
+            node.id,
+            self.owner,
+            deadline_at_s=self.deadline_at_s,
+            block_deadline_at_s=self.block_deadline_at_s,
+            budgets=self.budgets,
+            close=self.close,
+        )
+
     def adopt(self, node: Node[Any]) -> None:
         """Own a new node and hand it to the run."""
         if self._ended:

@@ -10,6 +10,7 @@ from agentrt.backend import OnLimit
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.errors import ToolFailed
 from agentrt.fact import fact
+from agentrt.program.overflow import OnOverflow
 from agentrt.sampling import Sampling
 from agentrt.segments import CallMade
 from agentrt.tools import ToolSpec
@@ -52,6 +53,7 @@ class GenerateWork:
         on_limit: What happens at a limit.
         model: Role of the engine.
         deadline_at_s: Of the node itself or of a `limits` block around it, or None.
+        on_overflow: Asked for a shorter chat when this one leaves too little room.
     """
 
     chat: Chat
@@ -60,6 +62,7 @@ class GenerateWork:
     on_limit: OnLimit
     model: str
     deadline_at_s: float | None
+    on_overflow: OnOverflow | None = None
 
 
 @fact

@@ -29,6 +29,13 @@ class Engine:
         """What it can do; known once it was started."""
         return self.backend.capabilities
 
+    @property
+    def window_tokens(self) -> int:
+        """Context length where prompts are counted here; 0 where its engine counts them."""
+        if self.codec is None or self.capabilities.prompt == "messages":
+            return 0
+        return self.capabilities.window_tokens or self.codec.window_tokens
+
     def check(self) -> None:
         """Refuse a backend that does not fit its codec.
 

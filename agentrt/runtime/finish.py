@@ -62,6 +62,8 @@ def _event(
     run.tasks.pop(node.id, None)
     run.contexts.pop(node.id, None)
     run.waited_for_parts.discard(node.id)
+    run.revised.pop(node.id, None)
+    run.deferred.discard(node.id)
     waited = run.body_waits.pop(node.id, None)
     attributes = said(node, finish_reason) if run.captures_content else {}
     stop = run.stops.pop(node.id, None)

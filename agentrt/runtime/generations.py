@@ -7,18 +7,19 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from agentrt.backend import Fill, GenerateRequest, MessagePrompt, TokenPrompt
-from agentrt.events import Event, HoleFilled, PrefixLost, RequestSent
+from agentrt.backend import Fill, GenerateRequest
+from agentrt.errors import ContextOverflow, InternalError
+from agentrt.events import Event, HoleFilled, PromptRevised, RequestSent
 from agentrt.ids import RequestId
-from agentrt.program import Gen, GenerateWork
-from agentrt.prompt import Encoded
+from agentrt.program import Gen
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.finish import failed
 from agentrt.runtime.live import Live
-from agentrt.runtime.overflow import room_for_output
+from agentrt.runtime.overflow import Rooms, work_of
+from agentrt.runtime.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.reading import reader_of
+from agentrt.runtime.revision import Revisions
 from agentrt.runtime.run import Run
-from agentrt.segments import Segment
 
 
 class Generations:
@@ -28,7 +29,9 @@ class Generations:
         live: By request id.
     """
 
-    def __init__(self, engines: Mapping[str, Engine]) -> None:
+    def __init__(self, engines: Mapping[str, Engine], revisions: Revisions, rooms: Rooms) -> None:
+        self._revisions = revisions
+        self._rooms = rooms
         self.live: dict[RequestId, Live] = {}
         self._by_node: dict[tuple[str, str], Live] = {}
         self._engines = engines
@@ -47,25 +50,37 @@ class Generations:
         self, run: Run, gen: Gen[Any], demanded: bool, deadline_at_s: float | None
     ) -> list[Event]:
         """Hand a generation to its engine, with holes where the engine takes them."""
-        work = gen.work
-        assert isinstance(work, GenerateWork)
+        work = work_of(gen)
         engine = self._engines[work.model]
         try:
-            segments = work.chat.segments()
-            prompt, max_tokens, events = self._prompt(run, gen, work, engine, segments)
-        except Exception as error:  # an input failed, the prompt is too long or cannot be written
+            prompt = prompt_of(run, gen, engine, self._rooms)
+        except ContextOverflow as refused:
+            if may_shrink(work.chat):
+                run.deferred.add(gen.id)
+                return []
+            if self._revisions.begin(run, gen, engine, refused):
+                return []
+            return [failed(run, gen, refused)]
+        except Exception as error:  # an input failed, or the prompt cannot be written
             return [failed(run, gen, error)]
+        if (
+            prompt.crowded
+            and not may_shrink(work.chat)
+            and self._revisions.begin(run, gen, engine, None)
+        ):
+            return []
         request_id = RequestId(next(self._ids))
         reader = reader_of(gen, engine.capabilities.call_frame)
         live = Live(run.run_id, gen, engine, request_id, reader)
-        live.complete = not isinstance(prompt, TokenPrompt) or prompt.complete
-        live.sent_tokens = len(prompt.token_ids) if isinstance(prompt, TokenPrompt) else 0
+        live.complete = prompt.complete
+        live.sent_ids = prompt.token_ids
         self.live[request_id] = live
         self._by_node[run.run_id, gen.id] = live
         sampling = work.sampling
-        if max_tokens != sampling.max_tokens:
-            sampling = replace(sampling, max_tokens=max_tokens)
+        if prompt.max_tokens != sampling.max_tokens:
+            sampling = replace(sampling, max_tokens=prompt.max_tokens)
         now_s = run.now_s()
+        events = list(prompt.losses)
         if live.complete and gen.id in run.waited_for_parts:
             events.append(HoleFilled(run.run_id, gen.id, now_s))
         name, model = engine.capabilities.backend, engine.capabilities.model
@@ -76,7 +91,7 @@ class Generations:
                 run.run_id,
                 gen.id,
                 gen.site,
-                prompt,
+                prompt.sent,
                 sampling,
                 constraint=work.output.constraint,
                 on_limit=work.on_limit,
@@ -90,32 +105,48 @@ class Generations:
 
     def fill(self, run: Run, gen: Gen[Any]) -> list[Event]:
         """Bring a prompt up to date; ends the node when one of its inputs has failed."""
-        work = gen.work
-        assert isinstance(work, GenerateWork)
         live = self.of(run, gen)
         if live is None:  # not sent yet: only look whether an input has failed
             try:
-                work.chat.segments()
+                work_of(gen).chat.segments()
             except Exception as error:
                 return [failed(run, gen, error)]
-            return []
+            if gen.id not in run.deferred:
+                return []
+            run.deferred.discard(gen.id)
+            return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
         if live.complete or live.stop_error is not None:
             return []
         try:
-            segments = work.chat.segments()
-            prompt, _, events = self._prompt(run, gen, work, live.engine, segments)
+            prompt = prompt_of(run, gen, live.engine, self._rooms)
+            extends = _extends(prompt, live)
+        except ContextOverflow as refused:
+            if not self._revised(run, live, refused):
+                self.stop(live, refused, "its prompt does not fit")
+            return []
         except Exception as error:
             self.stop(live, error, "an input of it failed")
             return []
-        assert isinstance(prompt, TokenPrompt)
-        more = prompt.token_ids[live.sent_tokens :]
+        if prompt.crowded and self._revised(run, live, None):
+            return []
+        if not extends:  # a prompt that it continues was made shorter
+            self._take_back(live, "its prompt has changed")
+            return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
+        events = list(prompt.losses)
+        more = prompt.token_ids[len(live.sent_ids) :]
         if more or prompt.complete:
-            live.sent_tokens = len(prompt.token_ids)
+            live.sent_ids = prompt.token_ids
             live.complete = prompt.complete
             live.engine.backend.fill(live.request_id, Fill(more, prompt.complete))
         if live.complete:
             events.append(HoleFilled(run.run_id, gen.id, run.now_s()))
         return events
+
+    def refused(self, run: Run, live: Live, error: Exception | None) -> bool:
+        """Whether the program is asked for a shorter prompt, now that the engine refused this."""
+        if not isinstance(error, ContextOverflow) or live.begun:
+            return False
+        return self._revisions.begin(run, live.gen, live.engine, error)
 
     def stop(self, live: Live, error: Exception, reason: str) -> None:
         """Tell the engine to end a request; its node ends with `error` when it has."""
@@ -123,28 +154,29 @@ class Generations:
             live.stop_error = error
             live.engine.backend.cancel(live.request_id, reason)
 
-    def _prompt(
-        self, run: Run, gen: Gen[Any], work: GenerateWork, engine: Engine, segments: list[Segment]
-    ) -> tuple[TokenPrompt | MessagePrompt, int, list[Event]]:
-        takes = engine.capabilities
-        max_tokens = work.sampling.max_tokens
-        if engine.codec is None or takes.prompt == "messages":
-            return MessagePrompt(tuple(segments), work.chat.tools), max_tokens, []
-        encoded = engine.codec.encode(work.chat.tools, segments)
-        window = takes.window_tokens or engine.codec.window_tokens
-        if window:
-            prompt_tokens = len(encoded.token_ids)
-            room = room_for_output(engine.codec, window, gen, work, segments, prompt_tokens)
-            max_tokens = min(max_tokens, room)
-        losses = self._losses(run, gen, encoded)
-        return TokenPrompt(encoded.token_ids, encoded.complete), max_tokens, losses
+    def _revised(self, run: Run, live: Live, refused: ContextOverflow | None) -> bool:
+        if not self._revisions.begin(run, live.gen, live.engine, refused):
+            return False
+        self._take_back(live, "its prompt is too long")
+        return True
 
-    def _losses(self, run: Run, gen: Gen[Any], encoded: Encoded) -> list[Event]:
-        if not encoded.complete:
-            return []
-        lost = [(loss.lost_tokens, str(loss.reason)) for loss in encoded.losses]
-        before = gen.prompt.answered
-        if before is not None and before.prompt.tools != gen.prompt.tools:
-            ledger = before.meta.ledger  # tools stand at the root: all that follows is new
-            lost.append((ledger.prompt_tokens + ledger.output_tokens, "tools_changed"))
-        return [PrefixLost(run.run_id, gen.id, *one, run.now_s()) for one in lost]
+    def _take_back(self, live: Live, reason: str) -> None:
+        """End a request whose node goes on with another one; what it computed stays in the tree."""
+        self.forget(live)
+        live.engine.backend.cancel(live.request_id, reason)
+
+
+def _extends(prompt: Prompt, live: Live) -> bool:
+    """Whether the prompt goes on from what the engine was sent.
+
+    Raises:
+        InternalError: It does not, and nothing in it was rewritten.
+    """
+    if prompt.token_ids[: len(live.sent_ids)] == live.sent_ids:
+        return True
+    if is_rewritten(live.gen.prompt):
+        return False
+    raise InternalError(
+        f"the prompt of {live.gen.label} changed while it was being filled: "
+        f"{len(live.sent_ids)} tokens were sent and are not its beginning any more"
+    )

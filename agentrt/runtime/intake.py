@@ -43,7 +43,7 @@ class Intake:
             live = self._generations.live.get(end.request_id)
             if live is not None:
                 self._generations.forget(live)
-                events.append(self._end(live, end))
+                events += self._end(live, end)
         return events
 
     def lose(self, down: BackendDown) -> list[Event]:
@@ -88,10 +88,12 @@ class Intake:
             )
             self._generations.stop(live, stuck, "it repeats itself")
 
-    def _end(self, live: Live, end: End) -> Event:
+    def _end(self, live: Live, end: End) -> list[Event]:
         run, gen = self._runs[live.run_id], live.gen
         self._keep(live, end.reason, end)
         error = live.stop_error or self._error_of(live, end)
+        if error is not None and self._generations.refused(run, live, error):
+            return []  # it goes on with another prompt
         value: Any = None
         if error is None:
             try:
@@ -99,15 +101,17 @@ class Intake:
             except Exception as cause:
                 error = _unreadable(live, cause)
         if error is not None:
-            return failed(run, gen, error, ledger=end.ledger, finish_reason=end.reason)
-        return succeeded(
-            run,
-            gen,
-            value,
-            ledger=end.ledger,
-            closed_early=end.closed_early,
-            finish_reason=end.reason,
-        )
+            return [failed(run, gen, error, ledger=end.ledger, finish_reason=end.reason)]
+        return [
+            succeeded(
+                run,
+                gen,
+                value,
+                ledger=end.ledger,
+                closed_early=end.closed_early,
+                finish_reason=end.reason,
+            )
+        ]
 
     def _error_of(self, live: Live, end: End) -> Exception | None:
         gen = live.gen

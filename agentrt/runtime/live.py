@@ -22,7 +22,7 @@ class Live:
         request_id: Under which its events come.
         reader: Turns its text into items and a value.
         repetition: Watches for a model that is stuck.
-        sent_tokens: Prompt tokens that the engine has been given.
+        sent_ids: Prompt that the engine has been given.
         complete: Whether the engine has the whole prompt.
         token_ids: Produced so far.
         logprobs: Of those, when asked for.
@@ -40,7 +40,7 @@ class Live:
         "repetition",
         "request_id",
         "run_id",
-        "sent_tokens",
+        "sent_ids",
         "stop_error",
         "token_ids",
     )
@@ -54,7 +54,7 @@ class Live:
         self.request_id = request_id
         self.reader = reader
         self.repetition = Repetition()
-        self.sent_tokens = 0
+        self.sent_ids: tuple[int, ...] = ()
         self.complete = False
         self.token_ids: list[int] = []
         self.logprobs: list[TokenLogprob] = []

@@ -3,79 +3,143 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from agentrt.errors import ContextOverflow
-from agentrt.program import GenerateWork, Node
+from agentrt.errors import ContextOverflow, PromptPart
+from agentrt.program import Chat, Gen, GenerateWork, Node, Overflow
+from agentrt.program.overflow import target_tokens
 from agentrt.prompt import Codec
+from agentrt.runtime.engine import Engine
 from agentrt.segments import Close, Generated, Hole, Open, ResultOf, Segment, Text
 
-SHOWN_SEGMENTS = 6
+if TYPE_CHECKING:
+    from agentrt.constraints import CompileCache
+
+SHOWN_PARTS = 6
 
 
-def room_for_output(
-    codec: Codec,
-    window_tokens: int,
-    node: Node[object],
-    work: GenerateWork,
-    segments: Sequence[Segment],
-    prompt_tokens: int,
-) -> int:
-    """Tokens that the output may take, at most `max_tokens`.
+class Rooms:
+    """What is left of windows behind prompts."""
 
-    Raises:
-        ContextOverflow: Not even the smallest valid output fits behind the prompt.
-    """
-    wanted = work.sampling.max_tokens
-    if not window_tokens or prompt_tokens + wanted <= window_tokens:
-        return wanted
-    least = _smallest_output(codec, work)
-    if prompt_tokens + least <= window_tokens:
-        return window_tokens - prompt_tokens
-    raise ContextOverflow(
-        f"{node.label} needs {prompt_tokens + least:,} of {window_tokens:,} tokens: "
-        f"a prompt of {prompt_tokens:,} and an output of at least {least}\n"
-        + _table(codec, work, segments),
-        needed_tokens=prompt_tokens + least,
-        window_tokens=window_tokens,
-        hint="Shorten the largest part, or use a model with a larger window",
-        where=node.site,
-    )
+    def __init__(self) -> None:
+        self._compiled: CompileCache | None = None
+
+    def for_output(self, engine: Engine, gen: Gen[Any], prompt_tokens: int) -> int:
+        """Tokens that an output may take, at most `max_tokens`.
+
+        Raises:
+            ContextOverflow: Not even the smallest valid output fits behind the prompt.
+        """
+        work = work_of(gen)
+        wanted, window_tokens = work.sampling.max_tokens, engine.window_tokens
+        if not window_tokens or prompt_tokens + wanted <= window_tokens:
+            return wanted
+        assert engine.codec is not None
+        least = self.least_tokens(engine, work)
+        if prompt_tokens + least <= window_tokens:
+            return window_tokens - prompt_tokens
+        parts = parts_of(engine.codec, work.chat)
+        raise ContextOverflow(
+            f"{gen.label} needs {prompt_tokens + least:,} of {window_tokens:,} tokens: "
+            f"a prompt of {prompt_tokens:,} and an output of at least {least}\n{table_of(parts)}",
+            needed_tokens=prompt_tokens + least,
+            window_tokens=window_tokens,
+            parts=parts,
+            hint="Shorten the largest part, give on_overflow=trim, or use a larger window",
+            where=gen.site,
+        )
+
+    def overflow(self, engine: Engine, gen: Gen[Any], segments: Sequence[Segment]) -> Overflow:
+        """What `on_overflow` is told of a prompt that is complete."""
+        work, codec, window_tokens = work_of(gen), engine.codec, engine.window_tokens
+        if codec is None or not window_tokens:  # the engine counts, and it has refused
+            return Overflow(work.chat, max_tokens=work.sampling.max_tokens)
+        tools = work.chat.tools
+
+        def count(chat: Chat) -> int:
+            encoded = codec.encode(tools, chat.segments())
+            if encoded.complete:
+                return len(encoded.token_ids)
+            return sum(codec.sizes(tools, chat.segments()))
+
+        return Overflow(
+            work.chat,
+            parts_of(codec, work.chat),
+            len(codec.encode(tools, segments).token_ids),
+            window_tokens,
+            work.sampling.max_tokens,
+            self.least_tokens(engine, work),
+            count,
+        )
+
+    def least_tokens(self, engine: Engine, work: GenerateWork) -> int:
+        """What the smallest valid output takes."""
+        if work.output.constraint is None:
+            return 1
+        from agentrt.constraints import CompileCache  # native libraries come along
+
+        assert engine.codec is not None
+        if self._compiled is None:
+            self._compiled = CompileCache()
+        codec = engine.codec
+        compiled = self._compiled.get(work.output.constraint, codec.vocab, codec.call_frame)
+        return compiled.min_tokens or 1
 
 
-def _smallest_output(codec: Codec, work: GenerateWork) -> int:
-    if work.output.constraint is None:
-        return 1
-    from agentrt.constraints import compile_constraint  # native libraries come along
+def is_crowded(engine: Engine, work: GenerateWork, prompt_tokens: int) -> bool:
+    """Whether the prompt leaves the output less than it may take, and half of the window."""
+    window_tokens = engine.window_tokens
+    if not window_tokens:
+        return False
+    return prompt_tokens > target_tokens(window_tokens, work.sampling.max_tokens)
 
-    compiled = compile_constraint(work.output.constraint, codec.vocab, codec.call_frame)
-    return compiled.min_tokens or 1
+
+def work_of(gen: Gen[Any]) -> GenerateWork:
+    """Its work, as what it is."""
+    assert isinstance(gen.work, GenerateWork)
+    return gen.work
 
 
-def _table(codec: Codec, work: GenerateWork, segments: Sequence[Segment]) -> str:
-    """The largest segments, largest first, each with a name that the author knows."""
-    sizes = codec.sizes(work.chat.tools, segments)
-    rows: list[tuple[int, str]] = []
+def parts_of(codec: Codec, chat: Chat) -> tuple[PromptPart, ...]:
+    """The parts of a prompt, the largest first, each with a name that the author knows."""
+    segments, pieces = chat.segments(), chat.pieces()
+    sizes = codec.sizes((), segments)
+    parts: list[PromptPart] = []
+    if chat.tools:
+        tools = ", ".join(tool.name for tool in chat.tools)
+        told_tokens = sum(codec.sizes(chat.tools, segments)) - sum(sizes)
+        parts.append(PromptPart(f"description of the tools {tools}", told_tokens))
     role, about = "", ""
-    for segment, tokens in zip(segments, sizes, strict=True):
+    for segment, piece, tokens in zip(segments, pieces, sizes, strict=True):
         match segment:
             case Open(opened):
                 role, about = opened, ""
+                continue
             case ResultOf(_, name):
                 about = f" result of {name}"
+                continue
+            case Close():
+                continue
             case Text(text):
                 start = " ".join(text[:30].split())
-                rows.append((tokens, f"{role}{about or f' {start!r}'}"))
+                name = f"{role}{about or f' {start!r}'}"
             case Generated():
-                rows.append((tokens, "generated answer"))
+                name = "generated answer"
             case Hole(node):
-                rows.append((tokens, f"pending {node}"))
-            case Close():
-                pass
+                name = f"pending {node}"
             case _:
-                rows.append((tokens, f"{role}{about}"))
-    rows.sort(key=lambda row: -row[0])
-    width = max((len(f"{tokens:,}") for tokens, _ in rows), default=1)
-    lines = [f"  {tokens:>{width},}  {name}" for tokens, name in rows[:SHOWN_SEGMENTS]]
+                name = f"{role}{about}"
+        if isinstance(piece, Node) and piece.done:
+            name = piece.id.rpartition("/")[2]
+        parts.append(PromptPart(name, tokens))
+    parts.sort(key=lambda part: -part.tokens)
+    return tuple(parts)
+
+
+def table_of(parts: Sequence[PromptPart]) -> str:
+    """The largest parts, a line each."""
+    width = max((len(f"{part.tokens:,}") for part in parts), default=1)
+    lines = [f"  {part.tokens:>{width},}  {part.name}" for part in parts[:SHOWN_PARTS]]
     if lines:
         lines[0] += "  <- largest"
     return "\n".join(lines)

@@ -52,6 +52,9 @@ class Run:
         contexts: Context variables of the code that made a node, until it starts.
         waited_for_parts: Generations whose prompt had holes when they were made.
         body_waits: What the code of each program under way has waited for.
+        deferred: Generations that are too long as they are, while a prompt that they continue may
+            still be made shorter.
+        revised: Generations that `on_overflow` was asked about: how many parts the prompt had.
         stops: Nodes that code asked to end: when, and what that code had waited for by then.
         task_group: Where tasks live; nothing of a run outlives it.
         captures_content: Whether events carry what was said.
@@ -77,6 +80,8 @@ class Run:
         self.tasks: dict[str, Task] = {}
         self.contexts: dict[str, contextvars.Context] = {}
         self.body_waits: dict[str, Waited] = {}
+        self.deferred: set[str] = set()
+        self.revised: dict[str, int] = {}
         self.stops: dict[str, Stop] = {}
         self.waited_for_parts: set[str] = set()
         self.task_group = task_group
@@ -114,6 +119,8 @@ class Run:
         work = node.work
         if isinstance(work, GenerateWork):
             self._engines[work.model].check_work(work, node.site)
+            if work.on_overflow is not None:
+                self.contexts[node.id] = contextvars.copy_context()
             event = self._generation(node, work, now_s)
         else:
             self.contexts[node.id] = contextvars.copy_context()

@@ -30,6 +30,8 @@ from agentrt.runtime.intake import Intake
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
+from agentrt.runtime.overflow import Rooms
+from agentrt.runtime.revision import Revisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.so_far import so_far
 from agentrt.scheduler import State
@@ -222,7 +224,8 @@ class Runtime:
         ]
         threads = self._config.max_concurrent_tools
         state = State(incomplete_roles=incomplete, max_threaded=threads)
-        generations = Generations(self._engines)
+        rooms = Rooms()
+        generations = Generations(self._engines, Revisions(self._post, rooms), rooms)
         bodies = Bodies(self._post, self._clock, threads)
         effects = Effects(self._runs, self._engines, generations, bodies)
         intake = Intake(generations, self._runs)

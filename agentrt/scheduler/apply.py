@@ -15,6 +15,7 @@ from agentrt.events import (
     NodeDemanded,
     NodeFinished,
     PrefixLost,
+    PromptRevised,
     RequestSent,
     RunFinished,
     RunStarted,
@@ -146,6 +147,19 @@ def _sent(state: State, fact: RequestSent) -> None:
         node.request_id = fact.request_id
 
 
+def _revised(state: State, fact: PromptRevised) -> None:
+    """Its prompt changed under it: it starts anew, and nothing it needs is pending."""
+    node = state.node(fact.run_id, fact.node_id)
+    if node is None or node.stopping:
+        return
+    node.status = "waiting"
+    node.request_id = None
+    if fact.deps:
+        node.after = fact.deps[-1]
+    state.to_tell.pop(node, None)
+    state.ready[node] = None
+
+
 def _stepped(state: State, fact: StepDone) -> None:
     state.free_pages = fact.free_pages
     state.evictable_pages = fact.evictable_pages
@@ -182,6 +196,7 @@ TAKES: dict[type[Any], Callable[[State, Any], None] | None] = {
     NodeDemanded: _demanded,
     NodeFinished: _finished,
     RequestSent: _sent,
+    PromptRevised: _revised,
     StepDone: _stepped,
     Performed: lambda state, fact: _performed(state, fact.decision),
     Held: _held,

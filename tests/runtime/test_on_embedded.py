@@ -28,6 +28,7 @@ from agentrt import (
     race,
     regex,
     tool,
+    trim,
 )
 from agentrt.app import open_runtime
 from agentrt.backend import StepDone
@@ -235,6 +236,27 @@ def test_context_overflow(engine: Engine) -> None:
     window = Codec.load(Path(embedded.path())).window_tokens
     assert e.value.window_tokens == window
     assert not engine.of(StepDone)
+
+
+def test_an_overflow_is_trimmed_and_the_talk_goes_on(engine: Engine) -> None:
+    """What went on before the answer was known goes on from the shorter chat."""
+
+    @program
+    async def talks() -> tuple[int, int, int]:
+        c = ASK
+        for index in range(40):
+            c = c.user(f"question {index} " + "word " * 60).assistant("fine")
+        one = c.user("And now?").generate(max_tokens=8, on_overflow=trim, name="one")
+        two = one.ctx.user("Then?").generate(max_tokens=8, name="two")
+        await gather(one, two)
+        return len(c.messages()), len(one.prompt.messages()), two.meta.ledger.cached_tokens
+
+    before, after, cached = engine.run(talks)
+    assert after < before
+    (sent,) = engine.of(RequestSent, "one")
+    assert sent.complete
+    done = engine.of(NodeFinished, "one")[0].ledger
+    assert cached >= (done.prompt_tokens + done.output_tokens) // 16 * 16 - 16, "all was shared"
 
 
 def test_a_limit_truncates_or_closes(engine: Engine) -> None:

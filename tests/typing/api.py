@@ -16,11 +16,14 @@ from typing_extensions import TypedDict, assert_type
 from agentrt import (
     Calls,
     Chat,
+    ContextOverflow,
+    DeadlineExceeded,
     Each,
     EngineConfig,
     Final,
     Gen,
     Node,
+    Overflow,
     Partial,
     Program,
     RunConfig,
@@ -28,6 +31,7 @@ from agentrt import (
     Runtime,
     Tool,
     ToolCall,
+    Truncated,
     ask,
     cfg,
     chat,
@@ -42,6 +46,7 @@ from agentrt import (
     race,
     regex,
     tool,
+    trim,
 )
 
 
@@ -125,6 +130,43 @@ async def steps(c: Chat) -> Report:
         case Calls() as turn:
             assert_type(turn.run(), Chat)
     return await c.generate(Report)
+
+
+def shorter(overflow: Overflow) -> Chat | None:
+    assert_type(overflow.chat, Chat)
+    assert_type(overflow.fits(overflow.chat), bool)
+    assert_type(overflow.parts[0].tokens, int)
+    return None
+
+
+async def summary(overflow: Overflow) -> Chat:
+    return chat("x").user(await overflow.chat.user("Summarise.").generate())
+
+
+def declines(overflow: Overflow) -> None: ...
+
+
+def gives_text(overflow: Overflow) -> str:
+    return ""
+
+
+async def limits_of_one(c: Chat) -> None:
+    assert_type(c.generate(Report, on_overflow=trim), Gen[Report])
+    assert_type(c.each(int, on_overflow=shorter), Each[int])
+    assert_type(c.calls(prices, on_overflow=summary), Each[ToolCall])
+    await c.step(tools=[prices], final=int, on_overflow=declines)
+    c.generate(on_overflow="trim")  # error
+    c.generate(on_overflow=gives_text)  # error
+    try:
+        await c.generate(Report)
+    except DeadlineExceeded as late:
+        assert_type(late.so_far.path[0].slack_s, float | None)
+        assert_type(late.so_far.branches[0].name, str)
+    except Truncated as short:
+        assert_type(short.partial_text, str)
+        assert_type(short.partial, Any)
+    except ContextOverflow as long:
+        assert_type(long.parts[0].name, str)
 
 
 async def calls() -> None:

@@ -1,0 +1,101 @@
+"""From a chat to what its engine is sent, and what of it was computed before in vain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agentrt.backend import MessagePrompt, TokenPrompt
+from agentrt.events import Event, PrefixLost
+from agentrt.program import Chat, Gen
+from agentrt.prompt import Codec, Encoded
+from agentrt.runtime.engine import Engine
+from agentrt.runtime.overflow import Rooms, is_crowded, work_of
+from agentrt.runtime.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What an engine is sent.
+
+    Attributes:
+        sent: Ids or messages.
+        max_tokens: Most that the output may take behind it.
+        crowded: It leaves less than the author asked for.
+        losses: Tokens computed before that it cannot share.
+    """
+
+    sent: TokenPrompt | MessagePrompt
+    max_tokens: int
+    crowded: bool = False
+    losses: tuple[Event, ...] = ()
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Known so far; () of messages."""
+        return self.sent.token_ids if isinstance(self.sent, TokenPrompt) else ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing in it is pending."""
+        return not isinstance(self.sent, TokenPrompt) or self.sent.complete
+
+
+def prompt_of(run: Run, gen: Gen[Any], engine: Engine, rooms: Rooms) -> Prompt:
+    """The prompt of a generation as far as it is known.
+
+    Raises:
+        ContextOverflow: Not even the smallest valid output fits behind it.
+        Exception: That of an input which failed.
+    """
+    work = work_of(gen)
+    segments = work.chat.segments()
+    if engine.codec is None or engine.capabilities.prompt == "messages":
+        return Prompt(MessagePrompt(tuple(segments), work.chat.tools), work.sampling.max_tokens)
+    encoded = engine.codec.encode(work.chat.tools, segments)
+    prompt_tokens = len(encoded.token_ids)
+    return Prompt(
+        TokenPrompt(encoded.token_ids, encoded.complete),
+        rooms.for_output(engine, gen, prompt_tokens),
+        is_crowded(engine, work, prompt_tokens),
+        _losses(run, gen, engine.codec, encoded),
+    )
+
+
+def may_shrink(chat: Chat) -> bool:
+    """Whether an answer in it is pending whose prompt may still be made shorter."""
+    answers = (link.answer for link in chat.line())
+    return any(a is not None and not a.done and work_of(a).on_overflow for a in answers)
+
+
+def is_rewritten(chat: Chat) -> bool:
+    """Whether an answer in it was given to another prompt than it was asked with."""
+    return any(link.answer is not None and link.answer.replaced for link in chat.line())
+
+
+def _losses(run: Run, gen: Gen[Any], codec: Codec, encoded: Encoded) -> tuple[Event, ...]:
+    if not encoded.complete:
+        return ()
+    lost = [(loss.lost_tokens, str(loss.reason)) for loss in encoded.losses]
+    before = gen.prompt.answered
+    if before is not None and before.prompt.tools != gen.prompt.tools:
+        ledger = before.meta.ledger  # tools stand at the root: all that follows is new
+        lost.append((ledger.prompt_tokens + ledger.output_tokens, "tools_changed"))
+    if gen.replaced is not None and (cut := _cut(gen.replaced, codec, encoded)):
+        lost.append((cut, "overflow"))
+    return tuple(PrefixLost(run.run_id, gen.id, *one, run.now_s()) for one in lost)
+
+
+def _cut(replaced: Chat, codec: Codec, encoded: Encoded) -> int:
+    """How much of what was computed for a chat stands not at the start of its shorter version."""
+    before = replaced.answered
+    if before is None:
+        return 0
+    known = codec.encode(replaced.tools, replaced.segments()).token_ids
+    shared = 0
+    for old, new in zip(known, encoded.token_ids, strict=False):
+        if old != new:
+            break
+        shared += 1
+    ledger = before.meta.ledger
+    return max(0, ledger.prompt_tokens + ledger.output_tokens - shared)
