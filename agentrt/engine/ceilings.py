@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_CPU_READ_BYTES = 1 << 30
+_CPU_READ_BYTES = 1 << 29
 _CUDA_READ_BYTES = 8 << 30
 _CPU_EDGE = 1024
 _CUDA_EDGE = 8192

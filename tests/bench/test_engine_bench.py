@@ -1,0 +1,86 @@
+"""The bench from the command line, over a model of two layers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentrt.bench.peer_files import PeerFiles, peers_root
+from agentrt.bench.shapes import SHAPES
+from agentrt.cli.main import answer
+from agentrt.errors import UsageError
+
+MICRO = [
+    *("bench", "engine", "--shape", "micro", "--kernels", "torch", "--threads", "1"),
+    *("--batch", "2", "--prompt", "40", "--new", "6", "--dtype", "float32", "--quick"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.slow
+def test_a_sweep_prints_a_table_and_writes_every_sample(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "out" / "bench.json"
+    assert answer([*MICRO, "--shared", "32", "--json", str(path)]) == 0
+    told = capsys.readouterr()
+    assert "B=2 prompt=72 shared=32 float32" in told.out
+    assert "ceilings at 1 threads" in told.out
+    found = json.loads(path.read_text("utf-8"))
+    (row,) = found["rows"]
+    (arm,) = row["arms"]
+    assert arm["settings"]["kernels"] == "torch"
+    assert len(arm["samples"]) == 2
+    for sample in arm["samples"]:
+        assert sample["output_tokens"] == [6, 6]
+        assert sample["cached_tokens"] == 32  # the second sequence finds the shared pages
+        assert 0 < sample["decode_steps"] <= 5
+    assert arm["samples"][0]["output_hash"] != arm["samples"][1]["output_hash"]
+
+
+@pytest.mark.slow
+def test_llama_cpp_computes_the_same_function(tmp_path: Path) -> None:
+    """The same tokens from the same weights: the file written for it is right."""
+    files = PeerFiles(peers_root(), tmp_path)
+    try:
+        files.check("llama.cpp")
+    except UsageError:
+        pytest.skip("no llama.cpp: run `make peers`")
+    path = tmp_path / "bench.json"
+    assert answer([*MICRO, "--peer", "llama.cpp", "--json", str(path)]) == 0
+    (row,) = json.loads(path.read_text("utf-8"))["rows"]
+    hashes = [[one["output_hash"] for one in arm["samples"]] for arm in row["arms"]]
+    assert len(hashes) >= 2
+    assert all(one == hashes[0] for one in hashes)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--shape", "huge"], "there is no shape 'huge'"),
+        (["--batch", "1;2"], "--batch 1;2 is no list"),
+        (["--peer", "vllm"], "--peer vllm is not known"),
+        (["--dtype", "int3"], "--dtype int3 is not known"),
+        (["--repeat", "0"], "--repeat 0 measures nothing"),
+        (["--device", "cuda", "--peer", "llama.cpp"], "for the CPU only"),
+        (["--prompt", "999999"], "do not fit"),
+    ],
+)
+def test_a_wrong_flag_is_told(
+    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(["bench", "engine", *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_peers_that_were_not_made_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AGENTRT_PEERS", str(tmp_path))
+    assert answer(["bench", "engine", "--shape", "micro", "--peer", "llama.cpp"]) == 2
+    assert "make peers" in capsys.readouterr().err
+    assert SHAPES["micro"].name not in [path.name for path in tmp_path.rglob("*.gguf")]
