@@ -19,6 +19,7 @@ from agentrt.engine.attention import current
 from agentrt.errors import EngineUnavailable
 from agentrt_kernels import load
 from agentrt_kernels.contract import HeadNorms, Kernels, KernelsUnavailable, PagedRows, Score
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.reference import Reference
 
 _log = logging.getLogger(__name__)
@@ -105,8 +106,13 @@ class TorchKernels(Reference):
             torch.mm(x[start:stop], weight[expert].t(), out=out[start:stop])
 
 
-def choose_kernels(asked: KernelChoice, device: Device) -> ChosenKernels:
+def choose_kernels(asked: KernelChoice, device: Device, dtype: torch.dtype) -> ChosenKernels:
     """The set to run on.
+
+    Args:
+        asked: What the configuration asks for.
+        device: Where the model is.
+        dtype: What it computes in.
 
     Raises:
         EngineUnavailable: The set that was asked for cannot run here.
@@ -115,15 +121,30 @@ def choose_kernels(asked: KernelChoice, device: Device) -> ChosenKernels:
         return ChosenKernels(TorchKernels(), "asked for")
     if asked != "auto":
         try:
-            return ChosenKernels(load(asked), "asked for")
+            return ChosenKernels(_load(asked, device, dtype), "asked for")
         except KernelsUnavailable as error:
             raise EngineUnavailable(
                 f"kernels={asked} cannot run here: {error}", hint="Use kernels=auto"
             ) from error
     best = _BEST[device]
     try:
-        return ChosenKernels(load(best), f"the best on {device}")
-    except (KernelsUnavailable, ValueError) as error:
+        return ChosenKernels(_load(best, device, dtype), f"the best on {device}")
+    except KernelsUnavailable as error:
         reason = f"{best} kernels cannot run here: {error}"
         _log.warning("%s; torch's own operations take their place", reason)
         return ChosenKernels(TorchKernels(), reason, fell_back=True)
+
+
+def use_threads(kernels: Kernels, threads: int) -> None:
+    """Compute with so many threads from now on, in torch and in the set."""
+    torch.set_num_threads(threads)
+    if isinstance(kernels, CpuKernels):
+        kernels.use_threads(threads)
+
+
+def _load(name: KernelChoice, device: Device, dtype: torch.dtype) -> Kernels:
+    if name == "cpu" and device != "cpu":
+        raise KernelsUnavailable(f"they compute on a CPU, not on {device}")
+    if name == "cpu" and dtype not in (torch.float32, torch.bfloat16):
+        raise KernelsUnavailable(f"they compute in float32 and bfloat16, not in {dtype}")
+    return load(name)

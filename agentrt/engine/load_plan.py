@@ -62,7 +62,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
             "device=cuda, but torch sees no CUDA device", hint="Use --device cpu"
         )
     dtype, device = dtype_of(config, facts), torch.device(config.device)
-    kernels = choose_kernels(config.kernels, config.device)
+    kernels = choose_kernels(config.kernels, config.device, dtype)
     shape = shape_of(facts)
     held = {} if config.random_weights else tensor_shapes(config.model_path)
     if isinstance(shape, DecoderShape) and not config.random_weights:

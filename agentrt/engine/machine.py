@@ -11,6 +11,7 @@ from torch import Tensor
 from agentrt.config import EngineConfig
 from agentrt.engine.attention import PagedAttention, serving
 from agentrt.engine.batch import Packer, Part
+from agentrt.engine.kernel_set import use_threads
 from agentrt.engine.kv import PagedKv, pages_for
 from agentrt.engine.model import LoadedModel, load_model
 from agentrt.engine.siblings import Siblings
@@ -35,7 +36,7 @@ class Machine:
         threads = config.threads
         if threads == 0 and self.model.parameters < _FEW_PARAMETERS:
             threads = 1
-        torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+        use_threads(self.model.kernels, threads or len(os.sched_getaffinity(0)))
         layout = self.model.layout
         window = self.model.window_tokens or 1 << 20
         pages = pages_for(
@@ -45,6 +46,7 @@ class Machine:
             most_tokens=window * config.max_running,
         )
         self.kv = PagedKv(layout, pages)
+        self.model.decoder.bind(self.kv, config.step_tokens)
         longest = min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
         self._last = torch.zeros(
@@ -85,7 +87,8 @@ class Machine:
                 f"{config.model_path} cannot run here: {type(error).__name__}: {error}",
                 hint="Serve this model elsewhere and pass --engine URL",
             ) from error
-        if self._attention.layers_seen != self.model.layout.layers:
+        slow = self.model.report.path == "slow"
+        if slow and self._attention.layers_seen != self.model.layout.layers:
             raise ModelInvalid(
                 f"{config.model_path} attends in {self._attention.layers_seen} of "
                 f"{self.model.layout.layers} layers through the engine",
