@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 
-import anyio
-
 from agentrt.backend import BackendEvent
+from agentrt.wake import Wake
 
 
 class EventQueue:
@@ -15,19 +14,19 @@ class EventQueue:
 
     def __init__(self) -> None:
         self._events: deque[BackendEvent] = deque()
-        self._wake: anyio.Event | None = None
+        self._wake = Wake()
         self._closed = False
 
     def put(self, event: BackendEvent) -> None:
         """Leave one event; after `close` it is dropped, for nobody reads it any more."""
         if not self._closed:
             self._events.append(event)
-            self._rouse()
+            self._wake.ring()
 
     def close(self) -> None:
         """No more events: the reader takes what is there and ends."""
         self._closed = True
-        self._rouse()
+        self._wake.ring()
 
     async def read(self) -> AsyncIterator[BackendEvent]:
         """Every event, as it comes, until `close`."""
@@ -36,10 +35,4 @@ class EventQueue:
                 yield self._events.popleft()
             if self._closed:
                 return
-            self._wake = anyio.Event()
             await self._wake.wait()
-
-    def _rouse(self) -> None:
-        if self._wake is not None:
-            self._wake.set()
-            self._wake = None

@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-import anyio
-
 from agentrt.program.node import Node, note_wait
+from agentrt.wake import Wake
 
 T = TypeVar("T")
 
@@ -19,7 +18,7 @@ class Arrivals(Generic[T]):
     def __init__(self, nodes: Sequence[Node[T]]) -> None:
         self._nodes = tuple(nodes)
         self._ended: deque[Node[T]] = deque()
-        self._wake: anyio.Event | None = None
+        self._wake = Wake()
         self._wanted = True
         for node in self._nodes:
             node.want()
@@ -29,7 +28,6 @@ class Arrivals(Generic[T]):
         """The next node that ends; its error, if any, is the caller's to deal with."""
         waited = not self._ended
         while not self._ended:
-            self._wake = anyio.Event()
             await self._wake.wait()
         node = self._ended.popleft()
         if waited:
@@ -45,5 +43,4 @@ class Arrivals(Generic[T]):
 
     def _arrived(self, node: Node[Any]) -> None:
         self._ended.append(node)
-        if self._wake is not None:
-            self._wake.set()
+        self._wake.ring()

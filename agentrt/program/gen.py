@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
-import anyio
-
 from agentrt.backend import Ledger, TokenLogprob
 from agentrt.fact import fact
 from agentrt.program.node import Node, note_wait
@@ -16,6 +14,7 @@ from agentrt.program.scope import Scope, here, sooner
 from agentrt.program.site import call_site
 from agentrt.program.work import GenerateWork, Output
 from agentrt.segments import Generated
+from agentrt.wake import Wake
 
 if TYPE_CHECKING:
     from agentrt.program.chat import Chat
@@ -109,7 +108,7 @@ class Gen(Node[T_co]):
         self.replaced: Chat | None = None  # the prompt as it was before it was made to fit
         self._ctx: Chat | None = None
         self.chunks: list[str] = []
-        self._changed: anyio.Event | None = None
+        self._changed: Wake | None = None
         self.meta = _NO_META
         self.generated = Generated("")
         self.produced_tokens = 0
@@ -178,13 +177,12 @@ class Gen(Node[T_co]):
     def changed(self) -> None:
         """Wake whoever reads along."""
         if self._changed is not None:
-            self._changed.set()
-            self._changed = None
+            self._changed.ring()
 
     async def change(self) -> None:
         """Wait for more text, another item, or the end."""
         if self._changed is None:
-            self._changed = anyio.Event()
+            self._changed = Wake()
         await self._changed.wait()
 
     def _settle(self) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
-import anyio
-
 from agentrt.errors import NodeCancelled, NotYetKnown
 from agentrt.events import NodeKind
 from agentrt.ids import NodeId
 from agentrt.program.scope import Scope, active
+from agentrt.wake import Wake
 
 if TYPE_CHECKING:
     from agentrt.program.work import Work
@@ -45,12 +44,12 @@ class Node(Generic[T_co]):
         "_callbacks",
         "_done",
         "_error",
-        "_event",
         "_observed",
         "_scope",
         "_told",
         "_value",
         "_waiting",
+        "_wake",
         "id",
         "kind",
         "name",
@@ -70,7 +69,7 @@ class Node(Generic[T_co]):
         self._done = False
         self._value: Any = None
         self._error: Exception | None = None
-        self._event: anyio.Event | None = None
+        self._wake: Wake | None = None
         self._waiting = 0
         self._observed = False  # somebody awaited it: a failure is theirs to handle
         self._told = False  # its failure goes to a model as text, so a failure is handled
@@ -151,9 +150,9 @@ class Node(Generic[T_co]):
     async def settled(self) -> None:
         """Wait for the end without demanding it and without raising its error."""
         if not self._done:
-            if self._event is None:
-                self._event = anyio.Event()
-            await self._event.wait()
+            if self._wake is None:
+                self._wake = Wake()
+            await self._wake.wait()
 
     @property
     def scope(self) -> Scope:
@@ -198,8 +197,8 @@ class Node(Generic[T_co]):
 
     def _settle(self) -> None:
         self._done = True
-        if self._event is not None:
-            self._event.set()
+        if self._wake is not None:
+            self._wake.ring()
         for callback in self._callbacks:
             callback(self)
         self._callbacks.clear()
