@@ -2,7 +2,7 @@
 
 A scope's end waits for the nodes nobody awaited, and no node outlives its scope. Nodes that are
 generations have no task of their own, so ownership is kept here rather than in one task group a
-scope; the tasks of tools and sub-programs live in the task group of the run.
+scope; the tasks of tools and sub-programs are the run's.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ class Bodies:
     def start(self, run: Run, node: Node[Any]) -> None:
         """Start a node's task, with the context variables of the code that made it."""
         task = run.tasks[node.id] = Task()
-        context = run.contexts.pop(node.id)
-        context.run(lambda: run.task_group.start_soon(self._run, run, node, task, name=node.id))
+        run.under_way.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
 
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
         try:

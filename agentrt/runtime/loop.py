@@ -75,7 +75,13 @@ class Loop:
         self._inbox.append(fact)
         if not self._due:
             self._due = True
-            self._asyncio.call_soon(self._turn, context=self._context)
+            self._asyncio.call_soon(self._posted, context=self._context)
+
+    def deliver(self, fact: Fact) -> None:
+        """Handle a fact now, with all that has arrived: an engine's, while no code of ours runs."""
+        if not self._closed:
+            self._inbox.append(fact)
+            self._turn()
 
     async def seen(self, fact: Fact) -> None:
         """Leave a fact and wait until it was handled and every observer has seen it."""
@@ -92,6 +98,10 @@ class Loop:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+
+    def _posted(self) -> None:
+        if self._due:  # else a delivery has taken all that was posted along
+            self._turn()
 
     def _turn(self) -> None:
         """Handle what has arrived. An error in here is our own bug: it ends every run."""

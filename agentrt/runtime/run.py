@@ -7,8 +7,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anyio.abc import TaskGroup
-
 from agentrt.clock import Clock
 from agentrt.errors import AgentrtError, SoFar, UsageError
 from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
@@ -18,7 +16,7 @@ from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import Waited, sooner
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.options import RunOptions
-from agentrt.runtime.task import Task
+from agentrt.runtime.task import Task, Tasks
 from agentrt.scheduler import CancelWanted, DemandEnded, Fact, Held, Released
 
 MARGIN_S = 0.25
@@ -56,7 +54,7 @@ class Run:
             still be made shorter.
         revised: Generations that `on_overflow` was asked about: how many parts the prompt had.
         stops: Nodes that code asked to end: when, and what that code had waited for by then.
-        task_group: Where tasks live; nothing of a run outlives it.
+        under_way: Where those run; nothing of a run outlives it.
         captures_content: Whether events carry what was said.
     """
 
@@ -70,7 +68,6 @@ class Run:
         engines: Mapping[str, Engine],
         post: Callable[[Fact], None],
         look_back: Callable[[Run], SoFar],
-        task_group: TaskGroup,
         captures_content: bool = False,
     ) -> None:
         self.run_id = run_id
@@ -84,7 +81,7 @@ class Run:
         self.revised: dict[str, int] = {}
         self.stops: dict[str, Stop] = {}
         self.waited_for_parts: set[str] = set()
-        self.task_group = task_group
+        self.under_way = Tasks()
         self.captures_content = captures_content
         self._clock = clock
         self._engines = engines

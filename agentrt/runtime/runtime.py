@@ -148,23 +148,23 @@ class Runtime:
         )
         error: BaseException | None = None
         result: Any = None
-        async with anyio.create_task_group() as tasks:
-            run = self._runs[run_id] = self._new_run(run_id, seed, options, loop, tasks)
-            scope = Scope(run, "", None)
-            node: Node[R] = Node(
-                scope, scope.next_id(program.name), "program", program.name, program.site, work
-            )
+        run = self._runs[run_id] = self._new_run(run_id, seed, options, loop)
+        scope = Scope(run, "", None)
+        node: Node[R] = Node(
+            scope, scope.next_id(program.name), "program", program.name, program.site, work
+        )
 
-            async def body() -> R:
-                scope.adopt(node)
-                return await node
+        async def body() -> R:
+            scope.adopt(node)
+            return await node
 
-            try:
-                result = await in_scope(scope, body)
-            except BaseException as raised:
-                error = raised
-            await loop.seen(self._end_of(run, error))
-            del self._runs[run_id]
+        try:
+            result = await in_scope(scope, body)
+        except BaseException as raised:
+            error = raised
+        await loop.seen(self._end_of(run, error))
+        del self._runs[run_id]
+        await run.under_way.ended()
         if error is not None:
             raise error
         return cast(R, result)
@@ -197,9 +197,7 @@ class Runtime:
             raise UsageError(f"run id {run_id!r} is in use", hint="Give another one")
         return run_id
 
-    def _new_run(
-        self, run_id: RunId, seed: int, options: RunOptions, loop: Loop, tasks: TaskGroup
-    ) -> Run:
+    def _new_run(self, run_id: RunId, seed: int, options: RunOptions, loop: Loop) -> Run:
         return Run(
             run_id,
             seed,
@@ -208,7 +206,6 @@ class Runtime:
             engines=self._engines,
             post=loop.post,
             look_back=self._so_far,
-            task_group=tasks,
             captures_content=self._config.capture_content or self.observers.want_content,
         )
 
@@ -257,7 +254,7 @@ class Runtime:
 
 async def _read(backend: Backend, loop: Loop) -> None:
     async for event in backend.events():
-        loop.post(event)
+        loop.deliver(event)
 
 
 async def _close(backend: Backend) -> None:

@@ -1,5 +1,6 @@
 """Wrong use is told at once, and failures reach whoever should see them."""
 
+import asyncio
 from typing import Any
 
 import anyio
@@ -251,3 +252,21 @@ def test_text_that_only_looks_alike_is_not_degenerate(bench: Any) -> None:
         return await ASK.user("x").generate(max_tokens=4000)
 
     assert bench([text]).run(counting) == text
+
+
+def test_a_tool_that_cancels_itself_takes_nobody_along(bench: Any) -> None:
+    """A task of one node is no concern of the others: the run goes on."""
+
+    @tool(effects="pure")
+    async def gone(x: int) -> int:
+        """Ends by a cancellation that nobody asked for."""
+        raise asyncio.CancelledError
+
+    @program
+    async def both() -> str:
+        other = slow(1.0)
+        with pytest.raises(NodeCancelled):
+            await gone(1)
+        return await other
+
+    assert bench(lambda request, prompt: "y").run(both) == "done"
