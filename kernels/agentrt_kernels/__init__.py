@@ -44,7 +44,9 @@ def _triton() -> Kernels:
     from agentrt_kernels.contract import KernelsUnavailable
 
     try:
-        from agentrt_kernels.triton.set import TritonKernels
+        from agentrt_kernels.triton.set import TritonKernels, runs_here
     except ImportError as error:
         raise KernelsUnavailable(f"triton cannot be imported: {error}") from error
+    if not runs_here():
+        raise KernelsUnavailable("triton needs a CUDA device, and torch sees none")
     return TritonKernels()

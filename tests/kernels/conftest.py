@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-CPU = torch.device("cpu")
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
@@ -17,13 +15,11 @@ def _one_thread() -> None:
 def interpreted():
     """`TritonKernels`, or a skip where there is no triton."""
     pytest.importorskip("triton", reason="triton is not installed (pip install agentrt[gpu])")
-    from triton.runtime.interpreter import InterpretedFunction
-
-    from agentrt_kernels.triton import rms_norm
     from agentrt_kernels.triton.blocks import Blocks, Case, Table
     from agentrt_kernels.triton.set import TritonKernels
+    from agentrt_kernels.triton.tile import is_interpreted
 
-    if not isinstance(rms_norm._rms_norm, InterpretedFunction):
+    if not is_interpreted():
         pytest.skip("triton was imported before TRITON_INTERPRET was set")
 
     class SmallTiles(Table):

@@ -116,6 +116,11 @@ def default(case: Case) -> Blocks:
     return Blocks(rows=128, columns=columns, inner=0, warps=8, stages=5)
 
 
+def block_for(count: int) -> int:
+    """A power of two that holds `count`, of few that there are: each is compiled for itself."""
+    return max(64, 1 << (count - 1).bit_length())
+
+
 def row_warps(width: int) -> int:
     """Warps for a program that holds one row: eight values a thread."""
     return min(16, max(1, width // 256))

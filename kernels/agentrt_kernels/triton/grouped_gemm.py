@@ -7,13 +7,13 @@ With few rows bound by memory (each chosen expert is read once), with many by th
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.triton.blocks import Blocks
 from agentrt_kernels.triton.paged_extend import owner
+from agentrt_kernels.triton.tile import is_wide
 
 
 def grouped_gemm(
@@ -43,7 +43,7 @@ def grouped_gemm(
         experts,
         outputs,
         width,
-        WIDE=x.device.type == "cpu" or x.dtype == torch.float32,
+        WIDE=is_wide(x),
         BLOCK_M=blocks.rows,
         BLOCK_N=blocks.columns,
         BLOCK_K=blocks.inner,

@@ -16,6 +16,9 @@ from torch import Tensor
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.tile import LOG2_E
 
+MOST_SHARES = 64
+"""Of a history; a prefix may have as many again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Partials:
@@ -58,18 +61,18 @@ def merge(
         out.stride(0),
         out.stride(1),
         sequences,
+        most_rows,
+        shares,
         H=heads,
         D=width,
-        ROWS=most_rows,
-        SHARES=shares,
         SINKS=score.sinks is not None,
-        BLOCK_S=triton.next_power_of_2(shares),
+        BLOCK_S=16 if shares <= 16 else 2 * MOST_SHARES,
         BLOCK_D=triton.next_power_of_2(width),
         num_warps=2,
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["sequences", "rows", "shares"])
 def _merge(
     partial,
     logsumexp,
@@ -79,25 +82,25 @@ def _merge(
     out_row_stride,
     out_head_stride,
     sequences,
+    rows,
+    shares,
     H: tl.constexpr,
     D: tl.constexpr,
-    ROWS: tl.constexpr,
-    SHARES: tl.constexpr,
     SINKS: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    sequence = tl.program_id(0) // ROWS
-    row = tl.program_id(0) % ROWS
+    sequence = tl.program_id(0) // rows
+    row = tl.program_id(0) % rows
     head = tl.program_id(1)
     start = tl.load(query_start + sequence)
     count = tl.load(query_start + sequence + 1) - start
-    if (row >= count) | (count > ROWS):
+    if (row >= count) | (count > rows):
         return
     share = tl.arange(0, BLOCK_S)
     column = tl.arange(0, BLOCK_D)
-    at = ((share * sequences + sequence) * ROWS + row).to(tl.int64) * H + head
-    known = tl.load(logsumexp + at, mask=share < SHARES, other=-float("inf"))
+    at = ((share * sequences + sequence) * rows + row).to(tl.int64) * H + head
+    known = tl.load(logsumexp + at, mask=share < shares, other=-float("inf"))
     highest = tl.max(known, 0)
     if SINKS:
         sink = tl.load(sinks + head).to(tl.float32) * LOG2_E

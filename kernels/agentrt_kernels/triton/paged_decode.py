@@ -7,16 +7,26 @@ prefix it writes the result itself. Bound by memory: each key and value is read 
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
-from agentrt_kernels.triton.blocks import Blocks
-from agentrt_kernels.triton.merge import Partials, leave
+from agentrt_kernels.triton.blocks import Blocks, block_for
+from agentrt_kernels.triton.merge import MOST_SHARES, Partials, leave
 from agentrt_kernels.triton.shared_prefix import shared_tokens
-from agentrt_kernels.triton.tile import absorb, drain
+from agentrt_kernels.triton.tile import absorb, drain, is_wide
+
+VARYING = [
+    "sequences",
+    "groups",
+    "member_count",
+    "rows",
+    "own_shares",
+    "prefix_shares",
+    "window",
+]
+"""Whole numbers that vary from batch to batch: the compiler makes no version for each kind."""
 
 
 def paged_decode(
@@ -72,6 +82,9 @@ def paged_decode(
         sequences,
         0 if prefix is None else prefix.tokens.shape[0],
         0 if prefix is None else prefix.members.shape[0],
+        most_rows,
+        partials.own,
+        partials.shared,
         score.scaling,
         score.softcap or 1.0,
         score.window or 0,
@@ -79,25 +92,24 @@ def paged_decode(
         G=group,
         P=layer_pages.shape[2],
         D=width,
-        ROWS=most_rows,
-        OWN=partials.own,
-        SHARED=partials.shared,
+        PREFIX=prefix is not None,
+        ALONE=partials.own + partials.shared == 1,
         SOFTCAP=score.softcap is not None,
         WINDOW=score.window is not None,
         SINKS=score.sinks is not None,
-        WIDE=query.device.type == "cpu" or query.dtype == torch.float32,
+        WIDE=is_wide(query),
         BLOCK_M=max(16, triton.next_power_of_2(most_rows * group)),
         BLOCK_N=blocks.columns,
         BLOCK_D=max(16, triton.next_power_of_2(width)),
-        BLOCK_MEMBERS=1 if prefix is None else triton.next_power_of_2(prefix.members.shape[0]),
-        BLOCK_GROUPS=1 if prefix is None else triton.next_power_of_2(prefix.tokens.shape[0]),
-        BLOCK_SHARED=triton.next_power_of_2(max(1, partials.shared)),
+        BLOCK_MEMBERS=64 if prefix is None else block_for(prefix.members.shape[0]),
+        BLOCK_GROUPS=64 if prefix is None else block_for(prefix.tokens.shape[0]),
+        BLOCK_SHARED=MOST_SHARES,
         num_warps=blocks.warps,
         num_stages=blocks.stages,
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING)
 def _paged_decode(
     query,
     pages,
@@ -123,6 +135,9 @@ def _paged_decode(
     sequences,
     groups,
     member_count,
+    rows,
+    own_shares,
+    prefix_shares,
     scaling,
     softcap,
     window,
@@ -130,9 +145,8 @@ def _paged_decode(
     G: tl.constexpr,
     P: tl.constexpr,
     D: tl.constexpr,
-    ROWS: tl.constexpr,
-    OWN: tl.constexpr,
-    SHARED: tl.constexpr,
+    PREFIX: tl.constexpr,
+    ALONE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     WINDOW: tl.constexpr,
     SINKS: tl.constexpr,
@@ -149,7 +163,7 @@ def _paged_decode(
     share = tl.program_id(2)
     start = tl.load(query_start + sequence)
     count = tl.load(query_start + sequence + 1) - start
-    if (count < 1) | (count > ROWS):
+    if (count < 1) | (count > rows):
         return
     tokens = tl.load(kv_tokens + sequence)
 
@@ -168,7 +182,7 @@ def _paged_decode(
     own = tokens - count + row
 
     first = 0
-    if SHARED > 0:
+    if PREFIX:
         first = shared_tokens(
             sequence,
             member_start,
@@ -180,13 +194,17 @@ def _paged_decode(
             BLOCK_GROUPS,
         )
         if (first == 0) & (share == 0):  # nobody else says that there is no such partial
-            slot = OWN + tl.arange(0, BLOCK_SHARED)
-            at = ((slot[None, :] * sequences + sequence) * ROWS + row[:, None]) * H + head[:, None]
+            slot = own_shares + tl.arange(0, BLOCK_SHARED)
+            at = ((slot[None, :] * sequences + sequence) * rows + row[:, None]) * H + head[:, None]
             nothing = tl.full([BLOCK_M, BLOCK_SHARED], -float("inf"), tl.float32)
-            tl.store(logsumexp + at, nothing, mask=real[:, None] & (slot < OWN + SHARED)[None, :])
+            tl.store(
+                logsumexp + at,
+                nothing,
+                mask=real[:, None] & (slot < own_shares + prefix_shares)[None, :],
+            )
     if WINDOW:
         first = tl.maximum(first, tokens - count - window + 1)
-    each = tl.cdiv(tl.cdiv(tokens - first, BLOCK_N), OWN) * BLOCK_N  # tokens of a share
+    each = tl.cdiv(tl.cdiv(tokens - first, BLOCK_N), own_shares) * BLOCK_N  # tokens of a share
     begin = first + share * each
     end = tl.minimum(begin + each, tokens)
 
@@ -219,7 +237,7 @@ def _paged_decode(
             True,
             WIDE,
         )
-    if OWN + SHARED == 1:
+    if ALONE:
         if SINKS:
             sink = tl.load(sinks + head, mask=real, other=0.0).to(tl.float32)
             acc, total = drain(acc, largest, total, sink)
@@ -228,5 +246,5 @@ def _paged_decode(
         target += head[:, None] * out_head_stride + column[None, :]
         tl.store(target, result.to(out.dtype.element_ty), mask=inside)
     else:
-        at = ((share * sequences + sequence) * ROWS + row).to(tl.int64) * H + head
+        at = ((share * sequences + sequence) * rows + row).to(tl.int64) * H + head
         leave(partial, logsumexp, at, acc, largest, total, real, D, BLOCK_D)

@@ -8,14 +8,13 @@ Bound by the matrix units.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.blocks import Blocks
-from agentrt_kernels.triton.tile import absorb, drain
+from agentrt_kernels.triton.tile import absorb, drain, is_wide
 
 
 def paged_extend(
@@ -73,7 +72,7 @@ def paged_extend(
         SOFTCAP=score.softcap is not None,
         WINDOW=score.window is not None,
         SINKS=score.sinks is not None,
-        WIDE=query.device.type == "cpu" or query.dtype == torch.float32,
+        WIDE=is_wide(query),
         BLOCK_Q=block_q,
         BLOCK_M=block_m,
         BLOCK_N=blocks.columns,
@@ -97,7 +96,7 @@ def owner(starts, owners, block, BLOCK: tl.constexpr):
     return low
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["sequences", "fewest_rows", "window"])
 def _paged_extend(
     query,
     pages,

@@ -88,7 +88,7 @@ def sample(
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["chunks"])
 def _scale(
     logits,
     mask,
@@ -121,7 +121,7 @@ def _scale(
     tl.store(first + row * chunks + chunk, tl.min(holder, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["chunks"])
 def _choose(
     logits,
     temperature,

@@ -11,7 +11,7 @@ from torch import Tensor
 from agentrt_kernels.contract import HeadNorms, PagedRows, Score
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
 from agentrt_kernels.triton.grouped_gemm import grouped_gemm
-from agentrt_kernels.triton.merge import Partials, merge
+from agentrt_kernels.triton.merge import MOST_SHARES, Partials, merge
 from agentrt_kernels.triton.page_copy import copy_pages
 from agentrt_kernels.triton.paged_decode import paged_decode
 from agentrt_kernels.triton.paged_extend import paged_extend
@@ -20,13 +20,18 @@ from agentrt_kernels.triton.rope_store import rope_store
 from agentrt_kernels.triton.sample import sample
 from agentrt_kernels.triton.shared_prefix import shared_prefix
 from agentrt_kernels.triton.silu_mul import silu_mul
+from agentrt_kernels.triton.tile import is_interpreted
 from agentrt_kernels.triton.workspace import Workspace
 
 _MOST_DECODE_ROWS = 64
 """Rows times heads of a group up to which a sequence's history is split among programs."""
 _FEWEST_SHARE_TOKENS = 128
-_MOST_SHARES = 64
 _PROGRAMS_A_MULTIPROCESSOR = 2
+
+
+def runs_here() -> bool:
+    """Whether there is a device to compile for, or the interpreter is switched on."""
+    return torch.cuda.is_available() or is_interpreted()
 
 
 class TritonKernels:
@@ -173,7 +178,7 @@ class TritonKernels:
 def _shares(programs: int, tokens: int, device: torch.device) -> int:
     """How many programs share a history of at most `tokens`, next to `programs` others."""
     wanted = _PROGRAMS_A_MULTIPROCESSOR * _multiprocessors(device)
-    most = max(1, min(_MOST_SHARES, tokens // _FEWEST_SHARE_TOKENS))
+    most = max(1, min(MOST_SHARES, tokens // _FEWEST_SHARE_TOKENS))
     return max(1, min(most, -(-wanted // max(1, programs))))
 
 

@@ -7,7 +7,6 @@ the sequences' own tokens. Bound by memory for few members, by the matrix units 
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -15,7 +14,7 @@ from torch import Tensor
 from agentrt_kernels.contract import PagedRows, Score, SharedPrefix
 from agentrt_kernels.triton.blocks import Blocks
 from agentrt_kernels.triton.merge import Partials, leave
-from agentrt_kernels.triton.tile import absorb
+from agentrt_kernels.triton.tile import absorb, is_wide
 
 
 def shared_prefix(
@@ -69,6 +68,9 @@ def shared_prefix(
         prefix.block_table.stride(0),
         rows.kv_tokens.shape[0],
         groups,
+        most_rows,
+        partials.own,
+        partials.shared,
         score.scaling,
         score.softcap or 1.0,
         score.window or 0,
@@ -76,13 +78,10 @@ def shared_prefix(
         G=group,
         P=layer_pages.shape[2],
         D=width,
-        ROWS=most_rows,
-        OWN=partials.own,
-        SHARED=partials.shared,
         MEMBERS=per_program,
         SOFTCAP=score.softcap is not None,
         WINDOW=score.window is not None,
-        WIDE=query.device.type == "cpu" or query.dtype == torch.float32,
+        WIDE=is_wide(query),
         BLOCK_M=block_m,
         BLOCK_N=blocks.columns,
         BLOCK_D=max(16, triton.next_power_of_2(width)),
@@ -91,7 +90,9 @@ def shared_prefix(
     )
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=["sequences", "groups", "rows", "own_shares", "prefix_shares", "window"]
+)
 def _shared_prefix(
     query,
     pages,
@@ -112,6 +113,9 @@ def _shared_prefix(
     table_stride,
     sequences,
     groups,
+    rows,
+    own_shares,
+    prefix_shares,
     scaling,
     softcap,
     window,
@@ -119,9 +123,6 @@ def _shared_prefix(
     G: tl.constexpr,
     P: tl.constexpr,
     D: tl.constexpr,
-    ROWS: tl.constexpr,
-    OWN: tl.constexpr,
-    SHARED: tl.constexpr,
     MEMBERS: tl.constexpr,
     SOFTCAP: tl.constexpr,
     WINDOW: tl.constexpr,
@@ -158,7 +159,7 @@ def _shared_prefix(
     first = 0
     if WINDOW:
         first = tl.minimum(tl.maximum(tl.min(own, 0) - window + 1, 0), tokens)
-    each = tl.cdiv(tl.cdiv(tokens - first, BLOCK_N), SHARED) * BLOCK_N  # tokens of a share
+    each = tl.cdiv(tl.cdiv(tokens - first, BLOCK_N), prefix_shares) * BLOCK_N  # tokens of a share
     begin = first + share * each
     end = tl.minimum(begin + each, tokens)
     whole = begin  # [begin, whole) are tiles that need no mask
@@ -222,7 +223,7 @@ def _shared_prefix(
             True,
             WIDE,
         )
-    at = (((OWN + share) * sequences + sequence) * ROWS).to(tl.int64) * H + head
+    at = (((own_shares + share) * sequences + sequence) * rows).to(tl.int64) * H + head
     leave(partial, logsumexp, at, acc, largest, total, real, D, BLOCK_D)
 
 

@@ -5,8 +5,11 @@ State of M rows: `acc` `[M, D]`, `largest` `[M]` and `total` `[M]`, all fp32; sc
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+from triton.runtime.interpreter import InterpretedFunction
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -96,3 +99,13 @@ def drain(acc, largest, total, sink):
     highest = tl.maximum(largest, sink)
     shrink = tl.exp2(largest - highest)
     return acc * shrink[:, None], total * shrink + tl.exp2(sink - highest)
+
+
+def is_interpreted() -> bool:
+    """Whether kernels run under the interpreter, which was decided when this was imported."""
+    return isinstance(absorb, InterpretedFunction)
+
+
+def is_wide(x: Tensor) -> bool:
+    """Whether operands of `tl.dot` are fp32, as given or because the interpreter needs it."""
+    return x.dtype == torch.float32 or is_interpreted()

@@ -1,0 +1,86 @@
+"""The engine on Triton kernels, under the interpreter, says what transformers says."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+import transformers
+
+from agentrt.engine import siblings
+
+pytest.importorskip("triton", reason="triton is not installed (pip install agentrt[gpu])")
+
+STEM = [(37 * at) % 250 for at in range(13)]
+PROMPTS = ([*STEM, 7, 9], [*STEM, 8, 200], [5])
+NEW_TOKENS = 3
+
+
+def generated(path, prompt):
+    """Tokens of the reference; the gap of its two best logits at each is far above rounding."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        path, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    ids = torch.tensor([prompt])
+    with torch.inference_mode():
+        made = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=NEW_TOKENS,
+            output_scores=True,
+            return_dict_in_generate=True,
+            pad_token_id=0,
+        )
+    gaps = [score[0].topk(2).values.diff().abs().item() for score in made.scores]
+    assert min(gaps) > 1e-3
+    return made.sequences[0, ids.shape[1] :].tolist()
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Batches that the Triton set was asked to attend to."""
+    from agentrt_kernels.triton.set import TritonKernels
+
+    batches = []
+    attend = TritonKernels.attend
+
+    def watched(self, query, layer_pages, rows, score, out):
+        batches.append(rows)
+        attend(self, query, layer_pages, rows, score, out)
+
+    monkeypatch.setattr(TritonKernels, "attend", watched)
+    return batches
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "mixtral"])
+def test_generation_is_the_references(build, model_dir, engine, seen, monkeypatch, kind) -> None:
+    monkeypatch.setattr(siblings, "LEAST_TOKENS", 8)
+    core = build(kind, kernels="triton", page_tokens=4, prefill_chunk_tokens=16)
+    for number, prompt in enumerate(PROMPTS):
+        core.submit(engine.request(number, prompt, max_tokens=NEW_TOKENS))
+    served = engine.drain(core)
+    for number, prompt in enumerate(PROMPTS):
+        assert served.ids(number) == generated(model_dir(kind), prompt)
+    assert any(rows.prefix is not None for rows in seen), "siblings decode over one prefix"
+    assert any(rows.most_query_tokens > 1 for rows in seen)
+
+
+def test_without_cuda_or_the_interpreter_the_set_says_so() -> None:
+    """In a process of its own: this one runs the interpreter."""
+    code = (
+        "from agentrt_kernels import load\n"
+        "from agentrt_kernels.contract import KernelsUnavailable\n"
+        "import torch\n"
+        "if torch.cuda.is_available():\n    print('needs a CUDA device'); raise SystemExit\n"
+        "try:\n    load('triton')\nexcept KernelsUnavailable as error:\n    print(error)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "needs a CUDA device" in told.stdout

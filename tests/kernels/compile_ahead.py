@@ -1,0 +1,105 @@
+"""Compile every Triton kernel for Hopper on a machine without a GPU; a script, for its own process.
+
+Triton compiles for any target, down to machine code. What stands between is its driver, which asks
+the machine what it is; here one that answers "compute capability 9.0" takes its place, and launches
+stop before they reach a device. Prints what each kernel would use, as JSON.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from agentrt_kernels.contract import HeadNorms, PagedRows, Score, SharedPrefix
+from agentrt_kernels.triton.set import TritonKernels
+
+CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+USED: dict[str, dict[str, object]] = {}
+
+
+class Hopper:
+    """A driver of a device that is not here."""
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+def compile_only(run):
+    def compiled(self, *args, grid, warmup, **options):
+        made = run(self, *args, grid=grid, warmup=True, **options)
+        ptx = made.asm["ptx"]
+        USED[self.fn.__name__] = {
+            "shared_bytes": made.metadata.shared,
+            "matrix_instructions": ptx.count("wgmma.mma") + ptx.count("mma.sync"),
+            "async_copies": ptx.count("cp.async.cg"),
+            **resources(made.asm["cubin"]),
+        }
+        return made
+
+    return compiled
+
+
+def resources(cubin: bytes) -> dict[str, int]:
+    """Registers of a thread, and bytes of its stack, where what does not fit them goes."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(CUOBJDUMP), "-res-usage", file.name]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"REG:(\d+) STACK:(\d+)", told)
+    assert found, told
+    return {"registers": int(found[1]), "stack_bytes": int(found[2])}
+
+
+def whole(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
+    """Every operation once, on operands that are never read."""
+    kernels, page, hidden = TritonKernels(), 16, heads * width
+    pages = torch.empty(4, 2, page, kv_heads, width, dtype=dtype)
+    table = torch.zeros(4, 64, dtype=torch.int32)
+    prefix = SharedPrefix(whole(0, 4), whole(0, 1, 2, 3), whole(256), table[:1], 64)
+    query = torch.empty(512, heads, width, dtype=dtype)
+    decode = PagedRows(whole(0, 1, 2, 3, 4), whole(*[1000] * 4), table, 1, 1024, prefix)
+    mixed = PagedRows(whole(0, 1, 2, 3, 512), whole(*[1000] * 4), table, 512, 1024)
+    for rows in (decode, mixed):
+        kernels.attend(query, pages, rows, Score(0.1), query)
+    x, weight = torch.empty(4, hidden, dtype=dtype), torch.empty(width, dtype=dtype)
+    kernels.add_rms_norm(x, x, torch.empty(hidden, dtype=dtype), 1e-6, x)
+    kernels.silu_mul(torch.empty(4, 2 * hidden, dtype=dtype), x)
+    slots = torch.zeros(4, dtype=torch.int64)
+    qkv = torch.empty(4, heads + 2 * kv_heads, width, dtype=dtype)
+    norms = HeadNorms(weight, weight, 1e-6)
+    kernels.rope_store(qkv, slots, torch.empty(9, width), slots, norms, pages, query[:4])
+    for rows_of_experts in (4, 1024):
+        left = torch.empty(rows_of_experts, hidden, dtype=dtype)
+        right = torch.empty(8, hidden, hidden, dtype=dtype)
+        kernels.grouped_linear(left, right, whole(*[0] * 9), left.clone())
+    kernels.copy_pages(pages.flatten(1), pages.flatten(1), torch.zeros(2, 2, dtype=torch.int64))
+    heat = torch.zeros(4)
+    mask = torch.zeros(4, 4008, dtype=torch.int32)
+    logits = torch.empty(4, 128_256)
+    kernels.sample(logits, mask, heat, heat.int(), heat, heat, heat.double(), slots)
+
+
+if __name__ == "__main__":
+    driver.set_active(Hopper())
+    JITFunction.run = compile_only(JITFunction.run)
+    call_all(torch.bfloat16, 8, 2, int(sys.argv[1]))
+    print(json.dumps(USED))

@@ -1,0 +1,33 @@
+"""The real compiler takes every kernel, for Hopper, with no GPU at hand."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="triton is not installed (pip install agentrt[gpu])")
+
+MOST_SHARED_BYTES = 227 * 1024
+ATTENTION = {"_paged_decode", "_paged_extend", "_shared_prefix"}
+OTHERS = {"_merge", "_rms_norm", "_silu_mul", "_rope_store", "_copy_pages", "_scale", "_choose"}
+
+
+@pytest.mark.slow
+def test_every_kernel_compiles_for_hopper() -> None:
+    script = Path(__file__).parent / "compile_ahead.py"
+    clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, str(script), "64"], env=clean, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    used = json.loads(done.stdout)
+    assert set(used) == ATTENTION | OTHERS | {"_grouped_gemm"}
+    for name, kernel in used.items():
+        assert kernel["shared_bytes"] <= MOST_SHARED_BYTES, name
+        assert kernel["stack_bytes"] == 0, f"{name} spills"
+    for name in ATTENTION | {"_grouped_gemm"}:
+        assert used[name]["matrix_instructions"] > 0, name
+        assert used[name]["async_copies"] > 0, f"{name} waits for each of its loads"
