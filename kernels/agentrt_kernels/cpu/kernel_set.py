@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ctypes import addressof
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from agentrt_kernels.contract import HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
 from agentrt_kernels.cpu.operands import set_pages, set_rows, set_score
-from agentrt_kernels.cpu.stack import Stack, StackShape, StackWeights
+from agentrt_kernels.cpu.stack import Stack, StackLayer, StackShape
 
 _FEW_ROWS = 4
 """Rows an expert up to which a row's dot products beat a matrix product."""
@@ -171,9 +172,16 @@ class CpuKernels:
         """A linear `[N, K]` whose weight is read at memory's pace; see `PackedLinear`."""
         return pack(self._native, weight, bias)
 
-    def stack(self, shape: StackShape, weights: StackWeights) -> Stack:
+    def stack(
+        self,
+        shape: StackShape,
+        embedding: Tensor,
+        layers: Iterable[StackLayer],
+        norm: Tensor,
+        head: Tensor,
+    ) -> Stack:
         """All layers of a dense decoder as one call; see `Stack`."""
-        return Stack(self._native, shape, weights)
+        return Stack(self._native, shape, embedding, layers, norm, head)
 
 
 def _rows_of(x: Tensor) -> tuple[int, int, int]:

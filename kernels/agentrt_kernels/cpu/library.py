@@ -279,6 +279,7 @@ class StackCall(ctypes.Structure):
         ("wanted_tokens", c_int32),
         ("kind", c_int32),
         ("embedding_scale", c_float),
+        ("epsilon", c_float),
     )
 
 

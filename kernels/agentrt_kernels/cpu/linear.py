@@ -10,10 +10,11 @@ from torch import Tensor
 
 from agentrt_kernels.cpu import library as c
 
-_PANEL, _LANES = 32, 16
-_ALIGNED = 64
 KINDS = {torch.float32: 0, torch.bfloat16: 1}
 """Dtypes that the native code computes in, as it numbers them."""
+
+_PANEL, _LANES = 32, 16
+_ALIGNED = 64
 
 
 class After(IntEnum):
@@ -52,8 +53,8 @@ class PackedLinear:
         call.kind = KINDS[memory.dtype]
         self._at = addressof(call)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """`x` `[rows, K]`, dense rows, to `[rows, N]` in its dtype, or in fp32 where `out` is."""
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """`x` `[rows, K]`, its rows dense, to `[rows, N]` in its dtype, or in fp32 if `out` is."""
         if out is None:
             out = x.new_empty((x.shape[0], self.outputs))
         call = self._call
@@ -67,6 +68,11 @@ class PackedLinear:
         """What native code needs to know; this object has to outlive it."""
         bias = None if self.bias is None else self.bias.data_ptr()
         return c.Linear(self.memory.data_ptr(), bias, self.inputs, self.outputs, after, scale)
+
+
+def fits(weight: Tensor) -> bool:
+    """Whether a matrix `[N, K]` can be packed."""
+    return weight.dtype in KINDS and (weight.dtype is torch.float32 or weight.shape[1] % 2 == 0)
 
 
 def pack(
@@ -84,7 +90,7 @@ def pack(
         ValueError: The native code does not take this dtype, or an odd K of bf16.
     """
     rows, inputs = weight.shape
-    if weight.dtype not in KINDS or (weight.dtype is torch.bfloat16 and inputs % 2):
+    if not fits(weight):
         raise ValueError(f"cannot pack a weight of {weight.dtype} with {inputs} inputs")
     outputs = rows // 2 if gated else rows
     panels = -(-outputs // (_LANES if gated else _PANEL))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from ctypes import addressof
 from dataclasses import dataclass
 
@@ -20,10 +20,9 @@ class StackShape:
     """What all layers have in common.
 
     Attributes:
+        layers: How many.
         hidden: Width of the residual stream.
         heads: Query heads.
-        kv_heads: Heads of keys and values.
-        head_dim: Width of one head.
         inner: Width of the gated layer.
         epsilon: Of every norm.
         embedding_scale: Of the embedding.
@@ -31,10 +30,9 @@ class StackShape:
         logits_scale: Of the logits.
     """
 
+    layers: int
     hidden: int
     heads: int
-    kv_heads: int
-    head_dim: int
     inner: int
     epsilon: float
     embedding_scale: float = 1.0
@@ -43,13 +41,25 @@ class StackShape:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerWeights:
-    """One layer, before it is packed. Matrices are `[out, in]`, of one dtype.
+class Matrix:
+    """A linear before it is packed.
+
+    Attributes:
+        weight: `[out, in]`.
+        bias: `[out]` or None.
+    """
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StackLayer:
+    """One layer, its tensors of one dtype.
 
     Attributes:
         norm: `[hidden]` before attention.
-        qkv: `[(H + 2 * K) * D, hidden]`, queries, keys, values.
-        qkv_bias: `[(H + 2 * K) * D]` or None.
+        qkv: Queries, keys and values, `[(H + 2 * K) * D, hidden]`.
         query_norm: `[D]` or None.
         key_norm: `[D]` or None.
         out: `[hidden, H * D]`.
@@ -60,75 +70,73 @@ class LayerWeights:
     """
 
     norm: Tensor
-    qkv: Tensor
-    qkv_bias: Tensor | None
+    qkv: Matrix
     query_norm: Tensor | None
     key_norm: Tensor | None
-    out: Tensor
+    out: Matrix
     inner_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Matrix
+    down: Matrix
     score: Score
 
 
-@dataclass(frozen=True, slots=True)
-class StackWeights:
-    """A whole decoder.
-
-    Attributes:
-        embedding: `[vocabulary, hidden]`.
-        layers: From the first to the last.
-        norm: `[hidden]` after the last.
-        head: `[vocabulary, hidden]`.
-        angles: `[positions, D]` fp32, cosines then sines.
-    """
-
-    embedding: Tensor
-    layers: Sequence[LayerWeights]
-    norm: Tensor
-    head: Tensor
-    angles: Tensor
-
-
 class Stack:
-    """A dense decoder; packs its matrices, so that those it was given may be let go of.
+    """A dense decoder.
 
     Args:
         library: The native code.
         shape: What all layers have in common.
-        weights: Of fp32 or bf16.
+        embedding: `[vocabulary, hidden]`, fp32 or bf16.
+        layers: From the first to the last; each is packed before the next is asked for.
+        norm: `[hidden]` after the last.
+        head: `[vocabulary, hidden]`.
     """
 
-    def __init__(self, library: c.Native, shape: StackShape, weights: StackWeights) -> None:
-        self._run = library.stack
-        self._kept: list[object] = [weights.embedding, weights.norm, weights.angles]
-        self._layers = (c.StackLayer * len(weights.layers))()
-        for to, layer in zip(self._layers, weights.layers, strict=True):
-            self._take(library, to, layer, shape)
-        head = pack(library, weights.head)
-        self._kept.append(head)
-        self._vocabulary = weights.head.shape[0]
-        self._dtype = weights.embedding.dtype
-        self._pages_of: int = 0
+    def __init__(
+        self,
+        library: c.Native,
+        shape: StackShape,
+        embedding: Tensor,
+        layers: Iterable[StackLayer],
+        norm: Tensor,
+        head: Tensor,
+    ) -> None:
+        self._library = library
+        self._shape = shape
+        self._vocabulary = head.shape[0]
+        self._kept: list[object] = []
+        self._layers = (c.StackLayer * shape.layers)()
+        for to, layer in zip(self._layers, layers, strict=True):
+            self._take(to, layer)
         call = self._call = c.StackCall()
-        call.layers = addressof(self._layers)
-        call.layer_count = len(weights.layers)
-        call.embedding, call.embedding_stride = weights.embedding.data_ptr(), shape.hidden
-        call.norm = weights.norm.data_ptr()
-        call.head = head.described(After.STORE, shape.logits_scale)
-        call.angles, call.angles_stride = weights.angles.data_ptr(), weights.angles.stride(0)
+        call.layers, call.layer_count = addressof(self._layers), shape.layers
+        call.embedding, call.embedding_stride = self._held(embedding), embedding.stride(0)
+        call.norm = self._held(norm)
+        call.head = self._packed(Matrix(head)).described(After.STORE, shape.logits_scale)
         call.heads, call.hidden, call.inner = shape.heads, shape.hidden, shape.inner
-        call.kind, call.embedding_scale = KINDS[self._dtype], shape.embedding_scale
+        call.kind, call.epsilon = KINDS[embedding.dtype], shape.epsilon
+        call.embedding_scale = shape.embedding_scale
         self._at = addressof(call)
 
+    def bind(self, memory: Tensor, angles: Tensor) -> None:
+        """Where keys and values are from now on.
+
+        Args:
+            memory: `[pages, layers, 2, P, K, D]` of the weights' dtype.
+            angles: `[positions, D]` fp32, cosines of a position and then sines.
+        """
+        call, pages = self._call, self._call.pages
+        strides = memory.stride()
+        pages.memory, pages.page_stride, pages.value_offset = memory.data_ptr(), *strides[::2][:2]
+        pages.token_stride, pages.head_stride = strides[3], strides[4]
+        pages.page_tokens, pages.kv_heads, pages.head_dim = memory.shape[3:]
+        for index, layer in enumerate(self._layers):
+            layer.page_offset = index * strides[1]
+        call.angles, call.angles_stride = angles.data_ptr(), angles.stride(0)
+        self._bound = memory, angles
+
     def __call__(
-        self,
-        token_ids: Tensor,
-        positions: Tensor,
-        slots: Tensor,
-        rows: PagedRows,
-        memory: Tensor,
-        wanted: Tensor,
+        self, token_ids: Tensor, positions: Tensor, slots: Tensor, rows: PagedRows, wanted: Tensor
     ) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32.
 
@@ -137,55 +145,39 @@ class Stack:
             positions: `[T]` int64.
             slots: `[T]` int64, `page * P + offset`; a negative slot stores nothing.
             rows: Which row sees which pages.
-            memory: `[pages, layers, 2, P, K, D]`, dense pages.
-            wanted: `[n]` int64, rows whose logits are wanted.
+            wanted: `[n]` int64, ascending, rows whose logits are wanted.
         """
         call = self._call
-        if self._pages_of != memory.data_ptr():
-            self._take_memory(memory)
         call.token_ids, call.positions = token_ids.data_ptr(), positions.data_ptr()
         call.slots, call.wanted = slots.data_ptr(), wanted.data_ptr()
         call.tokens, call.wanted_tokens = token_ids.shape[0], wanted.shape[0]
         set_rows(call.rows, rows)
         logits = torch.empty((wanted.shape[0], self._vocabulary), dtype=torch.float32)
         call.logits, call.logits_stride = logits.data_ptr(), self._vocabulary
-        self._run(self._at)
+        self._library.stack(self._at)
         return logits
 
-    def _take_memory(self, memory: Tensor) -> None:
-        pages = self._call.pages
-        pages.memory = memory.data_ptr()
-        strides = memory.stride()
-        pages.page_stride, pages.value_offset = strides[0], strides[2]
-        pages.token_stride, pages.head_stride = strides[3], strides[4]
-        pages.page_tokens, pages.kv_heads, pages.head_dim = memory.shape[3:]
-        for index, layer in enumerate(self._layers):
-            layer.page_offset = index * strides[1]
-        self._pages_of = memory.data_ptr()
-
-    def _take(
-        self, library: c.Native, to: c.StackLayer, layer: LayerWeights, shape: StackShape
-    ) -> None:
-        def packed(
-            weight: Tensor, bias: Tensor | None = None, *, gated: bool = False
-        ) -> PackedLinear:
-            made = pack(library, weight, bias, gated=gated)
-            self._kept.append(made)
-            return made
-
-        def held(tensor: Tensor | None) -> int | None:
-            if tensor is None:
-                return None
-            self._kept.append(tensor)
-            return tensor.data_ptr()
-
-        to.qkv = packed(layer.qkv, layer.qkv_bias).described(After.STORE)
-        to.out = packed(layer.out).described(After.ADD, shape.residual_scale)
-        to.gate_up = packed(layer.gate_up, gated=True).described(After.GATE)
-        to.down = packed(layer.down).described(After.ADD, shape.residual_scale)
-        to.norm, to.inner_norm = held(layer.norm), held(layer.inner_norm)
-        to.query_norm, to.key_norm = held(layer.query_norm), held(layer.key_norm)
-        to.epsilon = shape.epsilon
+    def _take(self, to: c.StackLayer, layer: StackLayer) -> None:
+        scale = self._shape.residual_scale
+        to.qkv = self._packed(layer.qkv).described(After.STORE)
+        to.out = self._packed(layer.out).described(After.ADD, scale)
+        to.gate_up = self._packed(layer.gate_up, gated=True).described(After.GATE)
+        to.down = self._packed(layer.down).described(After.ADD, scale)
+        to.norm, to.inner_norm = self._held(layer.norm), self._held(layer.inner_norm)
+        to.query_norm, to.key_norm = self._held(layer.query_norm), self._held(layer.key_norm)
+        to.epsilon = self._shape.epsilon
         score = layer.score
         sinks = None if score.sinks is None else score.sinks.float().contiguous()
-        to.how = c.Score(score.scaling, score.softcap or 0.0, score.window or 0, held(sinks))
+        to.how = c.Score(score.scaling, score.softcap or 0.0, score.window or 0, self._held(sinks))
+
+    def _packed(self, matrix: Matrix, *, gated: bool = False) -> PackedLinear:
+        made = pack(self._library, matrix.weight, matrix.bias, gated=gated)
+        self._kept.append(made)
+        return made
+
+    def _held(self, tensor: Tensor | None) -> int | None:
+        """Its address; native code reads it as long as this object lives."""
+        if tensor is None:
+            return None
+        self._kept.append(tensor)
+        return tensor.data_ptr()

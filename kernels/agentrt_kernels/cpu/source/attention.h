@@ -1,9 +1,9 @@
 // Attention over pages, where they lie.
 //
-// A block is some rows of one sequence and the query heads that share one head of keys and values:
-// up to QUERIES queries that see the same pages. A block walks its pages tile by tile: keys are
-// turned so that a register holds sixteen tokens, values so that it holds a slice of a head, and the
-// softmax is kept by its running maximum. What a block sees may be cut into parts, and a prefix that
+// A block is some rows of one sequence; with some heads of keys and values it is up to QUERIES queries
+// that see the same pages. They walk these tile by tile: keys are turned so that a register holds
+// sixteen tokens, values so that it holds a slice of a head, and the softmax is kept by its running
+// maximum. A row that decodes takes all heads at once, so that a page is read in one go. What a block sees may be cut into parts, and a prefix that
 // several sequences share is one more part, walked once for all of them; parts are joined by their
 // log-sum-exp.
 #pragma once
@@ -15,7 +15,7 @@
 
 constexpr int TILE = 64;      // tokens
 constexpr int QUERIES = 64;   // of one block
-constexpr int PART = 256;     // tokens, the least that is worth a part of its own
+constexpr int PART = 128;     // tokens, the least that is worth a part of its own
 #if defined(__AVX512F__)
 constexpr int QUERY_STEP = 4;  // queries whose scores stay in registers
 constexpr int COLUMNS = 4;     // registers a query
@@ -57,6 +57,7 @@ struct Block {
 struct Item {
   int32_t block, group, first, count;  // a group's members first .. first + count, or a block
   int32_t begin, end, part;
+  int32_t head, heads;  // of keys and values
 };
 
 struct Plan {
@@ -109,7 +110,7 @@ static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int share
   for (int group = 0; group < rows.groups; group++) walked += rows.prefix_tokens[group];
   int part = 1 << 30;
   if (threads > 1) {
-    int64_t wanted = walked * kv_heads / (4 * threads) + 1;
+    int64_t wanted = walked / (4 * threads) + 1;
     part = (int)std::min<int64_t>(1 << 30, std::max<int64_t>(PART, (wanted + TILE - 1) / TILE * TILE));
   }
   for (int index = 0; index < (int)plan.blocks.size(); index++) {
@@ -125,27 +126,33 @@ static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int share
     }
     int length = block.end - block.begin;
     int step = ((length + block.parts - 1) / block.parts + TILE - 1) / TILE * TILE;
+    int most_heads = std::max(1, QUERIES / (block.rows * shared));
     for (int at = 0; at < block.parts; at++)
-      plan.items.push_back(Item{index, -1, 0, 0, block.begin + std::min(length, at * step),
-                                block.begin + std::min(length, (at + 1) * step), at});
+      for (int head = 0; head < kv_heads; head += most_heads)
+        plan.items.push_back(Item{index, -1, 0, 0, block.begin + std::min(length, at * step),
+                                  block.begin + std::min(length, (at + 1) * step), at, head,
+                                  std::min(most_heads, kv_heads - head)});
   }
   int most_members = std::max(1, QUERIES / shared);
   for (int group = 0; group < rows.groups; group++) {
     int tokens = rows.prefix_tokens[group], parts = std::max(1, tokens / part);
     int step = ((tokens + parts - 1) / parts + TILE - 1) / TILE * TILE;
     for (int at = rows.member_start[group]; at < rows.member_start[group + 1]; at += most_members)
-      for (int which = 0; which < parts; which++)
-        plan.items.push_back(Item{-1, group, at,
-                                  std::min(most_members, rows.member_start[group + 1] - at),
-                                  std::min(tokens, which * step),
-                                  std::min(tokens, (which + 1) * step), which});
+      for (int which = 0; which < parts; which++) {
+        int count = std::min(most_members, rows.member_start[group + 1] - at);
+        int most_heads = std::max(1, QUERIES / (count * shared));
+        for (int head = 0; head < kv_heads; head += most_heads)
+          plan.items.push_back(Item{-1, group, at, count, std::min(tokens, which * step),
+                                    std::min(tokens, (which + 1) * step), which, head,
+                                    std::min(most_heads, kv_heads - head)});
+      }
   }
   // The longest first, so that what is left at the end is short.
   if (threads > 1)
     std::stable_sort(plan.items.begin(), plan.items.end(), [&](const Item &a, const Item &b) {
       auto cost = [&](const Item &item) {
         int queries = item.block >= 0 ? plan.blocks[item.block].rows : item.count;
-        return (int64_t)(item.end - item.begin) * (queries * shared + 8);
+        return (int64_t)(item.end - item.begin) * (queries * shared + 8) * item.heads;
       };
       return cost(a) > cost(b);
     });
@@ -153,7 +160,7 @@ static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int share
 
 // What one thread works in.
 struct Walk {
-  int count, dim, padded;                      // queries; head_dim; up to whole registers
+  int count, each, dim, padded;  // queries, those of one head; head_dim; up to whole registers
   int low[QUERIES], past[QUERIES];             // tokens that each query sees
   float most[QUERIES], total[QUERIES];
   std::vector<float> memory;
@@ -162,7 +169,7 @@ struct Walk {
   uint32_t *keys;   // [dim][TILE] fp32, or pairs of bf16 [dim / 2][TILE]
   uint32_t *values;  // [TILE][padded] fp32, or pairs [TILE / 2][padded]
   float *scores;    // [QUERY_STEP][TILE]
-  const void *key_rows[TILE];
+  const void *rows_now[TILE], *rows_next[TILE], **key_rows;
 
   void fit(int head_dim) {
     dim = head_dim;
@@ -186,7 +193,7 @@ constexpr bool pairs_of() {
 
 // Where the keys of tokens at .. at + TILE lie; what is past `end` repeats the last.
 template <class T>
-static void find_rows(Walk &walk, const Pages &pages, const int32_t *table, int at, int end) {
+static void find_rows(const void **rows, const Pages &pages, const int32_t *table, int at, int end) {
   int page = at / pages.page_tokens, offset = at % pages.page_tokens;
   const T *base = (const T *)pages.memory;
   const T *row = nullptr;
@@ -195,7 +202,7 @@ static void find_rows(Walk &walk, const Pages &pages, const int32_t *table, int 
       row = base + table[page] * pages.page_stride + offset * pages.token_stride;
       if (++offset == pages.page_tokens) offset = 0, page++;
     }
-    walk.key_rows[token] = row;
+    rows[token] = row;
   }
 }
 
@@ -208,13 +215,16 @@ static void turn_keys(Walk &walk, int64_t head, int groups) {
       int word = 0;
       for (; word + LANES <= words; word += LANES) {
         u32 row[LANES];
+        UNROLL
         for (int i = 0; i < LANES; i++)
           row[i] = load_bits((const T *)walk.key_rows[group * LANES + i] + head + 2 * word);
         transpose(row);
+        UNROLL
         for (int i = 0; i < LANES; i++)
           store_bits(walk.keys + (size_t)(word + i) * TILE + group * LANES, row[i]);
       }
       for (; word < words; word++)
+        UNROLL
         for (int i = 0; i < LANES; i++)
           memcpy(walk.keys + (size_t)word * TILE + group * LANES + i,
                  (const T *)walk.key_rows[group * LANES + i] + head + 2 * word, 4);
@@ -225,13 +235,16 @@ static void turn_keys(Walk &walk, int64_t head, int groups) {
     int at = 0;
     for (; at + LANES <= dim; at += LANES) {
       u32 row[LANES];
+      UNROLL
       for (int i = 0; i < LANES; i++)
         row[i] = (u32)load((const T *)walk.key_rows[group * LANES + i] + head + at);
       transpose(row);
+      UNROLL
       for (int i = 0; i < LANES; i++)
         store_bits(walk.keys + (size_t)(at + i) * TILE + group * LANES, row[i]);
     }
     for (; at < dim; at++)
+      UNROLL
       for (int i = 0; i < LANES; i++) {
         float value = widen(((const T *)walk.key_rows[group * LANES + i])[head + at]);
         memcpy(walk.keys + (size_t)at * TILE + group * LANES + i, &value, 4);
@@ -249,10 +262,7 @@ static void lay_values(Walk &walk, int64_t head, int tokens) {
       uint32_t *to = walk.values + (size_t)(token / 2) * padded;
       int at = 0;
       for (; at + LANES <= dim; at += LANES) {
-        u16 a, b;
-        memcpy(&a, one + at, 32);
-        memcpy(&b, two + at, 32);
-        store_bits(to + at, __builtin_convertvector(a, u32) | (__builtin_convertvector(b, u32) << 16));
+        store_bits(to + at, load_words(one + at) | (load_words(two + at) << 16));
       }
       for (; at < dim; at++) to[at] = (uint32_t)one[at] | ((uint32_t)two[at] << 16);
       for (; at < padded; at++) to[at] = 0;
@@ -277,14 +287,19 @@ INLINE void score_queries(Walk &walk, int first, int groups, const Score &how, i
   const uint32_t *query = walk.query + (size_t)first * walk.padded;
   for (int column = 0; column < groups; column += COLUMNS) {
     f32 sums[N][COLUMNS];
+    UNROLL
     for (int n = 0; n < N; n++)
+      UNROLL
       for (int c = 0; c < COLUMNS; c++) sums[n][c] = all(0);
     for (int word = 0; word < words; word++) {
       u32 key[COLUMNS];
+      UNROLL
       for (int c = 0; c < COLUMNS; c++)
         key[c] = load_bits(walk.keys + (size_t)word * TILE + (column + c) * LANES);
+      UNROLL
       for (int n = 0; n < N; n++) {
         u32 value = all_bits(query[(size_t)n * walk.padded + word]);
+        UNROLL
         for (int c = 0; c < COLUMNS; c++) {
           if (PAIRS)
             sums[n][c] = dot(sums[n][c], key[c], value);
@@ -293,7 +308,9 @@ INLINE void score_queries(Walk &walk, int first, int groups, const Score &how, i
         }
       }
     }
+    UNROLL
     for (int n = 0; n < N; n++)
+      UNROLL
       for (int c = 0; c < COLUMNS; c++)
         store(walk.scores + n * TILE + (column + c) * LANES, sums[n][c]);
   }
@@ -341,15 +358,20 @@ INLINE void weigh_slice(Walk &walk, int first, int steps, int d) {
   constexpr bool PAIRS = pairs_of<T>();
   const uint32_t *weights = (const uint32_t *)walk.scores;
   f32 sums[N][C];
+  UNROLL
   for (int n = 0; n < N; n++)
+    UNROLL
     for (int c = 0; c < C; c++)
       sums[n][c] = load(walk.out + (size_t)(first + n) * walk.padded + d + c * LANES);
   for (int step = 0; step < steps; step++) {
     u32 value[C];
+    UNROLL
     for (int c = 0; c < C; c++)
       value[c] = load_bits(walk.values + (size_t)step * walk.padded + d + c * LANES);
+    UNROLL
     for (int n = 0; n < N; n++) {
       u32 weight = all_bits(weights[n * TILE + step]);
+      UNROLL
       for (int c = 0; c < C; c++) {
         if (PAIRS)
           sums[n][c] = dot(sums[n][c], value[c], weight);
@@ -358,7 +380,9 @@ INLINE void weigh_slice(Walk &walk, int first, int steps, int d) {
       }
     }
   }
+  UNROLL
   for (int n = 0; n < N; n++)
+    UNROLL
     for (int c = 0; c < C; c++)
       store(walk.out + (size_t)(first + n) * walk.padded + d + c * LANES, sums[n][c]);
 }
@@ -374,40 +398,43 @@ static __attribute__((noinline)) void attend_tile(Walk &walk, int first, int gro
   for (; d < walk.padded; d += LANES) weigh_slice<T, N, 1>(walk, first, steps, d);
 }
 
-INLINE void prefetch_rows(const void *row, int64_t head_bytes, int bytes) {
-  for (int at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)row + head_bytes + at);
+INLINE void prefetch_head(const void **rows, int64_t bytes_before, int64_t bytes) {
+  for (int token = 0; token < TILE; token++)
+    for (int64_t at = 0; at < bytes; at += 64)
+      __builtin_prefetch((const char *)rows[token] + bytes_before + at);
 }
 
-// All tiles of tokens begin .. end, for the queries that `walk` holds.
+// All tiles of tokens begin .. end, for the queries that `walk` holds, from head `first` on.
 template <class T>
-static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int head,
+static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int first, int heads,
                        const Score &how, int begin, int end) {
-  int64_t key_at = head * pages.head_stride, value_at = key_at + pages.value_offset;
-  int bytes = walk.dim * (int)sizeof(T);
   for (int n = 0; n < walk.count; n++) {
     walk.most[n] = -1e30f;
     walk.total[n] = 0;
   }
   memset(walk.out, 0, (size_t)walk.count * walk.padded * sizeof(float));
+  const void **now = walk.rows_now, **next = walk.rows_next;
+  if (begin < end) find_rows<T>(now, pages, table, begin, end);
   for (int at = begin; at < end; at += TILE) {
     int tokens = std::min(TILE, end - at);
     int groups = (tokens + LANES - 1) / LANES;
-    find_rows<T>(walk, pages, table, at, end);
-    turn_keys<T>(walk, key_at, groups);
-    lay_values<T>(walk, value_at, (tokens + 1) / 2 * 2);
-    if (at + TILE < end) {  // the next tile comes while this one is computed
-      int ahead = at + TILE, last = std::min(ahead + TILE, end);
-      for (int token = ahead; token < last; token++) {
-        const T *row = (const T *)pages.memory + table[token / pages.page_tokens] * pages.page_stride +
-                       token % pages.page_tokens * pages.token_stride;
-        prefetch_rows(row, key_at * sizeof(T), bytes);
-        prefetch_rows(row, value_at * sizeof(T), bytes);
+    bool more = at + TILE < end;
+    if (more) find_rows<T>(next, pages, table, at + TILE, end);
+    walk.key_rows = now;
+    for (int head = 0; head < heads; head++) {
+      int64_t key_at = (first + head) * pages.head_stride, value_at = key_at + pages.value_offset;
+      if (more) {  // the next tile comes while this one is computed
+        prefetch_head(next, key_at * sizeof(T), walk.dim * sizeof(T));
+        prefetch_head(next, value_at * sizeof(T), walk.dim * sizeof(T));
       }
+      turn_keys<T>(walk, key_at, groups);
+      lay_values<T>(walk, value_at, (tokens + 1) / 2 * 2);
+      int n = head * walk.each, past = n + walk.each;
+      for (; n + QUERY_STEP <= past; n += QUERY_STEP)
+        attend_tile<T, QUERY_STEP>(walk, n, groups, tokens, how, at, end);
+      for (; n < past; n++) attend_tile<T, 1>(walk, n, groups, tokens, how, at, end);
     }
-    int n = 0;
-    for (; n + QUERY_STEP <= walk.count; n += QUERY_STEP)
-      attend_tile<T, QUERY_STEP>(walk, n, groups, tokens, how, at, end);
-    for (; n < walk.count; n++) attend_tile<T, 1>(walk, n, groups, tokens, how, at, end);
+    std::swap(now, next);
   }
 }
 
@@ -450,71 +477,83 @@ INLINE int64_t slot_of(const Block &block, int kv_heads, int shared, int head, i
   return block.slot + ((int64_t)part * kv_heads + head) * queries + query;
 }
 
+// The queries of rows `row` .. of one block, for one head of keys and values.
 template <class T>
-static void attend_item(const AttendCall &call, Walk &walk, const Item &item, int head) {
+INLINE void take_rows(const AttendCall &call, Walk &walk, const Block &block, int head, int past) {
   const Heads &heads = *call.heads;
+  int shared = heads.heads / call.pages->kv_heads;
+  for (int row = 0; row < block.rows; row++) {
+    int position = block.position + row;
+    const T *query = (const T *)heads.query + (int64_t)(block.first_row + row) * heads.query_stride +
+                     (int64_t)head * shared * heads.query_head_stride;
+    int low = first_seen(position, call.how->window);
+    for (int g = 0; g < shared; g++)
+      take_query(walk, walk.count++, query + g * heads.query_head_stride, low,
+                 std::min(past, position + 1));
+  }
+}
+
+// What became of one query: into the result, or aside until its other parts are there.
+template <class T>
+static void give_query(const AttendCall &call, Walk &walk, const Block &block, int head, int part,
+                       int query, int n) {
+  const Heads &heads = *call.heads;
+  int shared = heads.heads / call.pages->kv_heads;
+  const float *from = walk.out + (size_t)n * walk.padded;
+  if (block.parts + block.prefix_parts > 1) {
+    int64_t slot = slot_of(block, call.pages->kv_heads, shared, head, part, query);
+    float *to = call.partials.memory + slot * call.partials.stride;
+    to[0] = walk.most[n];
+    to[1] = walk.total[n];
+    memcpy(to + LANES, from, walk.padded * sizeof(float));
+    return;
+  }
+  float most = walk.most[n], total = walk.total[n], scale = 1.0f;
+  if (call.how->sinks != nullptr) {
+    float sink = call.how->sinks[head * shared + query % shared], now = std::max(most, sink);
+    scale = std::exp(most - now);
+    total = total * scale + std::exp(sink - now);
+  }
+  put_row(from, total > 0 ? scale / total : 0.0f, walk.dim,
+          (T *)heads.out + (int64_t)(block.first_row + query / shared) * heads.out_stride +
+              (head * shared + query % shared) * heads.out_head_stride);
+}
+
+template <class T>
+static void attend_item(const AttendCall &call, Walk &walk, const Item &item) {
   const Rows &rows = *call.rows;
-  int shared = heads.heads / call.pages->kv_heads, window = call.how->window;
-  const T *queries = (const T *)heads.query + (int64_t)head * shared * heads.query_head_stride;
+  const std::vector<Block> &blocks = call.plan->blocks;
+  int shared = call.heads->heads / call.pages->kv_heads;
+  auto member = [&](int at) -> const Block & {
+    return blocks[call.plan->block_of[rows.members[item.first + at]]];
+  };
   walk.count = 0;
+  int begin = item.begin;
   const int32_t *table;
-  int begin = item.begin, end = item.end;
   if (item.block >= 0) {
-    const Block &block = call.plan->blocks[item.block];
+    const Block &block = blocks[item.block];
     table = rows.table + block.sequence * rows.table_stride;
-    for (int row = 0; row < block.rows; row++) {
-      int position = block.position + row;
-      int low = std::max(block.begin, first_seen(position, window));
-      for (int g = 0; g < shared; g++)
-        take_query(walk, walk.count++,
-                   queries + (int64_t)(block.first_row + row) * heads.query_stride +
-                       g * heads.query_head_stride,
-                   low, position + 1);
-    }
+    walk.each = block.rows * shared;
+    for (int head = 0; head < item.heads; head++)
+      take_rows<T>(call, walk, block, item.head + head, item.end);
   } else {
     table = rows.prefix_table + item.group * rows.prefix_stride;
-    int lowest = end;
-    for (int at = item.first; at < item.first + item.count; at++) {
-      const Block &block = call.plan->blocks[call.plan->block_of[rows.members[at]]];
-      int low = first_seen(block.position, window);
-      lowest = std::min(lowest, low);
-      for (int g = 0; g < shared; g++)
-        take_query(walk, walk.count++,
-                   queries + (int64_t)block.first_row * heads.query_stride +
-                       g * heads.query_head_stride,
-                   low, end);
-    }
-    begin = std::max(begin, std::min(lowest, end) / TILE * TILE);
+    walk.each = item.count * shared;
+    int lowest = item.end;
+    for (int head = 0; head < item.heads; head++)
+      for (int at = 0; at < item.count; at++)
+        take_rows<T>(call, walk, member(at), item.head + head, item.end);
+    for (int n = 0; n < walk.each; n++) lowest = std::min(lowest, walk.low[n]);
+    begin = std::max(begin, lowest / TILE * TILE);
   }
-  walk_pages<T>(walk, *call.pages, table, head, *call.how, begin, end);
+  walk_pages<T>(walk, *call.pages, table, item.head, item.heads, *call.how, begin, item.end);
   for (int n = 0; n < walk.count; n++) {
-    int query = n;
-    const Block *block;
-    int part = item.part;
+    int head = item.head + n / walk.each, query = n % walk.each;
     if (item.block >= 0) {
-      block = &call.plan->blocks[item.block];
+      give_query<T>(call, walk, blocks[item.block], head, item.part, query, n);
     } else {
-      block = &call.plan->blocks[call.plan->block_of[rows.members[item.first + n / shared]]];
-      query = n % shared;
-      part += block->parts;
-    }
-    const float *from = walk.out + (size_t)n * walk.padded;
-    if (block->parts + block->prefix_parts == 1) {
-      float most = walk.most[n], total = walk.total[n], scale = 1.0f;
-      if (call.how->sinks != nullptr) {
-        float sink = call.how->sinks[head * shared + query % shared], now = std::max(most, sink);
-        scale = std::exp(most - now);
-        total = total * scale + std::exp(sink - now);
-      }
-      put_row(from, total > 0 ? scale / total : 0.0f, walk.dim,
-              (T *)heads.out + (int64_t)(block->first_row + query / shared) * heads.out_stride +
-                  (head * shared + query % shared) * heads.out_head_stride);
-    } else {
-      int64_t slot = slot_of(*block, call.pages->kv_heads, shared, head, part, query);
-      float *to = call.partials.memory + slot * call.partials.stride;
-      to[0] = walk.most[n];
-      to[1] = walk.total[n];
-      memcpy(to + LANES, from, walk.padded * sizeof(float));
+      const Block &block = member(query / shared);
+      give_query<T>(call, walk, block, head, block.parts + item.part, query % shared, n);
     }
   }
 }
@@ -554,9 +593,8 @@ static void apply_attention(Worker &me, const AttendCall &call) {
   static thread_local Walk walk;
   walk.fit(call.pages->head_dim);
   int kv_heads = call.pages->kv_heads;
-  me.share((int)call.plan->items.size() * kv_heads, [&](int piece) {
-    attend_item<T>(call, walk, call.plan->items[piece / kv_heads], piece % kv_heads);
-  });
+  me.share((int)call.plan->items.size(),
+           [&](int piece) { attend_item<T>(call, walk, call.plan->items[piece]); });
   if (call.plan->joins)
     me.share((int)call.plan->blocks.size() * kv_heads, [&](int piece) {
       const Block &block = call.plan->blocks[piece / kv_heads];

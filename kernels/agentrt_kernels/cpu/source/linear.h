@@ -20,7 +20,7 @@ enum class After : int32_t { STORE = 0, ADD = 1, GATE = 2 };
 
 struct Linear {
   const void *weight;  // packed
-  const void *bias;    // [N] of the weight's type, or null
+  const void *bias;    // [N] of the weight's type, gates first where it gates, or null
   int32_t inputs, outputs;
   After after;
   float scale;  // of what is stored or added
@@ -54,15 +54,18 @@ static __attribute__((noinline)) void multiply(const float *x, int64_t stride, c
   f32 sums[ROWS][WIDE] = {};
   for (int k = 0; k < inputs; k++) {
     f32 w[WIDE];
+    UNROLL
     for (int v = 0; v < WIDE; v++) w[v] = load(panel + (size_t)k * PANEL + v * LANES);
-#pragma GCC unroll 16
+    UNROLL
     for (int row = 0; row < ROWS; row++) {
       f32 value = all(x[row * stride + k]);
+      UNROLL
       for (int v = 0; v < WIDE; v++) sums[row][v] += value * w[v];
     }
   }
-#pragma GCC unroll 16
+  UNROLL
   for (int row = 0; row < ROWS; row++)
+    UNROLL
     for (int v = 0; v < WIDE; v++) store(out + row * PANEL + v * LANES, sums[row][v]);
 }
 
@@ -72,17 +75,20 @@ static __attribute__((noinline)) void multiply(const bf16 *x, int64_t stride, co
   f32 sums[ROWS][WIDE] = {};
   for (int k = 0; k < inputs; k += 2) {
     u32 w[WIDE];
+    UNROLL
     for (int v = 0; v < WIDE; v++) w[v] = load_bits(panel + (size_t)k * PANEL + v * 2 * LANES);
-#pragma GCC unroll 16
+    UNROLL
     for (int row = 0; row < ROWS; row++) {
       uint32_t pair;
       memcpy(&pair, x + row * stride + k, 4);
       u32 value = all_bits(pair);
+      UNROLL
       for (int v = 0; v < WIDE; v++) sums[row][v] = dot(sums[row][v], w[v], value);
     }
   }
-#pragma GCC unroll 16
+  UNROLL
   for (int row = 0; row < ROWS; row++)
+    UNROLL
     for (int v = 0; v < WIDE; v++) store(out + row * PANEL + v * LANES, sums[row][v]);
 }
 
@@ -134,8 +140,13 @@ static void finish_panel(const Linear &linear, const float *sums, int rows, int 
   if (linear.after == After::GATE) {  // sixteen gates, then the sixteen values they open for
     int first = panel * LANES, left = linear.outputs - first;
     for (int row = 0; row < rows; row++, sums += PANEL) {
-      f32 gate = load(sums);
-      put(out + row * out_stride + first, gate * sigmoid(gate) * load(sums + LANES), left);
+      f32 gate = load(sums), value = load(sums + LANES);
+      if (linear.bias != nullptr) {
+        const T *bias = (const T *)linear.bias + first;
+        gate += take(bias, left);
+        value += take(bias + linear.outputs, left);
+      }
+      put(out + row * out_stride + first, gate * sigmoid(gate) * value, left);
     }
     return;
   }

@@ -1,7 +1,8 @@
 // All layers of a dense decoder in one call: token ids in, logits out.
 //
 // Threads are called once and meet between the parts of a layer. The residual stream is fp32; a norm
-// of few rows is computed by every thread for itself, which costs less than to meet.
+// of few rows is computed by every thread for itself, which costs less than to meet. After the last
+// attention only the rows whose logits are wanted go on.
 #pragma once
 #include <vector>
 
@@ -30,7 +31,7 @@ struct StackCall {
   Pages pages;
   Rows rows;
   int32_t layer_count, heads, hidden, inner, tokens, wanted_tokens, kind;
-  float embedding_scale;
+  float embedding_scale, epsilon;
 };
 
 struct StackRoom {
@@ -89,10 +90,10 @@ static void make_plans(StackRoom &room, const StackCall &call, int threads) {
   if (room.partials.size() < slots * stride) room.partials.resize(slots * stride);
 }
 
-// Rows of the stream, normed for the linear that follows; where it says they are.
+// Rows of the stream, normed for the linear that follows.
 template <class T>
-static const T *norm_stream(Worker &me, const float *stream, const int64_t *which, int rows,
-                            int width, const void *weight, float epsilon, T *shared) {
+static const T *norm_stream(Worker &me, const float *stream, int rows, int width,
+                            const void *weight, float epsilon, T *shared) {
   static thread_local std::vector<float> mine;
   bool alone = rows <= me.team->threads && me.team->threads > 1;
   T *out = shared;
@@ -101,8 +102,8 @@ static const T *norm_stream(Worker &me, const float *stream, const int64_t *whic
     out = (T *)mine.data();
   }
   auto work = [&](int row) {
-    const float *from = stream + (which != nullptr ? which[row] : row) * (int64_t)width;
-    norm_row(from, (const T *)weight, epsilon, width, out + (int64_t)row * width);
+    norm_row(stream + (int64_t)row * width, (const T *)weight, epsilon, width,
+             out + (int64_t)row * width);
   };
   if (alone)
     for (int row = 0; row < rows; row++) work(row);
@@ -133,7 +134,7 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
   for (int index = 0; index < call.layer_count; index++) {
     const StackLayer &layer = call.layers[index];
     pages.memory = memory + layer.page_offset;
-    const T *normed = norm_stream(me, room.stream, nullptr, tokens, hidden, layer.norm,
+    const T *normed = norm_stream(me, room.stream, tokens, hidden, layer.norm,
                                   layer.epsilon, (T *)room.normed);
     apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width);
     Rope rope{qkv,        width,         dim,           call.positions,
@@ -141,18 +142,31 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
               layer.key_norm, layer.epsilon, call.heads,  query,
               mixed,      dim};
     me.share(tokens, [&](int row) { rope_row<T>(rope, pages, row); });
+    bool last = index + 1 == call.layer_count;
+    if (last && call.wanted_tokens == 0) return;
     AttendCall attend{&heads, &pages, &call.rows, &layer.how, &plan_of(room, layer.how.window),
                       Partials{room.partials.data(), stride}};
     apply_attention<T>(me, attend);
+    if (last) {
+      me.once([&] {  // wanted rows ascend, so that none is overwritten before it has moved
+        for (int at = 0; at < call.wanted_tokens; at++) {
+          int64_t row = call.wanted[at];
+          memmove(values + at * mixed, values + row * mixed, mixed * sizeof(T));
+          memmove(room.stream + (int64_t)at * hidden, room.stream + row * hidden,
+                  hidden * sizeof(float));
+        }
+      });
+      tokens = call.wanted_tokens;
+    }
     apply_linear(me, layer.out, values, mixed, tokens, room.stream, hidden);
-    normed = norm_stream(me, room.stream, nullptr, tokens, hidden, layer.inner_norm, layer.epsilon,
+    normed = norm_stream(me, room.stream, tokens, hidden, layer.inner_norm, layer.epsilon,
                          (T *)room.normed);
     apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner);
     apply_linear(me, layer.down, inner, call.inner, tokens, room.stream, hidden);
   }
-  const T *last = norm_stream(me, room.stream, call.wanted, call.wanted_tokens, hidden, call.norm,
-                              call.layers[0].epsilon, (T *)room.normed);
-  apply_linear(me, call.head, last, hidden, call.wanted_tokens, call.logits, call.logits_stride);
+  const T *normed = norm_stream(me, room.stream, tokens, hidden, call.norm, call.epsilon,
+                                (T *)room.normed);
+  apply_linear(me, call.head, normed, hidden, tokens, call.logits, call.logits_stride);
 }
 
 static void run_stack(const StackCall &call) {

@@ -8,6 +8,11 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 constexpr int LANES = 16;
 
@@ -15,6 +20,11 @@ typedef float f32 __attribute__((vector_size(64)));
 typedef int32_t i32 __attribute__((vector_size(64)));
 typedef uint32_t u32 __attribute__((vector_size(64)));
 typedef uint16_t u16 __attribute__((vector_size(32)));
+
+// The same at any address.
+typedef f32 f32_anywhere __attribute__((aligned(1), may_alias));
+typedef u32 u32_anywhere __attribute__((aligned(1), may_alias));
+typedef u16 u16_anywhere __attribute__((aligned(1), may_alias));
 
 struct bf16 {
   uint16_t bits;
@@ -31,6 +41,7 @@ INLINE f32 all(float value) {
   return (f32)_mm512_set1_ps(value);
 #else
   f32 v;
+  UNROLL
   for (int i = 0; i < LANES; i++) v[i] = value;
   return v;
 #endif
@@ -41,29 +52,27 @@ INLINE u32 all_bits(uint32_t value) {
   return (u32)_mm512_set1_epi32((int)value);
 #else
   u32 v;
+  UNROLL
   for (int i = 0; i < LANES; i++) v[i] = value;
   return v;
 #endif
 }
 
-INLINE u32 load_bits(const void *from) {
-  u32 v;
-  memcpy(&v, from, 64);
-  return v;
-}
-INLINE void store_bits(void *to, u32 v) { memcpy(to, &v, 64); }
+INLINE u32 load_bits(const void *from) { return *(const u32_anywhere *)from; }
+INLINE void store_bits(void *to, u32 v) { *(u32_anywhere *)to = v; }
 
-INLINE f32 load(const float *from) {
-  f32 v;
-  memcpy(&v, from, 64);
-  return v;
+// Sixteen words of sixteen bits, widened with zeros.
+INLINE u32 load_words(const void *from) {
+#if defined(__AVX512F__)
+  return (u32)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from));
+#else
+  return __builtin_convertvector(*(const u16_anywhere *)from, u32);
+#endif
 }
-INLINE f32 load(const bf16 *from) {
-  u16 v;
-  memcpy(&v, from, 32);
-  return (f32)(__builtin_convertvector(v, u32) << 16);
-}
-INLINE void store(float *to, f32 v) { memcpy(to, &v, 64); }
+
+INLINE f32 load(const float *from) { return *(const f32_anywhere *)from; }
+INLINE f32 load(const bf16 *from) { return (f32)(load_words(from) << 16); }
+INLINE void store(float *to, f32 v) { *(f32_anywhere *)to = v; }
 
 // Round to the nearest, ties to even; a NaN stays one.
 INLINE u16 narrowed(f32 v) {
@@ -73,12 +82,16 @@ INLINE u16 narrowed(f32 v) {
   u32 bits = (u32)v;
   u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   u32 is_nan = (u32)(v != v);
-  return __builtin_convertvector((rounded & ~is_nan) | (is_nan & 0x7fc0u), u16);
+  rounded = (rounded & ~is_nan) | (is_nan & 0x7fc0u);
+#if defined(__AVX512F__)
+  return (u16)_mm512_cvtepi32_epi16((__m512i)rounded);
+#else
+  return __builtin_convertvector(rounded, u16);
+#endif
 #endif
 }
 INLINE void store(bf16 *to, f32 v) {
-  u16 bits = narrowed(v);
-  memcpy(to, &bits, 32);
+  *(u16_anywhere *)to = narrowed(v);
 }
 
 INLINE float widen(float x) { return x; }
@@ -106,6 +119,7 @@ INLINE bool any(i32 v) {
   return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
 #else
   int32_t found = 0;
+  UNROLL
   for (int i = 0; i < LANES; i++) found |= v[i];
   return found != 0;
 #endif
@@ -116,6 +130,7 @@ INLINE float sum(f32 v) {
   return _mm512_reduce_add_ps((__m512)v);
 #else
   float s = 0;
+  UNROLL
   for (int i = 0; i < LANES; i++) s += v[i];
   return s;
 #endif
@@ -176,6 +191,7 @@ INLINE f32 tanh_of(f32 x) { return all(1.0f) - all(2.0f) / (exponential(x + x) +
 #define FIRST_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
 #define SECOND_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
 #define STAGE(STEP)                                                              \
+  UNROLL                                                                         \
   for (int i = 0; i < LANES; i++) {                                              \
     if (i & STEP) continue;                                                      \
     u32 low = __builtin_shufflevector(row[i], row[i + STEP], FIRST_##STEP);      \
