@@ -1,9 +1,9 @@
 """The one door for a layer's matrix.
 
-On a CPU in bf16 the matrix is put, once, in the order in which oneDNN reads it: half the time of a
-plain product at up to sixteen rows, the same at 256. These operations are private to torch, so that
-they are tried out first, and plain products stand behind them. Other forms of a weight belong here
-too.
+On a CPU the matrix is put, once, in the order in which it is read: by the native kernels, or
+without a compiler, in bf16, by oneDNN. Either takes half the time of torch's product at up to
+sixteen rows, and the same at 512. oneDNN's operations are private to torch, so that they are tried
+out first, and plain products stand behind them. Other forms of a weight belong here too.
 
 Letters of the shapes: T rows, W inputs, N outputs, E experts.
 """
@@ -13,12 +13,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from agentrt_kernels.contract import Kernels
+from agentrt_kernels.cpu.kernel_set import CpuKernels
+from agentrt_kernels.cpu.linear import fits
+
+LinearChoice = Literal["native", "packed", "plain"]
 
 
 class Linear(Protocol):
@@ -112,17 +116,20 @@ class LinearDoor:
         kernels: Its other operations.
 
     Attributes:
-        choice: "packed" or "plain".
+        choice: "native", "packed" or "plain".
         reason: Why.
     """
 
     def __init__(self, dtype: torch.dtype, device: torch.device, kernels: Kernels) -> None:
         self._kernels = kernels
         self._on_cpu = device.type == "cpu"
-        self.choice, self.reason = _choice(dtype, device)
+        self.choice: LinearChoice
+        self.choice, self.reason = _choice(dtype, device, kernels)
 
     def linear(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
         """For `weight` `[N, W]` and `bias` `[N]`."""
+        if self.choice == "native" and isinstance(self._kernels, CpuKernels) and fits(weight):
+            return self._kernels.pack(weight, bias)
         return (Packed if self.choice == "packed" else Plain)(weight, bias)
 
     def grouped(self, weight: Tensor) -> Grouped:
@@ -132,7 +139,9 @@ class LinearDoor:
         return AtOnce(weight, self._kernels)
 
 
-def _choice(dtype: torch.dtype, device: torch.device) -> tuple[str, str]:
+def _choice(dtype: torch.dtype, device: torch.device, kernels: Kernels) -> tuple[LinearChoice, str]:
+    if isinstance(kernels, CpuKernels):
+        return "native", "the native kernels read weights fastest in their own order"
     if device.type != "cpu":
         return "plain", f"products on {device.type} are as fast as they come"
     if dtype != torch.bfloat16:

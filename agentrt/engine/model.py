@@ -17,7 +17,12 @@ from torch import Tensor
 from agentrt.config import EngineConfig
 from agentrt.engine.batch import ForwardBatch
 from agentrt.engine.fastpath import self_check
-from agentrt.engine.fastpath.decoder import FastDecoder, load_fast, random_fast
+from agentrt.engine.fastpath.build import (
+    KnownDecoder,
+    build_decoder,
+    random_weights,
+    read_weights,
+)
 from agentrt.engine.fastpath.families import Declined
 from agentrt.engine.fastpath.self_check import Verdict
 from agentrt.engine.fastpath.shape import DecoderShape
@@ -90,15 +95,16 @@ def load_model(config: EngineConfig) -> LoadedModel:
     return _through_transformers(plan)
 
 
-def _here(plan: LoadPlan, shape: DecoderShape) -> tuple[FastDecoder, Verdict]:
+def _here(plan: LoadPlan, shape: DecoderShape) -> tuple[KnownDecoder, Verdict]:
     """The engine's own decoder, and whether it computes what transformers computes."""
     config, dtype, device, kernels = plan.config, plan.dtype, plan.device, plan.kernels.kernels
     asked = plan.verdict.state == "unknown"
     theirs = self_check.reference_logits(config.model_path, dtype, device) if asked else None
     if config.random_weights:
-        decoder = random_fast(shape, config.seed, dtype, device, kernels, plan.door)
+        weights = random_weights(shape, config.seed, dtype, device)
     else:
-        decoder = load_fast(shape, config.model_path, dtype, device, kernels, plan.door)
+        weights = read_weights(shape, config.model_path, dtype, device)
+    decoder = build_decoder(shape, weights, kernels, plan.door)
     if theirs is None:
         return decoder, plan.verdict
     mine = self_check.fast_logits(decoder, _layout(plan, shape), shape.heads, shape.vocabulary)

@@ -7,6 +7,7 @@ import torch
 import transformers
 
 from agentrt.config import EngineConfig
+from agentrt.engine.model import load_model
 from agentrt.engine.report import model_report
 
 EPSILON = 1e-3
@@ -68,7 +69,7 @@ def prompts():
     return [stem[:cut] + [rng.randrange(256) for _ in range(6)] for cut in (22, 17, 9)]
 
 
-def expected(path, prompt):
+def expected(path, prompt, new_tokens=NEW_TOKENS):
     """Tokens of `generate()`, and the gap of the two best logits at each."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
         path, dtype=torch.float32, attn_implementation="eager"
@@ -79,7 +80,7 @@ def expected(path, prompt):
             ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,
-            max_new_tokens=NEW_TOKENS,
+            max_new_tokens=new_tokens,
             output_scores=True,
             return_dict_in_generate=True,
             pad_token_id=0,
@@ -102,12 +103,13 @@ def served(core, engine):
     return [seen.ids(number) for number in range(3)]
 
 
-def holds(path, core, engine):
-    for mine, prompt in zip(served(core, engine), prompts(), strict=True):
-        theirs, gaps = expected(path, prompt)
-        same = next((at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), -1)
-        assert same < 0 or gaps[same] < EPSILON, f"token {same}: {mine} is not {theirs}"
-        assert same >= 0 or len(mine) == len(theirs)
+def agree(mine, theirs, gaps):
+    """Token for token, up to a tie."""
+    for at, (one, other) in enumerate(zip(mine, theirs, strict=False)):
+        if one != other:
+            assert gaps[at] < EPSILON, f"token {at}: {mine} is not {theirs}"
+            return
+    assert len(mine) == len(theirs)
 
 
 def name(case):
@@ -126,4 +128,39 @@ def test_greedy_output_equals_generate(path, case, engine, tmp_path):
     core = engine.core(tmp_path, page_tokens=4, prefill_chunk_tokens=9)
     assert core.report.path == path, core.report.path_reason
     assert core.report == model_report(EngineConfig(tmp_path, threads=1, page_tokens=4))
-    holds(tmp_path, core, engine)
+    for mine, prompt in zip(served(core, engine), prompts(), strict=True):
+        agree(mine, *expected(tmp_path, prompt))
+
+
+SETS = [
+    *((kernels, case) for kernels in ("torch", "reference") for case in FAST[:1] + FAST[4:]),
+    *(("cpu", case) for case in FAST[:2]),
+]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "case"), SETS, ids=[f"{kernels}-{name(case)}" for kernels, case in SETS]
+)
+def test_every_set_of_kernels_gives_the_logits_of_transformers(kernels, case, engine, tmp_path):
+    """In both precisions, by the check that a start makes."""
+    kind, settings = case
+    engine.save_model(kind, tmp_path, **settings)
+    for dtype in ("float32", "bfloat16"):
+        config = EngineConfig(tmp_path, kernels=kernels, dtype=dtype, self_check="always")
+        report = load_model(config).report
+        assert report.path == "fast", report.path_reason
+        assert report.kernels == kernels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["qwen3", "mixtral"])
+def test_triton_kernels_generate_under_the_interpreter(kind, engine, tmp_path):
+    pytest.importorskip("triton")
+    engine.save_model(kind, tmp_path)
+    core = engine.core(tmp_path, kernels="triton", prefill_chunk_tokens=9, kv_pages=8)
+    assert core.report.kernels == "triton"
+    prompt = prompts()[0][:14]
+    core.submit(engine.request(1, prompt, max_tokens=3))
+    mine = engine.drain(core).ids(1)
+    core.close()
+    agree(mine, *expected(tmp_path, prompt, new_tokens=3))

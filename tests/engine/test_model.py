@@ -9,7 +9,6 @@ from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig
 from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.core import EngineCore
-from agentrt.engine.fastpath.decoder import FastDecoder
 from agentrt.engine.fastpath.families import Declined, shape_of
 from agentrt.engine.fastpath.weights import difference
 from agentrt.engine.model import load_model
@@ -117,11 +116,6 @@ def test_random_weights_need_no_checkpoint_and_follow_the_seed(own_dir, engine):
 def test_sinks_and_windows_page_too(tile_tokens, engine, tmp_path):
     """gpt-oss: attention sinks, alternating windows; alone in small tiles and together in one."""
     engine.compare_logits("gpt_oss", tmp_path, page_tokens=4, tile_tokens=tile_tokens)
-
-
-@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral"])
-def test_plain_decoders_need_no_transformers(kind, model_dir):
-    assert isinstance(load_model(EngineConfig(model_dir(kind))).decoder, FastDecoder)
 
 
 @pytest.mark.parametrize(

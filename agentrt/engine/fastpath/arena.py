@@ -15,7 +15,7 @@ _KEPT_ROWS = 128
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Views for T rows; for the letters see `agentrt_kernels.contract`.
+    """Views for T rows of which each takes A experts; see `agentrt_kernels.contract`.
 
     Attributes:
         stream: `[T, hidden]`, the residual stream.
@@ -27,6 +27,10 @@ class Rows:
         mixed: `[T, H, D]`.
         gate_up: `[T, 2 * I]`.
         inner: `[T, I]`.
+        sorted: `[T * A, hidden]`, rows in the order of their experts.
+        expert_gate_up: `[T * A, 2 * I]`.
+        expert_inner: `[T * A, I]`.
+        returned: `[T * A, hidden]`, in the order of the tokens again.
     """
 
     stream: Tensor
@@ -38,6 +42,10 @@ class Rows:
     mixed: Tensor
     gate_up: Tensor
     inner: Tensor
+    sorted: Tensor
+    expert_gate_up: Tensor
+    expert_inner: Tensor
+    returned: Tensor
 
 
 class Arena:
@@ -58,16 +66,18 @@ class Arena:
         self._dtype = dtype
         self._device = device
         packed = shape.query_width + 2 * shape.kv_width
-        inner = max(shape.inner, shape.experts.shared_inner if shape.experts else 0)
+        experts = shape.experts
+        inner = max(shape.inner, experts.shared_inner if experts else 0)
+        self._chosen, expert_inner = (experts.chosen, experts.inner) if experts else (0, 0)
         self._widths = (
-            *(shape.hidden,) * 3,
-            packed,
-            shape.query_width,
-            shape.query_width,
-            2 * inner,
-            inner,
+            *(shape.hidden, shape.hidden, shape.hidden),
+            *(packed, shape.query_width, shape.query_width),
+            *(2 * inner, inner),
         )
+        self._expert_widths = (shape.hidden, 2 * expert_inner, expert_inner, shape.hidden)
         self._flat = [self._room(rows * width) for width in self._widths]
+        rows *= self._chosen
+        self._expert_flat = [self._room(rows * width) for width in self._expert_widths]
         self._kept: dict[int, Rows] = {}
 
     def rows(self, count: int) -> Rows:
@@ -86,6 +96,11 @@ class Arena:
             flat[: count * width].view(count, width)
             for flat, width in zip(self._flat, self._widths, strict=True)
         )
+        several = count * self._chosen
+        sorted_, expert_gate_up, expert_inner, returned = (
+            flat[: several * width].view(several, width)
+            for flat, width in zip(self._expert_flat, self._expert_widths, strict=True)
+        )
         return Rows(
             stream=stream,
             normed=normed,
@@ -96,6 +111,10 @@ class Arena:
             mixed=mixed.view(count, shape.heads, shape.head_dim),
             gate_up=gate_up,
             inner=inner,
+            sorted=sorted_,
+            expert_gate_up=expert_gate_up,
+            expert_inner=expert_inner,
+            returned=returned,
         )
 
     def _room(self, values: int) -> Tensor:

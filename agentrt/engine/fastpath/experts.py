@@ -48,6 +48,7 @@ class Experts:
 
     Attributes:
         shape: What they look like.
+        bounds: `[E + 1]` numbers of the experts, and one more.
         router: Scores of the experts.
         gate_up: Of each.
         down: Of each.
@@ -56,6 +57,7 @@ class Experts:
     """
 
     shape: ExpertShape
+    bounds: Tensor
     router: Linear
     gate_up: Grouped
     down: Grouped
@@ -67,16 +69,13 @@ class Experts:
         tokens, width = x.shape
         chosen, shares = self._route(x)
         expert_ids, order = chosen.flatten().sort(stable=True)  # [T * A]
-        bounds = torch.arange(self.shape.count + 1, device=x.device)
-        expert_start = torch.searchsorted(expert_ids, bounds, out_int32=True)
-        rows = x[order // self.shape.chosen]  # [T * A, hidden]
-        gate_up = x.new_empty((rows.shape[0], 2 * self.shape.inner))
-        self.gate_up.apply(rows, expert_start, gate_up)
-        inner = x.new_empty((rows.shape[0], self.shape.inner))
-        kernels.silu_mul(gate_up, inner)
-        made = self.down.apply(inner, expert_start, rows)
-        back = torch.empty_like(made).index_copy_(0, order, made)  # in the order of the tokens
-        back = back.view(tokens, self.shape.chosen, width)
+        expert_start = torch.searchsorted(expert_ids, self.bounds, out_int32=True)
+        rows = torch.index_select(x, 0, order // self.shape.chosen, out=room.sorted)
+        self.gate_up.apply(rows, expert_start, room.expert_gate_up)
+        kernels.silu_mul(room.expert_gate_up, room.expert_inner)
+        made = self.down.apply(room.expert_inner, expert_start, rows)
+        room.returned.index_copy_(0, order, made)
+        back = room.returned.view(tokens, self.shape.chosen, width)
         out.copy_((back * shares.float()[:, :, None]).sum(1))
         if self.shared is not None and self.shared_gate is not None:
             part = torch.sigmoid(self.shared_gate.apply(x))
@@ -106,6 +105,7 @@ def ready_experts(shape: ExpertShape, weights: ExpertWeights, door: LinearDoor) 
     shared, gate = weights.shared, weights.shared_gate
     return Experts(
         shape=shape,
+        bounds=torch.arange(shape.count + 1, device=weights.router.device),
         router=door.linear(weights.router),
         gate_up=door.grouped(weights.gate_up),
         down=door.grouped(weights.down),

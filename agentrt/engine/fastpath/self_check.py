@@ -26,7 +26,7 @@ from agentrt import embedded
 from agentrt.config import EngineConfig
 from agentrt.engine.attention import PagedAttention, serving
 from agentrt.engine.batch import Part, pack
-from agentrt.engine.fastpath.decoder import FastDecoder
+from agentrt.engine.fastpath.build import KnownDecoder
 from agentrt.engine.kv import KvLayout, PagedKv
 from agentrt.engine.tables import BlockTables
 
@@ -104,7 +104,7 @@ def reference_logits(path: Path, dtype: torch.dtype, device: torch.device) -> Te
     return logits[0].float()
 
 
-def fast_logits(decoder: FastDecoder, layout: KvLayout, heads: int, vocabulary: int) -> Tensor:
+def fast_logits(decoder: KnownDecoder, layout: KvLayout, heads: int, vocabulary: int) -> Tensor:
     """What the decoder computes for it."""
     pages = -(-PROBE_TOKENS // layout.page_tokens)
     kv = PagedKv(layout, pages)

@@ -1,0 +1,53 @@
+"""From a shape and weights to what computes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from agentrt.engine.checkpoint import tensors
+from agentrt.engine.fastpath.decoder import FastDecoder
+from agentrt.engine.fastpath.native import NativeDecoder, is_native
+from agentrt.engine.fastpath.shape import DecoderShape
+from agentrt.engine.fastpath.weights import weights_of
+from agentrt.engine.linear import LinearDoor
+from agentrt_kernels.contract import Kernels
+from agentrt_kernels.cpu.kernel_set import CpuKernels
+
+KnownDecoder = FastDecoder | NativeDecoder
+
+
+def read_weights(
+    shape: DecoderShape, path: Path, dtype: torch.dtype, device: torch.device
+) -> dict[str, Tensor]:
+    """Of a checkpoint whose weights are exactly those of `shape`."""
+    wanted = weights_of(shape)
+    return {name: tensor for name, tensor in tensors(path, dtype, device) if name in wanted}
+
+
+def random_weights(
+    shape: DecoderShape, seed: int, dtype: torch.dtype, device: torch.device
+) -> dict[str, Tensor]:
+    """Of a decoder that has learned nothing."""
+    source = torch.Generator().manual_seed(seed)
+    weights: dict[str, Tensor] = {}
+    for name, size in weights_of(shape).items():
+        if name.endswith("norm.weight"):
+            tensor = torch.ones(size)
+        elif name.endswith(".bias"):
+            tensor = torch.zeros(size)
+        else:
+            tensor = torch.empty(size).normal_(0.0, shape.initial_deviation, generator=source)
+        weights[name] = tensor.to(device, dtype)
+    return weights
+
+
+def build_decoder(
+    shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, door: LinearDoor
+) -> KnownDecoder:
+    """The decoder; `weights` are taken apart."""
+    if isinstance(kernels, CpuKernels) and is_native(shape):
+        return NativeDecoder(shape, weights, kernels)
+    return FastDecoder(shape, weights, kernels, door)

@@ -1,0 +1,118 @@
+"""Experts: the few that a token takes, computed without the others."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from agentrt.engine.fastpath.arena import Rows
+from agentrt.engine.fastpath.experts import ready_experts
+from agentrt.engine.fastpath.layer_weights import ExpertWeights, GatedWeights
+from agentrt.engine.fastpath.shape import ExpertShape
+from agentrt.engine.kernel_set import TorchKernels
+from agentrt.engine.linear import LinearDoor
+from agentrt_kernels import load
+from agentrt_kernels.contract import KernelsUnavailable
+
+HIDDEN, INNER, SHARED = 12, 6, 10
+SETS = ("torch", "reference", "cpu")
+
+
+def kernels_named(name):
+    try:
+        return TorchKernels() if name == "torch" else load(name)
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+
+
+def weights_for(experts, source):
+    def some(*size):
+        return torch.randn(size, generator=source)
+
+    return ExpertWeights(
+        router=some(experts, HIDDEN),
+        gate_up=some(experts, 2 * INNER, HIDDEN),
+        down=some(experts, HIDDEN, INNER),
+        shared=GatedWeights(some(2 * SHARED, HIDDEN), None, some(HIDDEN, SHARED), None),
+        shared_gate=some(1, HIDDEN),
+    )
+
+
+def gated(x, gate_up, down):
+    gate, up = (gate_up @ x).chunk(2)
+    return down @ (functional.silu(gate) * up)
+
+
+def one_token(x, weights, shape):
+    """As the papers write it, for one token `[hidden]`."""
+    shares, chosen = (weights.router @ x).softmax(-1).topk(shape.chosen)
+    if shape.sums_to_one:
+        shares = shares / shares.sum()
+    parts = [
+        share * gated(x, weights.gate_up[one], weights.down[one])
+        for share, one in zip(shares, chosen, strict=True)
+    ]
+    shared = gated(x, weights.shared.gate_up, weights.shared.down)
+    return sum(parts) + torch.sigmoid(weights.shared_gate @ x) * shared
+
+
+def room(tokens, chosen):
+    def some(width):
+        return torch.empty(tokens, width)
+
+    none = torch.empty(0)
+    wider = some(2 * SHARED + 4), some(SHARED + 2)  # than the layer: other layers use it too
+    several = (torch.empty(tokens * chosen, width) for width in (HIDDEN, 2 * INNER, INNER, HIDDEN))
+    return Rows(none, none, none, none, none, none, none, *wider, *several)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@settings(derandomize=True, database=None, deadline=None, max_examples=15)
+@given(tokens=st.integers(1, 9), experts=st.integers(1, 6), data=st.data())
+def test_each_token_gets_its_experts(kernels, tokens, experts, data):
+    shape = ExpertShape(
+        count=experts,
+        chosen=data.draw(st.integers(1, experts)),
+        inner=INNER,
+        sums_to_one=data.draw(st.booleans()),
+        rounds=True,
+        shared_inner=SHARED,
+        layers=frozenset({0}),
+    )
+    source = torch.Generator().manual_seed(tokens * 7 + experts)
+    weights, kernel_set = weights_for(experts, source), kernels_named(kernels)
+    x = torch.randn((tokens, HIDDEN), generator=source)
+    layer = ready_experts(
+        shape, weights, LinearDoor(torch.float32, torch.device("cpu"), kernel_set)
+    )
+
+    mine = layer.apply(kernel_set, x, room(tokens, shape.chosen), torch.empty(tokens, HIDDEN))
+
+    theirs = torch.stack([one_token(token, weights, shape) for token in x])
+    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_experts_that_nobody_chose_are_not_multiplied():
+    shape = ExpertShape(4, 1, INNER, True, True, 0, frozenset({0}))
+    weights = weights_for(4, torch.Generator().manual_seed(0))
+    weights.router.zero_()[2] = 1.0  # all tokens want the third
+    kernels = TorchKernels()
+    door = LinearDoor(torch.float32, torch.device("cpu"), kernels)
+    layer = ready_experts(shape, weights, door)
+    asked = []
+    layer.gate_up._experts = [Counted(one, asked, at) for at, one in enumerate(range(4))]
+    layer.down._experts = [Counted(one, asked, at) for at, one in enumerate(range(4))]
+    layer.apply(kernels, torch.ones(5, HIDDEN), room(5, 1), torch.empty(5, HIDDEN))
+    assert asked == [2, 2]
+
+
+class Counted:
+    """A matrix that says that it was used."""
+
+    def __init__(self, _, asked, number):
+        self.asked, self.number = asked, number
+
+    def apply(self, x, out):
+        self.asked.append(self.number)
+        return out.fill_(0.0)

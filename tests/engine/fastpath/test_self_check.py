@@ -1,0 +1,144 @@
+"""Decoders computed here are held to transformers, once, and loudly where they differ."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from agentrt import embedded
+from agentrt.config import EngineConfig
+from agentrt.engine.fastpath import decoder, native, rope, self_check
+from agentrt.engine.load_plan import plan_load
+from agentrt.engine.model import load_model
+
+
+@pytest.fixture
+def path(engine, tmp_path, monkeypatch):
+    """A checkpoint that nobody has checked yet."""
+    monkeypatch.setattr(self_check, "home", lambda: tmp_path / "checked")
+    engine.save_model("llama", tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """How often transformers was asked."""
+    times = []
+    ask = self_check.reference_logits
+
+    def counted(*args):
+        times.append(args)
+        return ask(*args)
+
+    monkeypatch.setattr(self_check, "reference_logits", counted)
+    return times
+
+
+def wrong_angles(*args):
+    """Positions that turn the wrong way."""
+    return rope.angles(*args).flip(0)
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """The engine's own decoders compute something else."""
+    monkeypatch.setattr(decoder, "angles", wrong_angles)
+    monkeypatch.setattr(native, "angles", wrong_angles)
+
+
+def test_an_unknown_checkpoint_is_checked_once(path, asked):
+    first, second = load_model(EngineConfig(path)), load_model(EngineConfig(path))
+    assert len(asked) == 1
+    assert first.report == second.report
+    assert first.report.path == "fast"
+    assert first.report.self_check.startswith("held: logits are within")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"dtype": "bfloat16"}, {"kernels": "torch"}, {"kernels": "reference"}], ids=str
+)
+def test_what_computes_otherwise_is_checked_anew(settings, path, asked):
+    load_model(EngineConfig(path))
+    assert plan_load(EngineConfig(path)).verdict.state == "held"
+    assert plan_load(EngineConfig(path, **settings)).verdict.state == "unknown"
+
+
+def test_another_config_is_checked_anew(path):
+    load_model(EngineConfig(path))
+    file = path / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "rms_norm_eps": 1e-4}))
+    assert plan_load(EngineConfig(path)).verdict.state == "unknown"
+
+
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_what_differs_goes_through_transformers_and_says_so(kernels, path, broken, asked, caplog):
+    config = EngineConfig(path, kernels=kernels)
+    with caplog.at_level(logging.WARNING):
+        report = load_model(config).report
+    assert report.path == "slow"
+    assert "logits differ" in report.path_reason
+    assert any("goes through transformers: logits differ" in said for said in caplog.messages)
+    assert load_model(config).report.path_reason == report.path_reason
+    assert len(asked) == 1
+
+
+def test_always_asks_again(path, asked):
+    for _ in range(2):
+        load_model(EngineConfig(path, self_check="always"))
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"self_check": "never"}, "self_check=never"),
+        ({"random_weights": True}, "random weights have nothing to be held to"),
+    ],
+)
+def test_what_is_not_asked_says_why(settings, reason, path, asked):
+    report = load_model(EngineConfig(path, **settings)).report
+    assert report.self_check == f"trusted: {reason}"
+    assert not asked
+
+
+def test_broken_answers_are_asked_again(path, asked):
+    load_model(EngineConfig(path))
+    [kept] = self_check.home().glob("*.json")
+    kept.write_text("[]")
+    load_model(EngineConfig(path))
+    assert len(asked) == 2
+
+
+def test_a_home_that_cannot_be_written_does_not_matter(path, monkeypatch, caplog):
+    monkeypatch.setattr(self_check, "home", lambda: path / "config.json" / "checked")
+    assert load_model(EngineConfig(path)).report.path == "fast"
+    assert any("self-check is not kept" in said for said in caplog.messages)
+
+
+def test_logits_that_are_no_numbers_are_not_equal():
+    theirs = torch.randn((4, 8), generator=torch.Generator().manual_seed(0))
+    assert self_check.judge(theirs, theirs, torch.float32).state == "held"
+    assert self_check.judge(theirs * torch.nan, theirs, torch.float32).state == "failed"
+    assert self_check.judge(theirs * 1.01, theirs, torch.float32).state == "failed"
+
+
+def test_the_embedded_model_starts_without_transformers():
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from agentrt.config import EngineConfig\n"
+        "from agentrt.engine.model import load_model\n"
+        "report = load_model(EngineConfig(Path(sys.argv[1]))).report\n"
+        "assert report.path == 'fast', report\n"
+        "assert 'comes with agentrt' in report.self_check\n"
+        "assert 'transformers' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(embedded.path())], check=True, timeout=120)
+
+
+def test_the_embedded_model_equals_transformers():
+    config = EngineConfig(embedded.path(), self_check="always")
+    assert load_model(config).report.self_check.startswith("held")

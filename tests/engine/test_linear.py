@@ -1,0 +1,104 @@
+"""The linear door: every way to keep a matrix gives the same product."""
+
+import pytest
+import torch
+
+from agentrt.engine import linear
+from agentrt.engine.kernel_set import TorchKernels
+from agentrt.engine.linear import AtOnce, LinearDoor, OneByOne, Packed, Plain
+from agentrt_kernels import load
+from agentrt_kernels.contract import KernelsUnavailable
+
+CPU = torch.device("cpu")
+
+
+def some(*size):
+    source = torch.Generator().manual_seed(sum(size))
+    return torch.randn(size, generator=source)
+
+
+def native():
+    try:
+        return load("cpu")
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def unpacked():
+    """Forgets, before and after, what was found out about packing."""
+    linear._fault_of_packing.cache_clear()
+    yield
+    linear._fault_of_packing.cache_clear()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 70])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kernels", ["torch", "cpu"])
+def test_every_way_gives_the_same_product(kernels, dtype, biased, rows):
+    weight, bias, x = some(33, 24), some(33) if biased else None, some(rows, 24)
+    door = LinearDoor(dtype, CPU, TorchKernels() if kernels == "torch" else native())
+    ready = door.linear(weight.to(dtype), None if bias is None else bias.to(dtype))
+    room = torch.empty((rows, 33), dtype=dtype)
+    with torch.inference_mode():
+        made, in_room = ready.apply(x.to(dtype)), ready.apply(x.to(dtype), room)
+    expected = torch.nn.functional.linear(x.to(dtype).float(), weight.to(dtype).float(), bias)
+    loose = {"rtol": 2e-2, "atol": 1e-1} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(made.float(), expected, **loose)
+    torch.testing.assert_close(in_room, made)
+
+
+def test_who_chooses_what():
+    plain = TorchKernels()
+    assert LinearDoor(torch.float32, CPU, native()).choice == "native"
+    assert LinearDoor(torch.float32, CPU, plain).choice == "plain"
+    assert LinearDoor(torch.bfloat16, torch.device("cuda"), plain).choice == "plain"
+    assert isinstance(LinearDoor(torch.float32, CPU, plain).grouped(some(2, 3, 4)), OneByOne)
+    reference = LinearDoor(torch.float32, CPU, load("reference"))
+    assert isinstance(reference.grouped(some(2, 3, 4)), AtOnce)
+
+
+def test_bf16_is_packed_where_torch_can(unpacked):
+    door = LinearDoor(torch.bfloat16, CPU, TorchKernels())
+    if linear._fault_of_packing() is None:
+        assert door.choice == "packed"
+        assert isinstance(door.linear(some(8, 8).bfloat16()), Packed)
+    else:
+        assert door.choice == "plain"
+
+
+class Gone:
+    """oneDNN's operations in a torch that has none."""
+
+    def __getattr__(self, name):
+        raise AttributeError(f"no operation {name}")
+
+
+class Wrong:
+    """oneDNN's operations in a torch where they mean something else."""
+
+    class _linear_pointwise:
+        @staticmethod
+        def default(x, weight, bias, *_):
+            return x @ weight.t() * 2
+
+    @staticmethod
+    def _is_mkldnn_bf16_supported():
+        return True
+
+    @staticmethod
+    def _reorder_linear_weight(weight):
+        return weight
+
+
+@pytest.mark.parametrize(
+    ("operations", "says"),
+    [(Gone(), "does not pack: no operation"), (Wrong(), "packed products are wrong")],
+)
+def test_private_operations_are_tried_out_first(operations, says, unpacked, monkeypatch):
+    monkeypatch.setattr(linear, "_onednn", lambda: operations)
+    door = LinearDoor(torch.bfloat16, CPU, TorchKernels())
+    assert door.choice == "plain"
+    assert says in door.reason
+    assert isinstance(door.linear(some(8, 8).bfloat16()), Plain)
