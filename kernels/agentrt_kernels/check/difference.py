@@ -25,7 +25,7 @@ def attend(kernels: Kernels, case: Attention, device: torch.device) -> float:
     found, expected = batch_of(case, device), batch_of(case, device)
     for one, made in ((kernels, found), (_REFERENCE, expected)):
         one.attend(made.query, made.layer_pages, made.rows, made.score, made.out)
-    return _worst(found.out, expected.out)
+    return worst(found.out, expected.out)
 
 
 def norms(
@@ -42,7 +42,7 @@ def norms(
         carried.append(x.clone())
         summed.append(residual.clone())
         one.add_rms_norm(carried[-1], summed[-1], weight, 1e-6, carried[-1])
-    return max(_worst(*pair) for pair in (plain, carried, summed))
+    return max(worst(*pair) for pair in (plain, carried, summed))
 
 
 def silu_mul(
@@ -53,7 +53,7 @@ def silu_mul(
     outs = [torch.full((rows, width), torch.nan, dtype=dtype, device=device) for _ in range(2)]
     for one, out in zip((kernels, _REFERENCE), outs, strict=True):
         one.silu_mul(gate_up.to(dtype), out)
-    return _worst(*outs)
+    return worst(*outs)
 
 
 def rope_store(
@@ -89,7 +89,7 @@ def rope_store(
             pages[-1],
             queries[-1],
         )
-    return max(_worst(*pages), _worst(*queries))
+    return max(worst(*pages), worst(*queries))
 
 
 def sample(
@@ -135,13 +135,13 @@ def copy_pages(
     there = torch.arange(0, pages, 2, device=device)
     pairs = torch.stack([there, there.flip(0)], 1).contiguous()
     sources = [source, source.cpu().pin_memory()] if device.type == "cuda" else [source]
-    worst = 0.0
+    largest = 0.0
     for one in sources:
         found, expected = torch.zeros_like(source), torch.zeros_like(source)
         kernels.copy_pages(one, found, pairs)
         _REFERENCE.copy_pages(source, expected, pairs)
-        worst = max(worst, 0.0 if torch.equal(found, expected) else torch.inf)
-    return worst
+        largest = max(largest, 0.0 if torch.equal(found, expected) else torch.inf)
+    return largest
 
 
 def grouped_linear(
@@ -161,7 +161,7 @@ def grouped_linear(
     ]
     for one, out in zip((kernels, _REFERENCE), outs, strict=True):
         one.grouped_linear(x.to(dtype), weight.to(dtype), start, out)
-    return _worst(*outs)
+    return worst(*outs)
 
 
 def _drawn(seed: int, device: torch.device) -> Callable[..., Tensor]:
@@ -169,7 +169,8 @@ def _drawn(seed: int, device: torch.device) -> Callable[..., Tensor]:
     return lambda *shape: torch.randn(*shape, generator=source).to(device)
 
 
-def _worst(found: Tensor, expected: Tensor) -> float:
+def worst(found: Tensor, expected: Tensor) -> float:
+    """The largest error as a share of what the dtype allows; infinite where there is a NaN."""
     allowed = ALLOWED[expected.dtype] * (1 + expected.float().abs())
-    worst = ((found.float() - expected.float()).abs() / allowed).max() if found.numel() else 0.0
-    return float(torch.as_tensor(worst).nan_to_num(nan=torch.inf))
+    errors = (found.float() - expected.float()).abs() / allowed
+    return float(errors.nan_to_num(nan=torch.inf).max())

@@ -155,7 +155,7 @@ class TritonKernels:
         return self._find(kernel, triton.next_power_of_2(query.shape[2]), query)
 
     def _find(self, kernel: str, width: int, x: Tensor) -> Blocks:
-        return self._table.find(Case(kernel, width, x.element_size() * 8, _capability(x.device)))
+        return self._table.find(Case(kernel, width, x.element_size() * 8, capability(x.device)))
 
     def _partials(
         self, query: Tensor, layer_pages: Tensor, rows: PagedRows, most_rows: int
@@ -183,7 +183,8 @@ def _shares(programs: int, tokens: int, device: torch.device) -> int:
 
 
 @cache
-def _capability(device: torch.device) -> int:
+def capability(device: torch.device) -> int:
+    """`90` for compute capability 9.0; 0 where there is no device to compile for."""
     if device.type != "cuda":
         return 0
     major, minor = torch.cuda.get_device_capability(device)

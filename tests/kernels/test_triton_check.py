@@ -1,0 +1,210 @@
+"""The check and the tuning of tiles: what they say is true, where there is no GPU too."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+
+from agentrt_kernels.check import run
+from agentrt_kernels.check.run import speed_of
+from agentrt_kernels.check.timing import ceilings, timed
+from agentrt_kernels.check.work import (
+    Heads,
+    Work,
+    decode,
+    draw,
+    experts,
+    extend,
+    gate,
+    norm,
+    page_copy,
+    rope,
+    siblings,
+)
+from agentrt_kernels.contract import PagedRows
+from agentrt_kernels.reference import Reference
+
+CPU = torch.device("cpu")
+FP32 = torch.float32
+
+
+class Wrong(Reference):
+    """A set with one mistake: attention leaves out the scaling."""
+
+    name = "wrong"
+
+    def attend(self, query, layer_pages, rows, score, out) -> None:
+        super().attend(query, layer_pages, rows, replace(score, scaling=1.0), out)
+
+
+def test_the_check_finds_the_triton_set_right(interpreted) -> None:
+    facts = run("cpu", interpreted)
+    assert facts["wrong"] == 0, [check for check in facts["checks"] if not check["right"]]
+    operations = {check["operation"] for check in facts["checks"]}
+    assert len(operations) == 7
+    assert "nothing was timed" in facts["note"]
+
+
+def test_the_check_finds_a_mistake() -> None:
+    facts = run("cpu", Wrong())
+    wrong = {check["operation"] for check in facts["checks"] if not check["right"]}
+    assert wrong == {"attend"}
+    assert facts["wrong"] == 3
+
+
+def test_a_kernel_that_fails_is_a_fact() -> None:
+    class Failing(Reference):
+        def silu_mul(self, gate_up, out) -> None:
+            raise RuntimeError("out of shared memory")
+
+    facts = run("cpu", Failing())
+    (failed,) = [check for check in facts["checks"] if not check["right"]]
+    assert failed["error"] == "out of shared memory"
+
+
+WORKS = {
+    "decode": lambda: decode(2, 32, Heads(4, 2, 16), FP32, CPU),
+    "extend": lambda: extend(2, 8, 16, Heads(4, 2, 16), FP32, CPU),
+    "siblings": lambda: siblings(3, 32, 16, Heads(4, 2, 16), FP32, CPU),
+    "apart": lambda: siblings(3, 32, 16, Heads(4, 2, 16), FP32, CPU, apart=True),
+    "norm": lambda: norm(2, 16, FP32, CPU),
+    "gate": lambda: gate(2, 16, FP32, CPU),
+    "rope": lambda: rope(3, Heads(4, 2, 16), FP32, CPU),
+    "draw": lambda: draw(2, 50, CPU, top_p=0.9),
+    "experts": lambda: experts(4, 2, 8, 16, FP32, CPU),
+    "page_copy": lambda: page_copy(2, 64, CPU, from_host=True),
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_work_can_be_done_and_is_counted(name: str) -> None:
+    """Every piece of work runs, in its last round too, and is timed against ceilings."""
+    one = WORKS[name]()
+    one.call(Reference(), one.rounds - 1)
+    assert one.bytes > 0
+    few = Work(one.kernel, one.name, one.call, 1, one.bytes, one.flops)
+    told = speed_of(few, Reference(), CPU, ceilings(CPU, values=1000, side=16))
+    assert told["of_read_ceiling"] > 0
+    assert len(told["samples_s"]) == 9
+
+
+def test_the_sums_of_a_prompt_are_those_of_what_it_sees() -> None:
+    one = extend(2, 8, 16, Heads(4, 2, 16), FP32, CPU)
+    pairs = 2 * sum(16 + row + 1 for row in range(8))
+    assert one.flops == 4 * pairs * 4 * 16
+
+
+def test_siblings_read_what_they_share_once() -> None:
+    seen: list[PagedRows] = []
+
+    class Watching(Reference):
+        def attend(self, query, layer_pages, rows, score, out) -> None:
+            seen.append(rows)
+
+    for apart in (True, False):
+        one = siblings(3, 32, 16, Heads(4, 2, 16), FP32, CPU, apart=apart)
+        one.call(Watching(), 0)
+        assert one.bytes == (32 + 3 * 16) * 2 * 2 * 16 * 4
+    assert [rows.prefix is None for rows in seen] == [True, False]
+    assert seen[1].block_table[:, :2].unique(dim=0).shape[0] == 1
+
+
+def test_a_call_is_warmed_up_and_then_timed_as_often_as_asked() -> None:
+    calls: list[None] = []
+    assert len(timed(lambda: calls.append(None), CPU, 3)) == 3
+    assert len(calls) == 4
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_the_fastest_right_tile_is_chosen(tmp_path) -> None:
+    from agentrt_kernels.triton.blocks import Blocks, Case, Table, default
+    from agentrt_kernels.tune import Trial, tune
+
+    case = Case("paged_decode", 16, 32, 0)
+    slow, fast, wrong, failing = (Blocks(16, 16 * at, 0, 4, 2) for at in (1, 2, 3, 4))
+
+    def tile_of(kernels):
+        return kernels._table.find(case)
+
+    def difference(kernels) -> float:
+        if tile_of(kernels) == failing:
+            raise RuntimeError("out of shared memory")
+        return 2.0 if tile_of(kernels) == wrong else 0.5
+
+    def timer(one, kernels, device) -> list[float]:
+        return {slow: [3.0, 1.0, 3.0], fast: [2.0, 2.0, 9.0], wrong: [0.0]}[tile_of(kernels)]
+
+    def trials() -> Iterator[Trial]:
+        yield Trial(case, (slow, fast, wrong, failing), WORKS["decode"], difference)
+        yield Trial(case, (wrong, failing), WORKS["decode"], difference)
+
+    first, none = tune(trials(), CPU, timer)
+    assert first.blocks == fast
+    assert first.seconds == {slow: 3.0, fast: 2.0}
+    assert none.blocks == default(case)
+    path = tmp_path / "deep" / "blocks.json"
+    Table({case: fast}).write(path)
+    table = Table.read([tmp_path / "missing.json", path])
+    assert table.find(case) == fast
+    assert table.is_measured(case)
+    assert not table.is_measured(replace(case, width=32))
+    assert table.find(replace(case, width=32)) == default(replace(case, width=32))
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
+    """A table that was written would be read: the work asks for the tile of the trial's case."""
+    from agentrt_kernels.triton.blocks import Blocks, Case, Table
+    from agentrt_kernels.triton.set import TritonKernels
+    from agentrt_kernels.tune import trials_of
+
+    class Watching(Table):
+        def find(self, case: Case) -> Blocks:
+            asked.append(case)
+            return super().find(case)
+
+    seen = set()
+    for trial in trials_of(CPU):
+        asked: list[Case] = []
+        kernels = TritonKernels(Watching())
+        width, kind = trial.case.width, trial.case.kernel
+        if kind == "grouped_gemm":
+            rows = {16: 32, 64: 256, 128: 2048}[width]
+            one = torch.empty(rows, 16, dtype=torch.bfloat16)
+            none = torch.zeros(9, dtype=torch.int32)  # no rows of any expert: nothing is computed
+            kernels.grouped_linear(one, torch.empty(8, 16, 16, dtype=one.dtype), none, one)
+            assert asked == [trial.case]
+        else:
+            assert kernels._blocks(kind, torch.empty(1, 1, width, dtype=torch.bfloat16))
+            assert asked == [trial.case]
+        seen.add(kind)
+    assert seen == {"paged_decode", "paged_extend", "shared_prefix", "grouped_gemm"}
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_without_a_gpu_nothing_is_tuned(capsys, tmp_path) -> None:
+    from agentrt_kernels.tune import main
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert main(["--out", str(tmp_path / "blocks.json")]) == 2
+    assert "no CUDA device" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+def test_from_the_shell_where_there_is_no_gpu() -> None:
+    """In a process without the interpreter: it says what is missing, as JSON."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-m", "agentrt_kernels.check"]
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["checks"] == []
+    assert "triton" in facts["note"]
