@@ -12,6 +12,9 @@ from typing import Any, Literal
 from agentrt.fact import fact
 
 Role = Literal["system", "user", "assistant", "tool"]
+History = Literal["template", "append"]
+"""How earlier answers of a model stand in its prompt: as its template writes them, which may leave
+out its reasoning and so loses the prefix from there on, or just as they were generated."""
 
 
 @fact

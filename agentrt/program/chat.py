@@ -22,9 +22,11 @@ from agentrt.program.node import Node
 from agentrt.program.options import GenOptions
 from agentrt.program.output import calls_of, items_of, step_of, value_of
 from agentrt.program.shapes import Constraint
+from agentrt.program.site import call_site
 from agentrt.program.work import ToolWork
 from agentrt.segments import (
     Close,
+    History,
     Hole,
     Open,
     ResultOf,
@@ -59,9 +61,20 @@ class Chat:
     Attributes:
         label: Name of the branch, given by `fork`; it names the node that continues it.
         serial: Tells chats apart within this process.
+        history: How earlier answers stand in the prompt: as the model's `template` writes them, or
+            `append`, just as they were generated.
     """
 
-    __slots__ = ("__weakref__", "_answer", "_parent", "_pieces", "_tools", "label", "serial")
+    __slots__ = (
+        "__weakref__",
+        "_answer",
+        "_parent",
+        "_pieces",
+        "_tools",
+        "history",
+        "label",
+        "serial",
+    )
 
     def __init__(
         self,
@@ -71,6 +84,7 @@ class Chat:
         answer: Gen[Any] | None = None,
         tools: tuple[ToolSchema, ...] | None = None,
         label: str = "",
+        history: History | None = None,
     ) -> None:
         self._parent = parent
         self._pieces = pieces
@@ -78,6 +92,7 @@ class Chat:
         self._tools: tuple[ToolSchema, ...] = (
             tools if tools is not None else parent._tools if parent is not None else ()
         )
+        self.history: History = history or (parent.history if parent is not None else "template")
         # A branch keeps its name until it has an answer; what follows is named by its own call.
         self.label: str = label or (parent.label if parent is not None and answer is None else "")
         self.serial = next(_serials)
@@ -247,7 +262,7 @@ class Chat:
 
     def made_of(self, links: Iterable[Chat]) -> Chat:
         """The last messages of some of the chats in `line`, under the same settings as this one."""
-        chat = Chat(tools=self._tools)
+        chat = Chat(tools=self._tools, history=self.history)
         for link in links:
             chat = Chat(chat, link._pieces, answer=link._answer)
         return chat
@@ -312,9 +327,25 @@ class Chat:
 Chat.__pydantic_serializer__ = SchemaSerializer(chat_schema())  # type: ignore[attr-defined]
 
 
-def chat(system: str | None = None) -> Chat:
-    """An empty chat, or one with a system message. May be a module's value: runs share it."""
-    return Chat() if system is None else Chat().system(system)
+def chat(system: str | None = None, *, history: History = "template") -> Chat:
+    """An empty chat, or one with a system message. May be a module's value: runs share it.
+
+    Args:
+        system: Its first message.
+        history: How answers stand in the prompts that follow them. With "template" as the model was
+            trained: some templates leave out its earlier reasoning, and what was computed from
+            there on is lost, which traces tell with its reason. With "append" just as they were
+            generated: every prompt goes on from what was computed.
+
+    Raises:
+        UsageError: `history` is neither.
+    """
+    if history not in ("template", "append"):
+        raise UsageError(
+            f"history={history!r} is unknown", hint="Give 'template' or 'append'", where=call_site()
+        )
+    empty = Chat(history=history)
+    return empty if system is None else empty.system(system)
 
 
 def _known(node: Node[Any], *, answer: bool) -> Segment:

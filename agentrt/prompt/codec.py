@@ -28,7 +28,17 @@ from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
 from agentrt.prompt.view import View, Views
 from agentrt.prompt.whole import encode_whole, escaped_tools
-from agentrt.segments import CallFrame, CallMade, Generated, Hole, Open, Segment, Text, ToolSchema
+from agentrt.segments import (
+    CallFrame,
+    CallMade,
+    Generated,
+    History,
+    Hole,
+    Open,
+    Segment,
+    Text,
+    ToolSchema,
+)
 from agentrt.vocab import Vocab
 
 
@@ -76,18 +86,24 @@ class Codec:
         """
         return cls(read_model_files(path))
 
-    def encode(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> Encoded:
+    def encode(
+        self,
+        tools: tuple[ToolSchema, ...],
+        segments: Sequence[Segment],
+        history: History = "template",
+    ) -> Encoded:
         """The ids of a prompt, up to its first hole.
 
         Args:
             tools: Offered to the model; the same for all of a chat, or its prefix is lost.
             segments: Whole messages; an open last message is continued by the model.
+            history: How earlier answers of this model stand in it.
 
         Raises:
             Unsupported: The template refuses these messages.
         """
         view = self._views.of(tools)
-        prefix = view.prefixes.root
+        prefix = view.prefixes.roots[history]
         for index, segment in enumerate(segments):
             if isinstance(segment, Hole):
                 return self._sealed(view, prefix, segment)
@@ -96,15 +112,15 @@ class Codec:
             except Irregular:
                 if any(isinstance(later, Hole) for later in segments[index:]):
                     return self._sealed(view, prefix, segment)
-                return self._whole(view, segments)
+                return self._whole(view, segments, prefix)
         try:
             answer = view.composer.answered(prefix)
         except Irregular:
-            return self._whole(view, segments)
+            return self._whole(view, segments, prefix)
         ids = (*view.prefixes.token_ids(prefix), *answer)
         losses = prefix.losses
         if prefix.rewritten:
-            losses = (*losses, *self._rewritten(view, segments, ids))
+            losses = (*losses, *self._rewritten(view, segments, ids, history))
         return Encoded(ids, True, losses)
 
     def render(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> str:
@@ -121,10 +137,15 @@ class Codec:
         except TemplateRefused as error:
             raise _unsupported(error) from error
 
-    def sizes(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> tuple[int, ...]:
+    def sizes(
+        self,
+        tools: tuple[ToolSchema, ...],
+        segments: Sequence[Segment],
+        history: History = "template",
+    ) -> tuple[int, ...]:
         """Tokens that each segment takes, its share of the template's text with it; holes are 0."""
         view = self._views.of(tools)
-        prefix = view.prefixes.root
+        prefix = view.prefixes.roots[history]
         sizes: list[int] = []
         settled = total = 0
         for segment in segments:
@@ -172,19 +193,30 @@ class Codec:
             ids = (*ids, *view.composer.sealed(prefix, for_answer))
         return Encoded(ids, False, prefix.losses)
 
-    def _whole(self, view: View, segments: Sequence[Segment]) -> Encoded:
-        """Encode from one rendering."""
+    def _whole(self, view: View, segments: Sequence[Segment], prefix: Prefix) -> Encoded:
+        """Encode from one rendering; of it what follows the last answer that `prefix` appended."""
+        history: History = "append" if prefix.appends else "template"
         messages = turns_of(segments)
         if messages and not messages[-1].closed:
             raise Unsupported("this chat template cannot continue an open message")
         try:
-            ids = encode_whole(view, messages, self.fingerprint, self._templates.telling)
+            ids, ends = encode_whole(
+                view, messages, self.fingerprint, self._templates.telling, history
+            )
         except TemplateRefused as error:
             raise _unsupported(error) from error
-        return Encoded(tuple(ids), True, self._rewritten(view, segments, tuple(ids)))
+        if prefix.appended:
+            end = ends.get(prefix.appended - 1)
+            if end is None:
+                raise Unsupported(
+                    "the chat template does not show where an answer that was appended ends",
+                    hint='Use history="template" for this chat, or another model',
+                )
+            ids = [*view.prefixes.token_ids(prefix.until_appended()), *ids[end:]]
+        return Encoded(tuple(ids), True, self._rewritten(view, segments, tuple(ids), history))
 
     def _rewritten(
-        self, view: View, segments: Sequence[Segment], ids: tuple[int, ...]
+        self, view: View, segments: Sequence[Segment], ids: tuple[int, ...], history: History
     ) -> tuple[PrefixLoss, ...]:
         """What of the last answer, and the prompt that it answered, does not stand in `ids`."""
         last = opened = latest = -1
@@ -198,7 +230,7 @@ class Codec:
         made = segments[last]
         assert isinstance(made, Generated)
         try:
-            asked = self.encode(view.tools, segments[:opened])
+            asked = self.encode(view.tools, segments[:opened], history)
         except Unsupported:
             return ()  # no prompt of this model: nothing was computed that could be shared
         computed = (*asked.token_ids, *made.token_ids)

@@ -134,11 +134,13 @@ class Composer:
 
     def _with_generated(self, prefix: Prefix, made: Generated) -> Prefix:
         message = _open(prefix)
+        own = made.codec == self._codec and bool(made.token_ids)
+        if own and prefix.appends and message.entered is None:
+            return self._with_appended(prefix, made)
         if self._telling.search(made.text):
             raise Irregular("the template may write this answer in another way")
         if made.text != made.text.strip() and self._edges("assistant", made.text) == "stripped":
             raise Irregular("whitespace around an answer")
-        own = made.codec == self._codec and bool(made.token_ids)
         kind: Kind = "calls" if made.calls else "assistant"
         pen = self._pen(prefix)
         if message.entered is None:
@@ -159,6 +161,17 @@ class Composer:
         return replace(
             changed, losses=(*prefix.losses, loss) if loss.lost_tokens else prefix.losses
         )
+
+    def _with_appended(self, prefix: Prefix, made: Generated) -> Prefix:
+        """An answer just as it was asked for and made: the template is not asked."""
+        message = _open(prefix)
+        pen = self._pen(prefix)
+        pen.literal(self._between(prefix, "answer", ("", "")))
+        pen.generated(made.token_ids)
+        kind: Kind = "calls" if made.calls else "assistant"
+        message = replace(message, entered=kind, said=True, generated_calls=bool(made.calls))
+        changed = _written(prefix, pen, message)
+        return replace(changed, losses=(), rewritten=False, appended=prefix.appended + 1)
 
     def _foreign(self, pen: Pen, made: Generated) -> None:
         """What another model wrote, in this one's words."""

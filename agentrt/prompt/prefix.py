@@ -48,6 +48,8 @@ class Prefix:
         message: The open message.
         losses: Since the last answer of this model.
         rewritten: The last answer of this model was opened otherwise than it was asked for.
+        appends: Answers of this model stand as they were made, whatever the template says.
+        appended: How many of those it holds.
     """
 
     parent: Prefix | None = None
@@ -60,3 +62,12 @@ class Prefix:
     message: Message | None = None
     losses: tuple[PrefixLoss, ...] = ()
     rewritten: bool = False
+    appends: bool = False
+    appended: int = 0
+
+    def until_appended(self) -> Prefix:
+        """The shortest prefix of this one that holds as many answers as they were made."""
+        here = self
+        while here.parent is not None and here.parent.appended == self.appended:
+            here = here.parent
+        return here

@@ -24,7 +24,10 @@ class PrefixCache:
         self._young: dict[tuple[Prefix, Segment], Prefix] = {}
         self._old: dict[tuple[Prefix, Segment], Prefix] = {}
         self._whole: dict[Prefix, tuple[int, ...]] = {}
-        self.root = Prefix()
+        self.roots = {
+            "template": Prefix(),
+            "append": Prefix(appends=True),
+        }
         self.misses = 0
 
     def extended(self, prefix: Prefix, segment: Segment) -> Prefix:

@@ -21,14 +21,18 @@ from agentrt.prompt.probe import Probe, holds_placeholder, said
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.turns import Written
 from agentrt.prompt.view import View
-from agentrt.segments import CallMade, Generated, ToolSchema
+from agentrt.segments import CallMade, Generated, History, ToolSchema
 
 PLACE = re.compile("\U0010fe00([0-9]+)\U0010fe01")
 
 
 def encode_whole(
-    view: View, messages: Sequence[Written], codec: str, telling: re.Pattern[str]
-) -> list[int]:
+    view: View,
+    messages: Sequence[Written],
+    codec: str,
+    telling: re.Pattern[str],
+    history: History = "template",
+) -> tuple[list[int], dict[int, int]]:
     """The ids of a complete chat, up to where the model goes on.
 
     Args:
@@ -36,6 +40,11 @@ def encode_whole(
         messages: The chat.
         codec: Fingerprint under which generated ids are our own.
         telling: Finds what the template looks for in contents; data must not speak to it.
+        history: With "append" the template does not see what our own answers say.
+
+    Returns:
+        The ids; and for each answer of our own that stands in them as it was made, counted from 0,
+        how many ids there are up to its end.
 
     Raises:
         TemplateRefused: The template does not take these messages.
@@ -45,7 +54,10 @@ def encode_whole(
         raise TemplateRefused("a message holds characters from U+10FE00 to U+10FEFF")
     turns = [_escaped(probe.lexicon, written, layout, codec, telling) for written in messages]
     hidden = [replace(t, text=said(i)) if t.text else t for i, t in enumerate(turns)]
-    settled = [_is_settled(t, w, layout) for t, w in zip(turns, messages, strict=True)]
+    settled = [
+        _is_settled(t, w, layout) or (history == "append" and _is_kept(t, w, codec))
+        for t, w in zip(turns, messages, strict=True)
+    ]
     partly = [h if s else t for h, t, s in zip(hidden, turns, settled, strict=True)]
     real = _text(probe, partly, tools)
     text = _text(probe, hidden, tools)
@@ -82,33 +94,48 @@ def _is_settled(turn: Turn, written: Written, layout: Layout) -> bool:
     return plain and not written.generated
 
 
+def _is_kept(turn: Turn, written: Written, codec: str) -> bool:
+    """Whether a content is one answer of our own and nothing else."""
+    made = written.generated
+    return len(made) == 1 and _own(made[0], codec) and turn.text == made[0].text
+
+
 def _ids(
     lexicon: Lexicon, text: str, turns: list[Turn], messages: Sequence[Written], codec: str
-) -> list[int]:
+) -> tuple[list[int], dict[int, int]]:
     pen = Pen(lexicon)
-    waiting = [made for written in messages for made in written.generated if _own(made, codec)]
+    own = [made for written in messages for made in written.generated if _own(made, codec)]
+    waiting = list(enumerate(own))
+    ends: dict[int, int] = {}
     end = 0
     for found in PLACE.finditer(text):
-        _literal(pen, text[end : found.start()], waiting)
+        _literal(pen, text[end : found.start()], waiting, ends)
         index = int(found[1])
-        made = messages[index].generated
-        if len(made) == 1 and _own(made[0], codec) and turns[index].text == made[0].text:
-            waiting.remove(made[0])
-            pen.generated(made[0].token_ids)
+        if _is_kept(turns[index], messages[index], codec):
+            (made,) = messages[index].generated
+            pen.generated(made.token_ids)
+            for entry in waiting:  # it is not among them where the template writes it twice
+                if entry[1] is made:
+                    waiting.remove(entry)
+                    ends[entry[0]] = len(pen.ids)
+                    break
         else:
             pen.text(turns[index].text.replace(ESCAPE, ""))
         end = found.end()
-    _literal(pen, text[end:], waiting)
+    _literal(pen, text[end:], waiting, ends)
     pen.end()
-    return pen.ids
+    return pen.ids, ends
 
 
-def _literal(pen: Pen, text: str, waiting: list[Generated]) -> None:
+def _literal(
+    pen: Pen, text: str, waiting: list[tuple[int, Generated]], ends: dict[int, int]
+) -> None:
     """Write template text; where it holds, in order, what a model generated, keep those ids."""
-    while waiting and (at := text.find(waiting[0].text)) >= 0:
-        made = waiting.pop(0)
+    while waiting and (at := text.find(waiting[0][1].text)) >= 0:
+        order, made = waiting.pop(0)
         pen.literal(text[:at])
         pen.generated(made.token_ids)
+        ends[order] = len(pen.ids)
         text = text[at + len(made.text) :]
     pen.literal(text)
 

@@ -54,7 +54,8 @@ class Engine:
         """Refuse what this engine cannot do.
 
         Raises:
-            Unsupported: It does not enforce the constraint, or reports no logprobs.
+            Unsupported: It does not enforce the constraint, writes prompts by its template though
+                the chat wants its answers appended, or reports no logprobs.
         """
         takes = self.capabilities
         constraint = work.output.constraint
@@ -64,6 +65,12 @@ class Engine:
             raise Unsupported(
                 f"{name} does not enforce {constraint.kind} constraints ({work.output.name})",
                 hint=f"It enforces: {can}. Use another engine or another output type",
+                where=site,
+            )
+        if work.chat.history == "append" and takes.prompt == "messages":
+            raise Unsupported(
+                f"{name} writes its prompts itself, by its template",
+                hint='Leave history at "template"',
                 where=site,
             )
         if work.sampling.logprobs and not takes.logprobs:

@@ -57,15 +57,15 @@ class Rooms:
         tools = work.chat.tools
 
         def count(chat: Chat) -> int:
-            encoded = codec.encode(tools, chat.segments())
+            encoded = codec.encode(tools, chat.segments(), chat.history)
             if encoded.complete:
                 return len(encoded.token_ids)
-            return sum(codec.sizes(tools, chat.segments()))
+            return sum(codec.sizes(tools, chat.segments(), chat.history))
 
         return Overflow(
             work.chat,
             parts_of(codec, work.chat),
-            len(codec.encode(tools, segments).token_ids),
+            len(codec.encode(tools, segments, work.chat.history).token_ids),
             window_tokens,
             work.sampling.max_tokens,
             self.least_tokens(engine, work),
@@ -103,11 +103,11 @@ def work_of(gen: Gen[Any]) -> GenerateWork:
 def parts_of(codec: Codec, chat: Chat) -> tuple[PromptPart, ...]:
     """The parts of a prompt, the largest first, each with a name that the author knows."""
     segments, pieces = chat.segments(), chat.pieces()
-    sizes = codec.sizes((), segments)
+    sizes = codec.sizes((), segments, chat.history)
     parts: list[PromptPart] = []
     if chat.tools:
         tools = ", ".join(tool.name for tool in chat.tools)
-        told_tokens = sum(codec.sizes(chat.tools, segments)) - sum(sizes)
+        told_tokens = sum(codec.sizes(chat.tools, segments, chat.history)) - sum(sizes)
         parts.append(PromptPart(f"description of the tools {tools}", told_tokens))
     role, about = "", ""
     for segment, piece, tokens in zip(segments, pieces, sizes, strict=True):

@@ -52,7 +52,7 @@ def prompt_of(run: Run, gen: Gen[Any], engine: Engine, rooms: Rooms) -> Prompt:
     segments = work.chat.segments()
     if engine.codec is None or engine.capabilities.prompt == "messages":
         return Prompt(MessagePrompt(tuple(segments), work.chat.tools), work.sampling.max_tokens)
-    encoded = engine.codec.encode(work.chat.tools, segments)
+    encoded = engine.codec.encode(work.chat.tools, segments, work.chat.history)
     prompt_tokens = len(encoded.token_ids)
     return Prompt(
         TokenPrompt(encoded.token_ids, encoded.complete),
@@ -91,7 +91,7 @@ def _cut(replaced: Chat, codec: Codec, encoded: Encoded) -> int:
     before = replaced.answered
     if before is None:
         return 0
-    known = codec.encode(replaced.tools, replaced.segments()).token_ids
+    known = codec.encode(replaced.tools, replaced.segments(), replaced.history).token_ids
     shared = 0
     for old, new in zip(known, encoded.token_ids, strict=False):
         if old != new:

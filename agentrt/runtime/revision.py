@@ -48,11 +48,8 @@ class Revisions:
             return False
         run.revised[gen.id] = length
         task = run.tasks[gen.id] = Task()
-        run.contexts[gen.id].run(
-            lambda: run.task_group.start_soon(
-                self._run, run, gen, engine, task, refused, name=f"{gen.id} on_overflow"
-            )
-        )
+        body = self._run(run, gen, engine, task, refused)
+        run.under_way.start(body, f"{gen.id} on_overflow", run.contexts[gen.id].copy())
         return True
 
     async def _run(

@@ -223,8 +223,9 @@ def test_placeholders_of_the_codec_are_no_way_in(codec):
     for text in ("\U0010fe000\U0010fe01", "a\U0010fef0b", "\U0010fe10"):
         chat = (*SYSTEM, Open("user"), Text(text), Close())
         assert text in text_of(codec, codec.encode((), chat).token_ids)
+        view = codec._views.of(())
         with pytest.raises(Unsupported, match="characters from U"):
-            codec._whole(codec._views.of(()), chat)
+            codec._whole(view, chat, view.prefixes.roots["template"])
 
 
 @pytest.mark.parametrize(

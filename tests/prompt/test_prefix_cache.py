@@ -15,7 +15,7 @@ def cache():
 
 
 def ask(cache, text):
-    prefix = cache.root
+    prefix = cache.roots["template"]
     for segment in (Open("user"), Text(text), Close()):
         prefix = cache.extended(prefix, segment)
     return prefix

@@ -158,8 +158,8 @@ def test_a_prompt_that_changes_while_it_is_filled_is_our_own_bug(
     encode = type(codec).encode
     seen: list[int] = []
 
-    def drifting(self: Any, tools: Any, segments: Any) -> Any:
-        encoded = encode(self, tools, segments)
+    def drifting(self: Any, tools: Any, segments: Any, *history: Any) -> Any:
+        encoded = encode(self, tools, segments, *history)
         seen.append(len(encoded.token_ids))
         if not encoded.complete:
             object.__setattr__(encoded, "token_ids", (*encoded.token_ids[:-1], 7))

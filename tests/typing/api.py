@@ -150,6 +150,13 @@ def gives_text(overflow: Overflow) -> str:
     return ""
 
 
+def histories() -> None:
+    assert_type(chat("x", history="append"), Chat)
+    assert_type(chat(history="template").history, Literal["template", "append"])
+    chat("x", history="keep")  # error
+    chat("x", "append")  # error
+
+
 async def limits_of_one(c: Chat) -> None:
     assert_type(c.generate(Report, on_overflow=trim), Gen[Report])
     assert_type(c.each(int, on_overflow=shorter), Each[int])
