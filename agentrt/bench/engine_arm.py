@@ -72,7 +72,7 @@ class EngineArm:
 
     def about(self) -> dict[str, Any]:
         """What the engine says of itself."""
-        return {"capabilities": self._core.capabilities.model}
+        return dataclasses.asdict(self._core.report)
 
     def _request(self, prompt: list[int], new_tokens: int) -> GenerateRequest:
         self._serial += 1

@@ -1,4 +1,4 @@
-"""`agentrt doctor`: what is installed, what it would run on, and whether the engine starts."""
+"""`agentrt doctor`: what is installed, what a model would run on and why, and whether it starts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ PACKAGES = (
     "agentrt",
     "torch",
     "transformers",
+    "triton",
     "tokenizers",
     "llguidance",
     "outlines-core",
     "pydantic",
+)
+_NO_COMPILER = (
+    "install a C++ compiler (g++ or clang++): the native kernels are compiled once, at the next "
+    "start of the engine"
 )
 
 
@@ -34,21 +39,22 @@ def examine(model: str, *, as_json: bool) -> int:
     if as_json:
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     else:
-        text = "\n".join(f"{key:<14} {value}" for key, value in found.items())
+        text = "\n".join(lines_of(found))
     sys.stdout.write(text + "\n")
     return code
 
 
 async def examined(model: Path) -> tuple[dict[str, Any], int]:
     """Facts by name, and the exit code."""
+    config = EngineConfig(model_path=model)
     found: dict[str, Any] = {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: installed(name) for name in PACKAGES},
         "cpus": len(os.sched_getaffinity(0)),
         "model": str(model),
     }
-    started, code = await start(EngineConfig(model_path=model))
-    return found | started, code
+    started, code = await start(config)
+    return found | started | computing(config), code
 
 
 async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
@@ -62,6 +68,46 @@ async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
             return {"engine": f"starts in {clock.now_s() - begun_s:.1f} s"}, 0
     except AgentrtError as error:
         return {"engine": f"does not start: {error.message}", "fix": error.hint}, error.exit_code
+
+
+def computing(config: EngineConfig) -> dict[str, Any]:
+    """What the model runs on and why, what the threads are told, and what else is there.
+
+    Told after the engine has started, as its first start compiles kernels and checks the model.
+    """
+    import dataclasses
+
+    from agentrt.engine.hardware import gpu_facts, thread_facts
+    from agentrt.engine.report import model_report
+
+    report = model_report(config)
+    found: dict[str, Any] = {
+        "report": dataclasses.asdict(report),
+        "threads": thread_facts(config, dict(os.environ)),
+        "gpu": gpu_facts(),
+    }
+    if config.device == "cpu" and report.kernels == "torch":
+        found["advice"] = _NO_COMPILER
+    return found
+
+
+def lines_of(found: dict[str, Any]) -> list[str]:
+    """The facts for people, a line each."""
+    told = {name: value for name, value in found.items() if not isinstance(value, dict)}
+    report, gpu = found["report"], found["gpu"]
+    told["path"] = f"{report['path']}: {report['path_reason']}"
+    if report["kernels"]:
+        told["kernels"] = f"{report['kernels']}: {report['kernels_reason']}"
+        told["matrices"] = f"{report['linear']} in {report['dtype']}: {report['linear_reason']}"
+        told["self-check"] = report["self_check"]
+    told["threads"] = ", ".join(f"{name}={value}" for name, value in found["threads"].items())
+    told["gpu"] = gpu.get("reason") or ", ".join(
+        f"{one['name']}, {one['memory_bytes'] / 1e9:.0f} GB, capability {one['capability']}"
+        for one in gpu["devices"]
+    )
+    if "advice" in told:
+        told["advice"] = told.pop("advice")
+    return [f"{name:<14} {value}" for name, value in told.items()]
 
 
 def installed(name: str) -> str:

@@ -1,0 +1,37 @@
+"""What `agentrt doctor` says of a model, in both forms."""
+
+from pathlib import Path
+
+from agentrt.cli.doctor import computing, lines_of
+from agentrt.config import EngineConfig
+from agentrt.testing import tiny_engine
+
+
+def test_it_says_what_a_model_runs_on_and_why(tmp_path: Path) -> None:
+    found = computing(tiny_engine(tmp_path / "model"))
+    assert found["report"]["path"] == "fast"
+    assert found["report"]["kernels"] in ("cpu", "torch")
+    assert found["report"]["kernels_reason"]
+    assert found["threads"]["OMP_NUM_THREADS"] == "1"
+    assert ("advice" in found) == (found["report"]["kernels"] == "torch")
+    told = "\n".join(lines_of(found))
+    assert "OMP_NUM_THREADS=1" in told
+    assert found["report"]["path_reason"] in told
+    assert found["report"]["self_check"] in told
+
+
+def test_what_cannot_be_loaded_is_said_with_its_reason(tmp_path: Path) -> None:
+    found = computing(EngineConfig(model_path=tmp_path))
+    assert found["report"]["path"] == "unsupported"
+    told = lines_of(found)
+    assert any(line.startswith("path") and "config.json" in line for line in told)
+    assert not any(line.startswith("kernels") for line in told)
+
+
+def test_a_gpu_is_told_by_name_and_its_absence_with_a_reason(tmp_path: Path) -> None:
+    found = computing(EngineConfig(model_path=tmp_path))
+    one = {"name": "H200", "memory_bytes": 150e9, "capability": "9.0", "multiprocessors": 132}
+    found["gpu"] = {"count": 1, "cuda": "13.0", "devices": [one]}
+    assert "gpu            H200, 150 GB, capability 9.0" in lines_of(found)
+    found["gpu"] = {"count": 0, "reason": "torch sees none"}
+    assert "gpu            torch sees none" in lines_of(found)
