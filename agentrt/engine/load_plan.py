@@ -10,7 +10,7 @@ import torch
 from agentrt.config import EngineConfig
 from agentrt.engine.checkpoint import read_config, tensor_shapes
 from agentrt.engine.fastpath import self_check
-from agentrt.engine.fastpath.families import Declined, shape_of
+from agentrt.engine.fastpath.config_shape import Declined, shape_of
 from agentrt.engine.fastpath.self_check import Verdict
 from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.fastpath.weights import difference

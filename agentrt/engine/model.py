@@ -23,7 +23,7 @@ from agentrt.engine.fastpath.build import (
     random_weights,
     read_weights,
 )
-from agentrt.engine.fastpath.families import Declined
+from agentrt.engine.fastpath.config_shape import Declined
 from agentrt.engine.fastpath.self_check import Verdict
 from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.kv import KvLayout, PagedKv

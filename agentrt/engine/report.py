@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentrt.config import EngineConfig
-from agentrt.engine.fastpath.families import Declined
+from agentrt.engine.fastpath.config_shape import Declined
 from agentrt.engine.load_plan import LoadPlan, plan_load
 from agentrt.errors import AgentrtError
 

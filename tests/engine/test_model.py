@@ -9,7 +9,7 @@ from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig
 from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.core import EngineCore
-from agentrt.engine.fastpath.families import Declined, shape_of
+from agentrt.engine.fastpath.config_shape import Declined, shape_of
 from agentrt.engine.fastpath.weights import difference
 from agentrt.engine.model import load_model
 from agentrt.errors import EngineUnavailable, ModelInvalid

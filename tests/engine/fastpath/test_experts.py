@@ -1,5 +1,7 @@
 """Experts: the few that a token takes, computed without the others."""
 
+import dataclasses
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,11 +13,12 @@ from agentrt.engine.fastpath.experts import ready_experts
 from agentrt.engine.fastpath.layer_weights import ExpertWeights, GatedWeights
 from agentrt.engine.fastpath.shape import ExpertShape
 from agentrt.engine.kernel_set import TorchKernels
-from agentrt.engine.linear import LinearDoor
+from agentrt.engine.linear import LinearDoor, OneByOne
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 
 HIDDEN, INNER, SHARED = 12, 6, 10
+CPU = torch.device("cpu")
 SETS = ("torch", "reference", "cpu")
 
 
@@ -83,9 +86,7 @@ def test_each_token_gets_its_experts(kernels, tokens, experts, data):
     source = torch.Generator().manual_seed(tokens * 7 + experts)
     weights, kernel_set = weights_for(experts, source), kernels_named(kernels)
     x = torch.randn((tokens, HIDDEN), generator=source)
-    layer = ready_experts(
-        shape, weights, LinearDoor(torch.float32, torch.device("cpu"), kernel_set)
-    )
+    layer = ready_experts(shape, weights, LinearDoor(torch.float32, CPU, kernel_set))
 
     mine = layer.apply(kernel_set, x, room(tokens, shape.chosen), torch.empty(tokens, HIDDEN))
 
@@ -98,11 +99,10 @@ def test_experts_that_nobody_chose_are_not_multiplied():
     weights = weights_for(4, torch.Generator().manual_seed(0))
     weights.router.zero_()[2] = 1.0  # all tokens want the third
     kernels = TorchKernels()
-    door = LinearDoor(torch.float32, torch.device("cpu"), kernels)
-    layer = ready_experts(shape, weights, door)
-    asked = []
-    layer.gate_up._experts = [Counted(one, asked, at) for at, one in enumerate(range(4))]
-    layer.down._experts = [Counted(one, asked, at) for at, one in enumerate(range(4))]
+    layer = ready_experts(shape, weights, LinearDoor(torch.float32, CPU, kernels))
+    asked: list[int] = []
+    counted = OneByOne([Counted(asked, number) for number in range(4)])
+    layer = dataclasses.replace(layer, gate_up=counted, down=counted)
     layer.apply(kernels, torch.ones(5, HIDDEN), room(5, 1), torch.empty(5, HIDDEN))
     assert asked == [2, 2]
 
@@ -110,9 +110,9 @@ def test_experts_that_nobody_chose_are_not_multiplied():
 class Counted:
     """A matrix that says that it was used."""
 
-    def __init__(self, _, asked, number):
+    def __init__(self, asked, number):
         self.asked, self.number = asked, number
 
-    def apply(self, x, out):
+    def apply(self, x, out=None):
         self.asked.append(self.number)
         return out.fill_(0.0)

@@ -1,0 +1,154 @@
+"""What a checkpoint runs on here, told without reading its weights."""
+
+import json
+
+import pytest
+import torch
+
+from agentrt.config import EngineConfig
+from agentrt.engine import kernel_set
+from agentrt.engine.checkpoint import tensor_shapes
+from agentrt.engine.fastpath.config_shape import Declined, shape_of
+from agentrt.engine.fastpath.shape import DecoderShape
+from agentrt.engine.fastpath.weights import difference, weights_of
+from agentrt.engine.report import model_report
+from agentrt.errors import EngineUnavailable
+from agentrt_kernels.contract import KernelsUnavailable
+
+
+@pytest.fixture
+def facts(model_dir):
+    """The config of a kind of model."""
+    return lambda kind: json.loads((model_dir(kind) / "config.json").read_text())
+
+
+def unavailable(*_):
+    raise KernelsUnavailable("no C++ compiler in PATH")
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        ("llama", {"hidden_act": "gelu"}, "its activation is gelu"),
+        ("llama", {"model_type": "olmo2"}, "olmo2 is no architecture that is computed here"),
+        ("llama", {"model_type": None}, "None is no architecture that is computed here"),
+        ("llama", {"rms_norm_eps": None}, "its config does not say rms_norm_eps"),
+        ("llama", {"num_key_value_heads": None}, "its config does not say num_key_value_heads"),
+        (
+            "llama",
+            {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
+            "its positions are of type yarn",
+        ),
+        ("llama", {"rope_parameters": None}, "its config does not say how positions turn"),
+        (
+            "llama",
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4}},
+            "its config does not say how positions turn",
+        ),
+        (
+            "llama",
+            {"layer_types": ["full_attention", "sliding_attention"]},
+            "it has layers of types ['full_attention', 'sliding_attention']",
+        ),
+        (
+            "qwen2",
+            {"layer_types": ["full_attention", "sliding_attention"]},
+            "its config does not say how wide the windows of its layers are",
+        ),
+        (
+            "qwen2",
+            {"layer_types": None, "use_sliding_window": True, "max_window_layers": None},
+            "its config does not say which layers have a window",
+        ),
+        ("qwen2", {"layer_types": ["mamba"] * 2}, "it has layers of types ['mamba']"),
+        ("mistral", {"attention_bias": True}, "its config sets attention_bias"),
+        ("mistral", {"sliding_window": ...}, "its config does not say sliding_window"),
+        ("llama", {"num_key_value_heads": 3}, "its heads do not share keys evenly"),
+        ("llama", {"head_dim": 7}, "its heads do not turn in halves"),
+        ("llama", {"rope_parameters": [1]}, "its config cannot be read: "),
+        ("granite", {"residual_multiplier": "x"}, "its config cannot be read: "),
+        ("olmoe", {"clip_qkv": 8.0}, "its config sets clip_qkv"),
+        ("qwen2_moe", {"use_sliding_window": True}, "its config sets use_sliding_window"),
+        ("qwen3_moe", {"norm_topk_prob": None}, "its config does not say norm_topk_prob"),
+        (
+            "phi3",
+            {"rope_parameters": {"rope_type": "longrope"}},
+            "its positions are of type longrope",
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else None,
+)
+def test_what_is_not_plainly_known_is_left_to_transformers(kind, change, reason, facts):
+    told = {**facts(kind), **change}
+    told = {name: value for name, value in told.items() if value is not ...}
+    declined = shape_of(told)
+    assert isinstance(declined, Declined)
+    assert declined.reason.startswith(reason)
+
+
+def test_configs_of_older_versions_say_the_same(facts):
+    new = facts("llama")
+    old = {name: value for name, value in new.items() if name != "rope_parameters"}
+    llama3 = {
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }
+    assert shape_of({**old, "rope_theta": 1e4}) == shape_of(new)
+    scaled = shape_of({**old, "rope_theta": 5e5, "rope_scaling": {"type": "llama3", **llama3}})
+    said = {"rope_type": "llama3", "rope_theta": 5e5, **llama3}
+    assert scaled == shape_of({**old, "rope_parameters": said})
+    assert isinstance(scaled, DecoderShape)
+
+
+def test_weights_are_those_of_the_shape_or_it_is_said_which_are_not(model_dir, facts):
+    for kind in ("llama", "phi3", "mixtral", "qwen2_moe", "olmoe"):
+        shape, held = shape_of(facts(kind)), tensor_shapes(model_dir(kind))
+        assert isinstance(shape, DecoderShape)
+        assert difference(shape, held) is None
+        for name, size in weights_of(shape).items():
+            lacking = {one: there for one, there in held.items() if one != name}
+            assert difference(shape, lacking) == f"it lacks {name}"
+            other = (*size[:-1], size[-1] + 1)
+            assert difference(shape, {**held, name: other}) == f"{name} is {other}, not {size}"
+        idle = {"model.layers.0.self_attn.rotary_emb.inv_freq": (4,)}
+        assert difference(shape, {**held, **idle}) is None
+
+
+def test_a_report_is_of_plain_facts(model_dir):
+    fast = model_report(EngineConfig(model_dir("llama"), kernels="torch", self_check="never"))
+    assert (fast.architecture, fast.path, fast.kernels) == ("llama", "fast", "torch")
+    assert (fast.linear, fast.dtype, fast.device) == ("plain", "float32", "cpu")
+    assert fast.self_check == "trusted: self_check=never"
+    assert str(fast).startswith("llama on the fast path (")
+    slow = model_report(EngineConfig(model_dir("gemma2")))
+    assert (slow.path, slow.linear) == ("slow", "transformers'")
+    assert slow.path_reason == "gemma2 is no architecture that is computed here"
+
+
+def test_what_is_refused_is_unsupported_and_why(tmp_path):
+    report = model_report(EngineConfig(tmp_path / "nowhere"))
+    assert report.path == "unsupported"
+    assert "is not a directory" in report.path_reason
+
+
+def test_no_compiler_falls_back_and_says_so(model_dir, monkeypatch, caplog):
+    monkeypatch.setattr(kernel_set, "load", unavailable)
+    report = model_report(EngineConfig(model_dir("llama")))
+    assert report.kernels == "torch"
+    assert report.kernels_reason == "cpu kernels cannot run here: no C++ compiler in PATH"
+    assert any("torch's own operations take their place" in said for said in caplog.messages)
+
+
+def test_kernels_that_were_asked_for_are_not_replaced(monkeypatch):
+    monkeypatch.setattr(kernel_set, "load", unavailable)
+    with pytest.raises(EngineUnavailable, match="kernels=cpu cannot run here: no C"):
+        kernel_set.choose_kernels("cpu", "cpu", torch.float32)
+
+
+def test_half_precision_on_a_cpu_keeps_to_torch():
+    chosen = kernel_set.choose_kernels("auto", "cpu", torch.float16)
+    assert chosen.kernels.name == "torch"
+    assert chosen.fell_back
+    assert "not in torch.float16" in chosen.reason
