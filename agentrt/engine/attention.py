@@ -1,9 +1,9 @@
 """Attention over pages, as transformers' models call it.
 
 The function registered here receives the packed rows of a whole batch, stores their keys and
-values, and attends each span to its own pages. Pages are read in tiles of a constant size and
-joined by log-sum-exp, in buffers made once: a step allocates the same whatever the length of the
-histories.
+values, and attends each span to its own pages: by a kernel set that can, else here. Then pages are
+read in tiles of a constant size and joined by log-sum-exp, in buffers made once: a step allocates
+the same whatever the length of the histories.
 
 Letters of the shapes: T tokens of the batch, R rows of one block of queries, H query heads, K heads
 of keys and values, G = H / K, D head_dim, N tokens of a tile, B sequences of a group.
@@ -24,7 +24,7 @@ from agentrt.engine.batch import BlockTables, ForwardBatch
 from agentrt.engine.division import Alone, Divider, Division, Group, QueryBlock
 from agentrt.engine.kv import PagedKv
 from agentrt.engine.tile import Tile
-from agentrt_kernels.contract import Score
+from agentrt_kernels.contract import Kernels, Score
 
 NAME = "agentrt"
 _HIDDEN = torch.finfo(torch.float32).min
@@ -55,17 +55,33 @@ class Fold:
 class PagedAttention:
     """Attention of one model over one KV memory.
 
+    Args:
+        kv: The memory.
+        tables: Block tables of the running sequences.
+        heads: Query heads.
+        tile_tokens: Tokens that a tile holds.
+        kernels: Who attends; None does it here, tile by tile.
+
     Attributes:
         layers_seen: Layers of this batch that have asked.
     """
 
-    def __init__(self, kv: PagedKv, tables: BlockTables, *, heads: int, tile_tokens: int) -> None:
+    def __init__(
+        self,
+        kv: PagedKv,
+        tables: BlockTables,
+        *,
+        heads: int,
+        tile_tokens: int,
+        kernels: Kernels | None = None,
+    ) -> None:
         self._kv = kv
+        self._kernels = kernels
         self._heads = heads
         self._kv_heads = kv.layout.kv_heads
         self._head_dim = kv.layout.head_dim
         self._shared = heads // kv.layout.kv_heads
-        self._tile = Tile(kv, heads=heads, tokens=tile_tokens)
+        self._tile = Tile(kv, heads=heads, tokens=1 if kernels else tile_tokens)
         self._divider = Divider(tables, self._tile, kv.layout.page_tokens)
         self._divisions: dict[int | None, Division] = {}
         self._batch: ForwardBatch | None = None
@@ -104,6 +120,9 @@ class PagedAttention:
         """Attend `query` `[T, H, D]` into `out`; the batch's keys and values are stored already."""
         batch = self._batch
         assert batch is not None
+        if self._kernels is not None:
+            self._by_kernels(self._kernels, layer, query, batch, how, out)
+            return
         division = self._divisions.get(how.window)
         if division is None:
             division = self._divider.divide(batch.spans, how.window)
@@ -118,6 +137,23 @@ class PagedAttention:
                 self._in_one_tile(layer, query, alone, how, out)
             else:
                 self._in_tiles(layer, query, alone, how, out)
+
+    def _by_kernels(
+        self,
+        kernels: Kernels,
+        layer: int,
+        query: Tensor,
+        batch: ForwardBatch,
+        how: Score,
+        out: Tensor,
+    ) -> None:
+        pages = self._kv.memory[:, layer]
+        if query.dtype == pages.dtype:
+            kernels.attend(query, pages, batch.paged, how, out)
+            return
+        mixed = torch.empty(query.shape, dtype=pages.dtype, device=pages.device)
+        kernels.attend(query.to(pages.dtype), pages, batch.paged, how, mixed)
+        out.copy_(mixed)
 
     def _together(self, layer: int, query: Tensor, group: Group, how: Score) -> Tensor:
         """One row of each of several sequences: `[B, H, D]` to `[B, H, D]` fp32."""

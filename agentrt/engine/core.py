@@ -79,7 +79,10 @@ class EngineCore:
         windows = [tokens for tokens in (self.codec.window_tokens, model.window_tokens) if tokens]
         self._window_tokens = min(windows, default=0)
         self._decoder = Decoder(
-            frozenset(vocab.eos_ids), used_ids=vocab.size, logits_size=model.logits_size
+            frozenset(vocab.eos_ids),
+            used_ids=vocab.size,
+            logits_size=model.logits_size,
+            kernels=model.kernels,
         )
         pool = PagePool(self._machine.kv.pages)
         self.paging = Paging(pool, config.page_tokens, self._machine.tables, config.max_running)

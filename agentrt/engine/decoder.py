@@ -12,10 +12,11 @@ from torch import Tensor
 from agentrt.engine import output
 from agentrt.engine.masking import MaskFiller, Masks
 from agentrt.engine.output import Finish
-from agentrt.engine.sampler import Draw, Picked, pick
+from agentrt.engine.sampler import Draw, Picked, Picks, pick
 from agentrt.engine.sequence import Sequence
 from agentrt.errors import InternalError, record
 from agentrt.ids import RequestId
+from agentrt_kernels.contract import Kernels
 
 
 @dataclass(slots=True, eq=False)
@@ -36,20 +37,25 @@ class Drawing:
     """Tokens that are being drawn.
 
     Attributes:
-        token_ids: `[rows]` int64, on the device.
-        picked: One a row.
+        picks: One a row, maybe still being drawn.
         broken: `[rows]` bool, rows whose logits are not numbers.
-        logits: `[rows, vocabulary]`, masked.
+        logits: `[rows, tokens]`, penalised.
         draws: One a row.
         masks: Of the rows.
+        words: `[rows, words]` int32 bits of the tokens that may come, or None.
     """
 
-    token_ids: Tensor
-    picked: list[Picked]
+    picks: Picks
     broken: Tensor
     logits: Tensor
     draws: list[Draw]
     masks: Masks
+    words: Tensor | None
+
+    @property
+    def token_ids(self) -> Tensor:
+        """`[rows]` int64, on the device."""
+        return self.picks.token_ids
 
 
 class Decoder:
@@ -59,9 +65,13 @@ class Decoder:
         eos_ids: Tokens that end an output.
         used_ids: Ids from here on are no tokens: the embedding is padded.
         logits_size: Width of the logits.
+        kernels: What draws.
     """
 
-    def __init__(self, eos_ids: frozenset[int], *, used_ids: int, logits_size: int) -> None:
+    def __init__(
+        self, eos_ids: frozenset[int], *, used_ids: int, logits_size: int, kernels: Kernels
+    ) -> None:
+        self._kernels = kernels
         self._eos_ids = eos_ids
         self._used_ids = used_ids
         self._logits_size = logits_size
@@ -85,12 +95,12 @@ class Decoder:
         """
         masks = self._filler.finish(rows, begun)  # first: on a GPU the forward is still under way
         with torch.inference_mode():
-            broken = logits.isnan().any(-1)
-            logits[:, self._used_ids :] = -torch.inf
+            logits = logits[:, : self._used_ids]
+            broken = logits.amax(-1).isnan()  # a NaN is the largest
             draws = [_draw(sequence) for sequence in rows]
-            picked = pick(logits, draws, masks.allowed(self._logits_size, logits.device))
-            token_ids = torch.tensor([one.token_id for one in picked], device=logits.device)
-        return Drawing(token_ids, picked, broken, logits, draws, masks)
+            words = masks.words(logits.device)
+            picks = pick(self._kernels, logits, draws, words)
+        return Drawing(picks, broken, logits, draws, masks, words)
 
     def append(self, rows: Rows[Sequence], drawing: Drawing | None, alive: Rows[bool]) -> Outcome:
         """Wait for the tokens, and append each to its sequence.
@@ -103,36 +113,38 @@ class Decoder:
         outcome = Outcome()
         if drawing is None:
             return outcome
-        broken = set(drawing.broken.nonzero()[:, 0].tolist())
+        broken = drawing.broken.tolist()
+        picked = drawing.picks.wait()
         for index, sequence in enumerate(rows):
             if not alive[index]:
                 continue
             outcome.masks_s[sequence.request.request_id] = drawing.masks.seconds[index]
             known = len(sequence.tokens)
             try:
-                if index in broken:
+                if broken[index]:
                     raise InternalError("the model computed logits that are not numbers")
                 if index in drawing.masks.failed:
                     raise drawing.masks.failed[index]
-                finish = self._append(
-                    sequence, drawing.picked[index], drawing.logits[index], drawing.draws[index]
-                )
+                finish = self._append(sequence, picked[index], drawing, index)
             except Exception as error:  # of one row; the others go on
                 finish = _give_up(sequence, error)
             if finish is not None:
                 outcome.finishes.append((sequence, finish))
-            elif sequence.tokens[known] != drawing.picked[index].token_id:
+            elif sequence.tokens[known] != picked[index].token_id:
                 # Another was taken; a step that was launched meanwhile has seen the wrong one.
                 sequence.computed_tokens = min(sequence.computed_tokens, known)
         return outcome
 
     def _append(
-        self, sequence: Sequence, picked: Picked, logits: Tensor, draw: Draw
+        self, sequence: Sequence, picked: Picked, drawing: Drawing, index: int
     ) -> Finish | None:
+        logits, words = drawing.logits[index : index + 1], drawing.words
+
         def redraw(token_id: int) -> Picked:
             with torch.inference_mode():
-                logits[token_id] = -torch.inf
-                return pick(logits[None], [draw.again()], None)[0]
+                logits[0, token_id] = -torch.inf
+                mask = None if words is None else words[index : index + 1]
+                return pick(self._kernels, logits, [drawing.draws[index].again()], mask).wait()[0]
 
         return output.append(sequence, picked, redraw, self._eos_ids)
 

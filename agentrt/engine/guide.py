@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.backend import OnLimit
-from agentrt.constraints import CompiledConstraint, ConstraintState, MaskRow
+from agentrt.constraints import CompiledConstraint, ConstraintState
 from agentrt.constraints.budget import Budgeted
 from agentrt.errors import InternalError
 
@@ -33,12 +33,13 @@ class Guide:
         else:
             self._state = compiled.start()
 
-    def fill_mask(self, row: MaskRow) -> bool:
-        """Write the tokens that may come next; False when all may."""
+    @property
+    def masked_by(self) -> ConstraintState:
+        """Whose mask says which tokens may come next."""
         budget = self._budget
         if budget is not None and budget.tight and len(budget.witness or ()) == 1:
-            return budget.state.fill_mask(row)  # one is left: any that makes the text whole will do
-        return self._state.fill_mask(row)
+            return budget.state  # one is left: any that makes the text whole will do
+        return self._state
 
     def take(self, token_id: int) -> bool:
         """Take a token that the mask allowed; False when it would leave no room to close."""

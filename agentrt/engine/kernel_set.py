@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from agentrt.config import Device, KernelChoice
 from agentrt.engine.attention import current
+from agentrt.engine.draws import draw_rows
 from agentrt.errors import EngineUnavailable
 from agentrt_kernels import load
 from agentrt_kernels.contract import HeadNorms, Kernels, KernelsUnavailable, PagedRows, Score
@@ -99,6 +100,20 @@ class TorchKernels(Reference):
         """See `Kernels.attend`; `rows` are those of the batch that the engine has begun."""
         layer = layer_pages.storage_offset() // layer_pages.stride(1) // 2
         current().over_pages(layer, query, score, out)
+
+    def sample(
+        self,
+        logits: Tensor,
+        mask: Tensor | None,
+        temperature: Tensor,
+        top_k: Tensor,
+        top_p: Tensor,
+        min_p: Tensor,
+        uniform: Tensor,
+        out: Tensor,
+    ) -> None:
+        """See `Kernels.sample`."""
+        draw_rows(logits, mask, temperature, top_k, top_p, min_p, uniform, out)
 
     def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
         """See `Kernels.grouped_linear`."""

@@ -61,7 +61,11 @@ class Machine:
         )
         self._siblings = Siblings(self.tables, config.page_tokens)
         self._attention = PagedAttention(
-            self.kv, self.tables, heads=self.model.heads, tile_tokens=tile_tokens
+            self.kv,
+            self.tables,
+            heads=self.model.heads,
+            tile_tokens=tile_tokens,
+            kernels=None if self.model.kernels.name == "torch" else self.model.kernels,
         )
         self._probe(config)
 

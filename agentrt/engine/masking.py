@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentrt.constraints import mask_words
+from agentrt.constraints import ConstraintState, MaskPool, fill_masks, mask_words
 from agentrt.engine.sequence import Sequence
 
 _WORTH_A_THREAD_S = 0.0003
@@ -29,31 +29,46 @@ class Masks:
 
     __slots__ = ("bits", "failed", "filling_s", "seconds")
 
-    def __init__(self, rows: Rows[Sequence], logits_size: int) -> None:
+    def __init__(self, rows: Rows[Sequence], logits_size: int, pool: MaskPool) -> None:
         self.bits: np.ndarray[tuple[int, int], np.dtype[np.int32]] | None = None
         self.seconds = [0.0] * len(rows)
         self.failed: dict[int, Exception] = {}
         self.filling_s = 0.0
-        if all(one.guide is None for one in rows):
+        guided = [(row, one.guide) for row, one in enumerate(rows) if one.guide is not None]
+        if not guided:
             return
         self.bits = np.full((len(rows), mask_words(logits_size)), -1, dtype=np.int32)
-        for index, one in enumerate(rows):
-            if one.guide is None:
-                continue
-            began = perf_counter()
+        began = perf_counter()
+        states: list[tuple[ConstraintState, int]] = []
+        for row, guide in guided:
             try:
-                one.guide.fill_mask(self.bits[index])
+                states.append((guide.masked_by, row))
             except Exception as error:  # of one row; the others go on
-                self.failed[index] = error
-            self.seconds[index] = perf_counter() - began
-        self.filling_s = sum(self.seconds)
+                self.failed[row] = error
+        self._fill(states, self.bits, pool)
+        self.filling_s = perf_counter() - began
+        for row, _ in guided:
+            self.seconds[row] = self.filling_s / len(guided)
 
-    def allowed(self, logits_size: int, device: torch.device) -> Tensor | None:
-        """`[rows, vocabulary]` bool of the tokens that may come, or None when all may."""
-        if self.bits is None:
-            return None
-        wide = np.unpackbits(self.bits.view(np.uint8), axis=1, count=logits_size, bitorder="little")
-        return torch.from_numpy(wide).to(device).bool()
+    def _fill(
+        self,
+        states: list[tuple[ConstraintState, int]],
+        bits: np.ndarray[tuple[int, int], np.dtype[np.int32]],
+        pool: MaskPool,
+    ) -> None:
+        """All rows in one call; where one breaks it, row by row, to find out which."""
+        try:
+            self.failed |= fill_masks(states, bits, pool)
+        except Exception:
+            for state, row in states:
+                try:
+                    self.failed |= fill_masks([(state, row)], bits)
+                except Exception as error:
+                    self.failed[row] = error
+
+    def words(self, device: torch.device) -> Tensor | None:
+        """`[rows, words]` int32 bits of the tokens that may come, or None when all may."""
+        return None if self.bits is None else torch.from_numpy(self.bits).to(device)
 
 
 class MaskFiller:
@@ -62,6 +77,7 @@ class MaskFiller:
     def __init__(self, logits_size: int) -> None:
         self._logits_size = logits_size
         self._row_s = 0.0
+        self._pool = MaskPool()
         self._worker: ThreadPoolExecutor | None = None
 
     def begin(self, rows: Rows[Sequence]) -> Future[Masks] | None:
@@ -71,13 +87,13 @@ class MaskFiller:
             return None
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-masks")
-        return self._worker.submit(Masks, list(rows), self._logits_size)
+        return self._worker.submit(Masks, list(rows), self._logits_size, self._pool)
 
     def finish(self, rows: Rows[Sequence], begun: Future[Masks] | None) -> Masks:
         """The masks; what the step had to wait for them is booked on their rows."""
         guided = [index for index, one in enumerate(rows) if one.guide is not None]
         if begun is None:
-            masks = Masks(rows, self._logits_size)
+            masks = Masks(rows, self._logits_size, self._pool)
         else:
             began = perf_counter()
             masks = begun.result()

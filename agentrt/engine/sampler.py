@@ -1,7 +1,7 @@
-"""From logits to tokens.
+"""From logits to tokens, for all rows of a step at once.
 
-Each row is picked by itself: its randomness is a hash of (seed, position), so the same seed gives
-the same tokens whatever else is in the batch, and after a preemption.
+A row's randomness is a hash of (seed, position), so the same seed gives the same tokens whatever
+else is in the batch, and after a preemption.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from torch import Tensor
 
 from agentrt.backend import TokenLogprob
 from agentrt.sampling import Sampling
-
-_NEGLIGIBLE = 40.0
+from agentrt_kernels.contract import Kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +52,65 @@ class Picked:
     logprob: TokenLogprob | None = None
 
 
-def pick(logits: Tensor, draws: Sequence[Draw], allowed: Tensor | None) -> list[Picked]:
+class Picks:
+    """Tokens of all rows, maybe still being drawn on the device.
+
+    Args:
+        token_ids: `[rows]` int64.
+        logprobs: `[asking rows, vocabulary]` of the rows that ask for them, or None.
+        draws: One a row.
+
+    Attributes:
+        token_ids: `[rows]` int64.
+    """
+
+    __slots__ = ("_draws", "_logprobs", "token_ids")
+
+    def __init__(self, token_ids: Tensor, logprobs: Tensor | None, draws: Sequence[Draw]) -> None:
+        self.token_ids = token_ids
+        self._logprobs = logprobs
+        self._draws = draws
+
+    def wait(self) -> list[Picked]:
+        """One a row; waits for the device."""
+        tokens = self.token_ids.tolist()
+        if self._logprobs is None:
+            return [Picked(token) for token in tokens]
+        told = self._told(tokens)
+        return [Picked(token, told.get(row)) for row, token in enumerate(tokens)]
+
+    def _told(self, tokens: list[int]) -> dict[int, TokenLogprob]:
+        """What is told of each row that asks."""
+        assert self._logprobs is not None
+        asking = [row for row, draw in enumerate(self._draws) if draw.sampling.logprobs]
+        counts = [self._draws[row].sampling.logprobs for row in asking]
+        best = self._logprobs.topk(min(max(counts), self._logprobs.shape[1]))
+        values, ids = best.values.tolist(), best.indices.tolist()
+        chosen = torch.tensor([tokens[row] for row in asking], device=self._logprobs.device)
+        own = self._logprobs.gather(1, chosen[:, None])[:, 0].tolist()
+        told = {}
+        for at, (row, count) in enumerate(zip(asking, counts, strict=True)):
+            pairs = zip(ids[at][:count], values[at][:count], strict=True)
+            top = tuple((token, value) for token, value in pairs if value > -torch.inf)
+            told[row] = TokenLogprob(tokens[row], own[at], top)
+        return told
+
+
+def pick(kernels: Kernels, logits: Tensor, draws: Sequence[Draw], mask: Tensor | None) -> Picks:
     """A token for each row.
 
     Args:
-        logits: `[rows, vocabulary]` fp32; changed in place.
+        kernels: What draws.
+        logits: `[rows, vocabulary]` fp32; changed in place by penalties.
         draws: One a row.
-        allowed: `[rows, vocabulary]` bool of the tokens that may come, or None when all may.
+        mask: `[rows, words]` int32 bits of the tokens that may come, or None when all may.
     """
-    for row, draw in zip(logits, draws, strict=True):
-        _penalise(row, draw)
-    if allowed is not None:
-        logits.masked_fill_(~allowed, -torch.inf)
-    if all(_is_plain(draw.sampling) for draw in draws):
-        return [Picked(token) for token in logits.argmax(-1).tolist()]
-    return [_pick_row(row, draw) for row, draw in zip(logits, draws, strict=True)]
+    for row, draw in enumerate(draws):
+        _penalise(logits, row, draw)
+    logprobs = _logprobs(logits, draws, mask)
+    token_ids = torch.empty(len(draws), dtype=torch.int64, device=logits.device)
+    kernels.sample(logits, mask, *_settings(draws, logits.device), token_ids)
+    return Picks(token_ids, logprobs, draws)
 
 
 def uniform(seed: int, position: int) -> float:
@@ -76,60 +119,62 @@ def uniform(seed: int, position: int) -> float:
     return int.from_bytes(blake2b(text, digest_size=7).digest(), "big") / 2.0**56
 
 
-def _is_plain(sampling: Sampling) -> bool:
-    return sampling.temperature == 0 and sampling.logprobs == 0
+def allowed(mask: Tensor, vocabulary: int) -> Tensor:
+    """`[rows, words]` int32 bits as `[rows, vocabulary]` bool."""
+    bits = torch.arange(32, device=mask.device, dtype=torch.int32)
+    return (mask[:, :, None] >> bits).bitwise_and_(1).bool().flatten(1)[:, :vocabulary]
 
 
-def _pick_row(row: Tensor, draw: Draw) -> Picked:
-    """`row`: `[vocabulary]`."""
-    how = draw.sampling
-    if how.temperature > 0:
-        row = row / how.temperature
-    token = int(row.argmax()) if how.temperature == 0 else _sample(row, draw)
-    if how.logprobs == 0:
-        return Picked(token)
-    logprobs = row.log_softmax(-1)
-    best = logprobs.topk(min(how.logprobs, logprobs.shape[0]))
-    top = tuple(
-        (index, value)
-        for index, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        if value > -torch.inf
+_Columns = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+_GREEDY: dict[tuple[int, torch.device], _Columns] = {}
+
+
+def _settings(draws: Sequence[Draw], device: torch.device) -> _Columns:
+    """Temperature, top-k, top-p, min-p and a number to draw with, each `[rows]`."""
+    if all(draw.sampling.temperature == 0 for draw in draws):
+        key = len(draws), device
+        if key not in _GREEDY:
+            _GREEDY[key] = _columns([(0.0, 0, 1.0, 0.0, 0.0)] * len(draws), device)
+        return _GREEDY[key]
+    return _columns(
+        [
+            (how.temperature, how.top_k or 0, how.top_p, how.min_p, uniform(how.seed, position))
+            for how, position in ((draw.sampling, draw.position) for draw in draws)
+        ],
+        device,
     )
-    return Picked(token, TokenLogprob(token, float(logprobs[token]), top))
 
 
-def _sample(row: Tensor, draw: Draw) -> int:
-    """Top-k, then top-p, then min-p, then the inverse of the distribution function."""
-    how = draw.sampling
-    # In double precision, where what is e^-40 times as likely as the best does not count; equal
-    # values keep the order of their ids.
-    near = (row > row.max() - _NEGLIGIBLE).nonzero()[:, 0]
-    values, order = row[near].double().sort(descending=True, stable=True)
-    ids = near[order]
-    weights = values.softmax(-1)
-    keep = weights.shape[0]
-    if how.top_k:
-        keep = min(keep, how.top_k)
-    if how.top_p < 1:
-        weights = weights[:keep] / weights[:keep].sum()
-        before = weights.cumsum(-1) - weights
-        keep = max(1, int((before < how.top_p).sum()))
-    weights = weights[:keep]
-    if how.min_p > 0:
-        weights = weights[weights >= how.min_p * weights[0]]
-    total = weights.cumsum(-1)
-    where = uniform(how.seed, draw.position) * float(total[-1])
-    index = int(
-        torch.searchsorted(
-            total, torch.tensor(where, dtype=total.dtype, device=total.device), right=True
-        )
+def _columns(
+    rows: list[tuple[float, int, float, float, float]], device: torch.device
+) -> _Columns:
+    table = torch.tensor(rows, dtype=torch.float64)
+    temperature, top_k, top_p, min_p, numbers = table.t().contiguous().unbind()
+    return (
+        temperature.float().to(device),
+        top_k.int().to(device),
+        top_p.float().to(device),
+        min_p.float().to(device),
+        numbers.to(device),
     )
-    return int(ids[min(index, weights.shape[0] - 1)])
 
 
-def _penalise(row: Tensor, draw: Draw) -> None:
+def _logprobs(logits: Tensor, draws: Sequence[Draw], mask: Tensor | None) -> Tensor | None:
+    """`[asking rows, vocabulary]` of the distribution that is drawn from."""
+    asking = [row for row, draw in enumerate(draws) if draw.sampling.logprobs]
+    if not asking:
+        return None
+    rows = logits[asking]
+    if mask is not None:
+        rows.masked_fill_(~allowed(mask[asking], logits.shape[1]), -torch.inf)
+    heats = [draws[row].sampling.temperature or 1.0 for row in asking]
+    return (rows / torch.tensor(heats, device=logits.device)[:, None]).log_softmax(-1)
+
+
+def _penalise(logits: Tensor, at: int, draw: Draw) -> None:
     how = draw.sampling
     if how.repetition_penalty != 1.0:
+        row = logits[at]
         seen = torch.tensor(sorted({*draw.prompt, *draw.output}), device=row.device)
         values = row[seen]
         scaled = torch.where(
@@ -137,6 +182,7 @@ def _penalise(row: Tensor, draw: Draw) -> None:
         )
         row[seen] = scaled
     if draw.output and (how.presence_penalty != 0.0 or how.frequency_penalty != 0.0):
+        row = logits[at]
         made = torch.tensor(draw.output, device=row.device)
         tokens, counts = torch.unique(made, return_counts=True)
         row[tokens] -= how.presence_penalty + how.frequency_penalty * counts

@@ -199,10 +199,10 @@ def test_a_grammar_that_breaks_on_the_way_ends_its_request_alone(build, engine, 
     core.submit(engine.request(3, PROMPT, max_tokens=12))
     served = engine.drain(core, most_steps=6)
 
-    def broken(self, row):
+    def broken(self):
         raise RuntimeError("parser lost")
 
-    monkeypatch.setattr(guide.Guide, "fill_mask", broken)
+    monkeypatch.setattr(guide.Guide, "masked_by", property(broken))
     engine.drain(core, served)
     assert (served.ends[1].reason, served.ends[1].error.message) == ("failed", "parser lost")
     assert (served.ends[2].reason, served.ends[2].closed_early) == ("length", True)

@@ -2,20 +2,31 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from agentrt.engine.sampler import Draw, pick, uniform
+from agentrt.engine import sampler
+from agentrt.engine.kernel_set import TorchKernels
+from agentrt.engine.sampler import Draw, allowed, uniform
 from agentrt.sampling import Sampling
+from agentrt_kernels.reference import Reference
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
+KERNELS = TorchKernels()
 
 
-def frequencies(draws=4000, **sampling):
+def pick(logits, draws, mask):
+    return sampler.pick(KERNELS, logits, draws, mask).wait()
+
+
+def frequencies(draws=4000, *, mask=None, temperature=1.0, **sampling):
+    made = [
+        Draw(Sampling(temperature=temperature, seed=seed, **sampling), 0) for seed in range(draws)
+    ]
+    words = None if mask is None else torch.tensor([[mask]], dtype=torch.int32).repeat(draws, 1)
     counts = torch.zeros(5)
-    for seed in range(draws):
-        draw = Draw(
-            Sampling(temperature=sampling.pop("temperature", 1.0), seed=seed, **sampling), 0
-        )
-        counts[pick(LOGITS[None].clone(), [draw], None)[0].token_id] += 1
+    for picked in pick(LOGITS.repeat(draws, 1), made, words):
+        counts[picked.token_id] += 1
     return counts / draws
 
 
@@ -45,11 +56,19 @@ def test_filters_keep_what_they_say_in_proportion(sampling, kept):
 
 
 def test_masks_leave_only_what_is_allowed():
-    allowed = torch.tensor([[False, False, True, True, False]])
-    assert pick(LOGITS[None].clone(), [Draw(Sampling(), 0)], allowed)[0].token_id == 2
-    for seed in range(50):
-        draw = Draw(Sampling(temperature=2.0, seed=seed), 0)
-        assert pick(LOGITS[None].clone(), [draw], allowed)[0].token_id in (2, 3)
+    mask = torch.tensor([[0b01100]], dtype=torch.int32)
+    assert pick(LOGITS[None].clone(), [Draw(Sampling(), 0)], mask)[0].token_id == 2
+    found = frequencies(200, mask=0b01100, temperature=2.0)
+    assert {token for token in range(5) if found[token] > 0} == {2, 3}
+
+
+def test_logprobs_are_of_what_the_mask_leaves():
+    mask = torch.tensor([[0b01100], [-1]], dtype=torch.int32)
+    draws = [Draw(Sampling(logprobs=4), 0), Draw(Sampling(logprobs=1), 0)]
+    masked, free = pick(LOGITS.repeat(2, 1), draws, mask)
+    expected = LOGITS[2:4].log_softmax(0)
+    assert masked.logprob.top == tuple(zip((2, 3), expected.tolist(), strict=True))
+    assert [token for token, _ in free.logprob.top] == [4]
 
 
 def test_a_row_does_not_depend_on_the_others():
@@ -90,3 +109,45 @@ def test_logprobs_are_of_the_distribution_sampled_from():
     assert picked.logprob.logprob == pytest.approx(float(expected[picked.token_id]))
     assert [token for token, _ in picked.logprob.top] == [4, 0]
     assert picked.logprob.top[0][1] == pytest.approx(float(expected[4]))
+
+
+def test_masks_are_bits_the_lowest_first():
+    mask = torch.tensor([[-(2**31), 0b101]], dtype=torch.int32)
+    assert allowed(mask, 35)[0].nonzero()[:, 0].tolist() == [31, 32, 34]
+
+
+how = st.tuples(
+    st.sampled_from([0.0, 0.3, 1.0, 2.5]),
+    st.sampled_from([0, 0, 1, 5, 80]),
+    st.sampled_from([1.0, 1.0, 0.05, 0.6, 0.95]),
+    st.sampled_from([0.0, 0.0, 0.02, 0.5]),
+    st.floats(0, 1, exclude_max=True),
+)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(
+    rows=st.lists(how, min_size=1, max_size=5),
+    tokens=st.sampled_from([1, 16, 33, 500]),
+    spread=st.sampled_from([0.1, 3.0, 30.0]),
+    rounded=st.booleans(),
+    masked=st.booleans(),
+)
+def test_rows_at_once_are_drawn_as_the_reference_draws_them(rows, tokens, spread, rounded, masked):
+    source = torch.Generator().manual_seed(tokens)
+    logits = torch.randn(len(rows), tokens, generator=source) * spread
+    if rounded:
+        logits = logits.round()  # many are equal
+    mask = None
+    if masked:
+        mask = torch.randint(-(2**31), 2**31, (len(rows), -(-tokens // 32)), generator=source).int()
+        mask[:, 0] |= 1
+    dtypes = (torch.float32, torch.int32, torch.float32, torch.float32, torch.float64)
+    columns = [
+        torch.tensor(values, dtype=dtype)
+        for values, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)
+    ]
+    outs = [torch.empty(len(rows), dtype=torch.int64) for _ in range(2)]
+    for one, out in zip((Reference(), KERNELS), outs, strict=True):
+        one.sample(logits.clone(), mask, *columns, out)
+    assert torch.equal(*outs)
