@@ -44,6 +44,37 @@ _HOST = rf"(?:{_LABEL}\.){{0,3}}[a-z](?:-?[a-z0-9]){{0,15}}"
 _PATH = r"(?:/[A-Za-z0-9._~+,;=:@&/-]*(?:\?[A-Za-z0-9._~+,;=:@&/-]*)?)?"
 
 
+_PERCENT = r"%[0-9A-Fa-f]{2}"
+_MARKS = "._~!$&()*+,;=@-"
+_PLAIN = rf"A-Za-z0-9'{_MARKS}"
+_BEYOND_ASCII = r"\x{a0}-\x{d7ff}\x{f900}-\x{fdcf}\x{fdf0}-\x{ffef}"
+
+
+def reference(more: str = "") -> str:
+    """RFC 3986 `URI-reference` whose scheme, if any, is followed by a host or a plain path.
+
+    Args:
+        more: Characters beyond those of a URI, as in a regex class.
+    """
+    char = rf"(?:[{more}:{_PLAIN}]|{_PERCENT})"
+    first = rf"(?:[{more}{_PLAIN}]|{_PERCENT})"
+    path = rf"(?:/{char}*)*"
+    rest = rf"(?:\?(?:{char}|[/?])*)?(?:#(?:{char}|[/?])*)?"
+    host = rf"//{_HOST}(?::[1-9][0-9]{{0,3}})?{path}"
+    scheme = r"[A-Za-z][A-Za-z0-9+.-]*:"
+    local = rf"/(?:{first}+{path})?|(?:{first}+{path})?"
+    return rf"(?:(?:{scheme})?{host}|{scheme}{first}+{path}|{local}){rest}"
+
+
+_NAME = r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*(?:\*|:[1-9][0-9]{0,3})?"
+URI_TEMPLATE = rf"(?:[A-Za-z0-9:/?#\[\]{_MARKS}]|{_PERCENT}|\{{[+#./;?&]?{_NAME}(?:,{_NAME})*\}})*"
+"""RFC 6570, up to level 4, literals in ASCII."""
+
+_ATOM = r"(?:[A-Za-z0-9 _,:;=@/<>!#%&'~-]|\\[dDsSwW.^$*+?()\[\]{}|\\/]|\.)[*+?]?"
+REGEX = rf"\^?(?:{_ATOM})*(?:\|(?:{_ATOM})*)*\$?"
+"""Regexes that every dialect reads: characters, classes by letter, repeats, alternatives."""
+
+
 def url(schemes: list[str]) -> str:
     """URLs with a host name, of these schemes."""
     return rf"(?:{'|'.join(schemes)})://{_HOST}(?::[1-9][0-9]{{0,3}})?{_PATH}"
@@ -76,6 +107,11 @@ PATTERNS: dict[str, str] = {
     "date": DATE,
     "time": TIME,
     "date-time": DATE_TIME,
+    "idn-hostname": _HOST,
+    "iri-reference": reference(_BEYOND_ASCII),
+    "regex": REGEX,
+    "uri-reference": reference(),
+    "uri-template": URI_TEMPLATE,
     **{f"uuid{version}": uuid(version) for version in range(1, 9)},
 }
 """JSON Schema formats that are enforced by our own pattern."""

@@ -31,6 +31,9 @@ SCHEMA_MAP_KEYWORDS = frozenset(
 )
 """Hold schemas by name."""
 
+DEFINITIONS = ("$defs", "definitions")
+"""Hold schemas that are used by reference."""
+
 ANNOTATIONS = frozenset(
     {
         "$comment",

@@ -5,84 +5,182 @@ Each rewriting keeps exactly the same instances valid, or leaves the schema as i
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
+from collections.abc import Callable
 from typing import Any
+
+from agentrt import canonical_json
+from agentrt.constraints.complement import TYPES, complement
+from agentrt.constraints.evaluated import SIMPLE, closed
 
 MAX_ARRAYS = 2000
 """Arrays of distinct items that may be listed one by one."""
 
-_MAX_TRIGGERS = 4
 _MAX_SPAN = 64
-_IN_PLACE = frozenset(
-    {"$ref", "allOf", "anyOf", "contains", "dependentSchemas", "if", "not", "oneOf"}
-)
+_MAX_EXCLUSIVE = 8
 
 
-def lower(schema: dict[str, Any]) -> dict[str, Any]:
-    """`schema`, one level of it, in simpler keywords where that is possible."""
+def lower(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """`schema`, one level of it, in simpler keywords where that is possible.
+
+    What is added goes into `allOf`, so that the rest stays where references may point.
+
+    Args:
+        schema: One level; the levels below are lowered by themselves.
+        root: The whole, in which references are found.
+    """
     lowered = schema
-    if "unevaluatedProperties" in lowered:
-        lowered = _evaluated(lowered, "unevaluatedProperties", "additionalProperties")
-    if "unevaluatedItems" in lowered:
-        lowered = _evaluated(lowered, "unevaluatedItems", "items")
-    if "dependentRequired" in lowered:
-        lowered = _dependents_listed(lowered)
-    if lowered.get("uniqueItems") is True:
-        lowered = _arrays_listed(lowered)
+    for keyword in SIMPLE:
+        if keyword in lowered:
+            lowered = closed(lowered, keyword, root)
+    for keyword, rewrite in _REWRITES.items():
+        if keyword in lowered:
+            lowered = rewrite(lowered, root)
     return lowered
 
 
-def _evaluated(schema: dict[str, Any], keyword: str, simple: str) -> dict[str, Any]:
-    """With nothing else looking at the same instance, unevaluated is what is left over."""
-    if schema.keys() & _IN_PLACE:
-        return schema
-    rest = {k: v for k, v in schema.items() if k != keyword}
-    return rest if simple in rest else {**rest, simple: schema[keyword]}
+def _and(schema: dict[str, Any], *more: Any) -> dict[str, Any]:
+    """`schema` and more."""
+    return {**schema, "allOf": [*schema.get("allOf", ()), *more]}
 
 
-def _dependents_listed(schema: dict[str, Any]) -> dict[str, Any]:
-    """One branch for each set of triggers that are there."""
-    wanted = schema["dependentRequired"]
-    if not isinstance(wanted, dict) or not all(isinstance(v, list) for v in wanted.values()):
-        return schema
-    triggers = {name: needs for name, needs in wanted.items() if needs}
-    rest = {k: v for k, v in schema.items() if k != "dependentRequired"}
-    if not triggers:
+def _without(schema: dict[str, Any], *keywords: str) -> dict[str, Any]:
+    return {k: v for k, v in schema.items() if k not in keywords}
+
+
+def _not(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Fixed values that are left, else the complement."""
+    rest = _without(schema, "not")
+    refused = schema["not"]
+    values = listed_values({k: v for k, v in rest.items() if k in ("type", "enum", "const")})
+    excluded = listed_values(refused)
+    if values is not None and excluded is not None:
+        written = {canonical_json.dumps(value) for value in excluded}
+        left = [value for value in values if canonical_json.dumps(value) not in written]
+        return {**_without(rest, "const"), "enum": left} if left else _and(rest, False)
+    other = complement(refused, root)
+    return schema if other is None else _and(rest, other)
+
+
+def _cases(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """`if`: the condition with `then`, or its complement with `else`."""
+    rest = _without(schema, "if", "then", "else")
+    if not schema.keys() & {"then", "else"}:
         return rest
-    if len(triggers) > _MAX_TRIGGERS or "anyOf" in rest or "$ref" in rest:
+    otherwise = complement(schema["if"], root)
+    if otherwise is None:
         return schema
-    branches = []
-    for present in itertools.product((False, True), repeat=len(triggers)):
-        there = [name for name, is_there in zip(triggers, present, strict=True) if is_there]
-        absent = dict.fromkeys((name for name in triggers if name not in there), False)
-        needed = [*rest.get("required", ()), *there, *(n for t in there for n in triggers[t])]
-        if absent.keys() & set(needed):
-            continue
-        branch = {**rest, "properties": {**rest.get("properties", {}), **absent}}
-        branches.append({**branch, "required": list(dict.fromkeys(needed))})
-    return {"anyOf": branches}
+    met = {"allOf": [schema["if"], schema.get("then", True)]}
+    unmet = {"allOf": [otherwise, schema.get("else", True)]}
+    return _and(rest, {"anyOf": [met, unmet]})
 
 
-def _arrays_listed(schema: dict[str, Any]) -> dict[str, Any]:
-    """All arrays of distinct items, where the items are few."""
-    known = {"type", "items", "uniqueItems", "minItems", "maxItems"}
-    values = _listed(schema.get("items"))
-    if schema.get("type") != "array" or not schema.keys() <= known or values is None:
-        return schema
-    fewest = int(schema.get("minItems", 0))
-    most = min(int(schema.get("maxItems", len(values))), len(values))
-    lengths = range(fewest, most + 1)
-    if sum(math.perm(len(values), length) for length in lengths) > MAX_ARRAYS:
-        return schema
-    arrays = [
-        list(chosen) for length in lengths for chosen in itertools.permutations(values, length)
+def _dependent_schemas(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Each: the property is not there, or the schema holds."""
+    cases = [
+        {"anyOf": [{"properties": {name: False}}, {"allOf": [{"required": [name]}, wanted]}]}
+        for name, wanted in schema["dependentSchemas"].items()
     ]
-    return {"enum": arrays}
+    return _and(_without(schema, "dependentSchemas"), *cases)
 
 
-def _listed(schema: Any) -> list[Any] | None:
+def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Each branch with the complements of the others, where they have any."""
+    branches = schema["oneOf"]
+    if not isinstance(branches, list) or len(branches) > _MAX_EXCLUSIVE or _has_tag(branches):
+        return schema
+    others = [complement(branch, root) for branch in branches]
+    if any(other is None for other in others):
+        return schema
+    cases = [
+        {"allOf": [branch, *(others[:index] + others[index + 1 :])]}
+        for index, branch in enumerate(branches)
+    ]
+    return _and(_without(schema, "oneOf"), {"anyOf": cases})
+
+
+def _has_tag(branches: list[Any]) -> bool:
+    """Whether the grammar compiler may see by itself that the branches exclude each other."""
+    return all(
+        isinstance(branch, dict) and ("$ref" in branch or "type" in branch) for branch in branches
+    )
+
+
+def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Anything at all counts items; what need not occur and may always occur says nothing."""
+    fewest, most = schema.get("minContains", 1), schema.get("maxContains")
+    rest = _without(schema, "contains", "minContains", "maxContains")
+    if schema["contains"] in (True, {}):
+        bounds: dict[str, Any] = {"minItems": fewest}
+        if most is not None:
+            bounds["maxItems"] = most
+        return _and(rest, bounds)
+    return rest if fewest == 0 and most is None else schema
+
+
+def _patterns(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Patterns that allow anything say nothing where all other properties may be anything, too."""
+    open_ended = schema.get("additionalProperties", True) in (True, {})
+    if not open_ended:
+        return schema
+    said = {p: v for p, v in schema["patternProperties"].items() if v not in (True, {})}
+    rest = _without(schema, "patternProperties")
+    return {**rest, "patternProperties": said} if said else rest
+
+
+def _no_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    rest = _without(schema, "propertyNames")
+    if schema["propertyNames"] is False:
+        return _and(rest, {"maxProperties": 0})
+    return rest if schema["propertyNames"] in (True, {}) else schema
+
+
+def _dependent_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    wanted = schema["dependentRequired"].items()
+    needs = {name: {"required": needed} for name, needed in wanted if needed}
+    rest = _without(schema, "dependentRequired")
+    return _dependent_schemas({**rest, "dependentSchemas": needs}, root) if needs else rest
+
+
+def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """All arrays of distinct items, where the items are few."""
+    known = {"$schema", "type", "items", "prefixItems", "uniqueItems", "minItems", "maxItems"}
+    places = _places(schema)
+    if schema["uniqueItems"] is not True or not schema.keys() <= known or places is None:
+        return schema
+    arrays: list[list[Any]] = []
+    longer: list[list[Any]] = [[]]
+    for values in [*places, []]:
+        if schema.get("minItems", 0) <= len(longer[0]):
+            arrays += longer
+        longer = [[*array, value] for array in longer for value in values if value not in array]
+        if len(arrays) + len(longer) > MAX_ARRAYS:
+            return schema
+        if not longer:
+            break
+    listed: Any = {"enum": arrays} if arrays else False
+    kinds = schema.get("type", TYPES)
+    others = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "array"]
+    if "array" not in kinds:
+        return _without(schema, "uniqueItems")
+    if others:
+        return {"anyOf": [{"type": others}, listed]}
+    return listed if arrays else {"allOf": [False]}
+
+
+def _places(schema: dict[str, Any]) -> list[list[Any]] | None:
+    """The values that each place of an array may take, when they can be listed."""
+    first = [listed_values(place) for place in schema.get("prefixItems", ())]
+    rest = schema.get("items", True)
+    after = [] if rest is False else listed_values(rest)
+    if after is None or None in first:
+        return None
+    most = schema.get("maxItems", len(first) + len(after))
+    values = [place for place in first if place is not None]
+    return (values + [after] * len(after))[:most]
+
+
+def listed_values(schema: Any) -> list[Any] | None:
     """The values that a schema allows, when they can be listed."""
     if not isinstance(schema, dict):
         return None
@@ -106,3 +204,16 @@ def _all_typed(values: list[Any], kind: Any) -> bool:
     expected = kinds.get(kind) if isinstance(kind, str) else None
     distinct = len({json.dumps(value) for value in values}) == len(values)
     return expected is not None and distinct and all(type(v) is expected for v in values)
+
+
+_REWRITES: dict[str, Callable[[dict[str, Any], Any], dict[str, Any]]] = {
+    "if": _cases,
+    "not": _not,
+    "oneOf": _one_of,
+    "dependentSchemas": _dependent_schemas,
+    "dependentRequired": _dependent_names,
+    "contains": _contains,
+    "patternProperties": _patterns,
+    "propertyNames": _no_names,
+    "uniqueItems": _arrays_listed,
+}

@@ -19,6 +19,7 @@ from agentrt.constraints.keywords import (
     resolve,
 )
 from agentrt.constraints.lowering import lower
+from agentrt.constraints.references import localise
 
 MAX_INTEGER = 10**18 - 1
 """Largest magnitude of an integer whose type sets no bound: 18 digits."""
@@ -34,7 +35,8 @@ _NOT_GENERATED_IN = frozenset({"allOf", "not", "if"})
 
 def normalise(schema: Any) -> Any:
     """`schema` without annotations and without keywords that say nothing."""
-    return _walk(schema, lambda here: _plain(here, schema))
+    local = localise(schema)
+    return _walk(local, lambda here: _plain(here, local))
 
 
 def for_generation(schema: Any) -> Any:
@@ -73,7 +75,7 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     kept = {k: _count(k, v) for k, v in schema.items() if k not in ANNOTATIONS}
     if kept.get("uniqueItems") is False or kept.get("maxItems") in (0, 1):
         kept.pop("uniqueItems", None)
-    kept = lower(kept)
+    kept = lower(kept, root)
     if "contains" not in kept:
         kept.pop("minContains", None)
         kept.pop("maxContains", None)

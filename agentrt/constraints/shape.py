@@ -17,6 +17,7 @@ from typing_extensions import TypeAliasType
 
 from agentrt import canonical_json
 from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints.distinct import distinct_lark
 from agentrt.constraints.limits import MAX_CHOICES, check_grammar, check_regex, check_text
 from agentrt.constraints.native import grammar_error, lark_grammar, lark_regex, regex_grammar
 from agentrt.constraints.normal import normalise
@@ -143,16 +144,21 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     """
     check_size(schema)
     plain = normalise(schema)
-    check_structure(plain)
-    spec = ConstraintSpec("json", source=canonical_json.dumps(plain))
-    return Shape(spec, json.loads, "json_schema", plain)
+    return Shape(_json_spec(plain), json.loads, "json_schema", plain)
 
 
 def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
     check_size(schema, name)
+    return Shape(_json_spec(schema), adapter.validate_json, name, schema)
+
+
+def _json_spec(schema: Any) -> ConstraintSpec:
+    lark = distinct_lark(schema)
+    if lark is not None:
+        check_grammar(lark)
+        return ConstraintSpec("grammar", source=lark)
     check_structure(schema)
-    spec = ConstraintSpec("json", source=canonical_json.dumps(schema))
-    return Shape(spec, adapter.validate_json, name, schema)
+    return ConstraintSpec("json", source=canonical_json.dumps(schema))
 
 
 def _choice(

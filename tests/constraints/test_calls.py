@@ -113,8 +113,8 @@ WRONG = [
     ({"tools": (NOW, NOW)}, "one name"),
     ({"tools": (NOW,), "min_calls": 3, "max_calls": 2}, "min_calls=3"),
     ({"tools": (NOW,), "min_calls": 0, "max_calls": 0}, "max_calls=0"),
-    ({"tools": (ToolSchema("t", "", {"not": {}}),)}, "tool t: /not"),
-    ({"tools": (NOW,), "final_schema": {"not": {}}}, "/not"),
+    ({"tools": (ToolSchema("t", "", {"not": {"pattern": "a"}}),)}, "tool t: /not"),
+    ({"tools": (NOW,), "final_schema": {"not": {"pattern": "a"}}}, "/not"),
 ]
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentrt.constraints import json_schema_shape
+from agentrt.constraints.complement import complement, other_texts
+from agentrt.constraints.distinct import MAX_ITEMS
 from agentrt.constraints.lowering import MAX_ARRAYS
+from agentrt.constraints.references import localise
 from agentrt.errors import ConstraintError
 
 OBJECTS = [
@@ -23,6 +29,10 @@ ARRAYS = [
     for count in range(4)
     for items in itertools.product((0, 1, 2, True, "a"), repeat=count)
 ] + [{}, 1]
+SCALARS = ["", "a", "ab", "b", "aba", -1, 0, 1, 2, 2.5, 3, 4, True, False, None, {}, []]
+A_STRING = {"type": "string"}
+A_BOOLEAN = {"type": "boolean"}
+SMALL = {"$anchor": "here", "type": "integer", "maximum": 1}
 A_TO_C = {name: {"type": "integer"} for name in "abc"}
 
 ROWS = [
@@ -57,6 +67,98 @@ ROWS = [
     ({"type": "array", "items": {"type": "boolean"}, "uniqueItems": True}, ARRAYS),
     ({"propertyNames": {"enum": ["a", "b"]}}, OBJECTS),
     ({"propertyNames": {"pattern": "^[ab]$"}, "type": "object"}, OBJECTS),
+    ({"propertyNames": False}, OBJECTS),
+    ({"patternProperties": {"a.*": True, ".*b": False}}, OBJECTS),
+    ({"uniqueItems": True, "prefixItems": [A_BOOLEAN, A_BOOLEAN], "items": False}, ARRAYS),
+    ({"contains": True, "maxContains": 2, "type": "array"}, ARRAYS),
+    ({"contains": {"const": 1}, "minContains": 0}, ARRAYS),
+    ({"type": ["object", "string"], "not": {"required": ["a"]}}, OBJECTS),
+    ({"not": {"type": ["object", "null"]}}, OBJECTS),
+    ({"enum": ["a", "b", 1], "not": {"enum": ["a", 1]}}, [*SCALARS]),
+    ({"type": "string", "not": {"enum": ["a", "ab", ""]}}, [*SCALARS]),
+    ({"not": {"const": 1}}, SCALARS),
+    ({"not": {"enum": [False, None, 3]}}, SCALARS),
+    ({"not": {"anyOf": [{"minimum": 3}, {"type": "string"}]}}, SCALARS),
+    ({"not": {"allOf": [{"type": "number"}, {"maximum": 2}]}}, SCALARS),
+    ({"not": {"minLength": 2}}, SCALARS),
+    ({"not": {"prefixItems": [{"const": 1}, {"const": 2}]}}, ARRAYS),
+    ({"not": {"$ref": "#/$defs/x"}, "$defs": {"x": {"type": "string"}}}, SCALARS),
+    ({"if": {"exclusiveMaximum": 0}, "then": {"minimum": -10}}, [*SCALARS, -11, -10]),
+    ({"if": {"exclusiveMaximum": 0}, "else": {"multipleOf": 2}}, SCALARS),
+    (
+        {
+            "if": {"properties": {"a": {"const": 0}}, "required": ["a"]},
+            "then": {"required": ["b"]},
+            "else": {"required": ["c"]},
+        },
+        OBJECTS,
+    ),
+    ({"dependentSchemas": {"a": {"required": ["b"], "maxProperties": 2}}}, OBJECTS),
+    ({"dependentRequired": {"a": ["b"]}, "anyOf": [{"required": ["c"]}, A_STRING]}, OBJECTS),
+    ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, OBJECTS),
+    ({"oneOf": [{"type": "number"}, {"minimum": 2}]}, SCALARS),
+    (
+        {
+            "properties": {"a": {"type": "integer"}},
+            "anyOf": [{"properties": {"b": {"const": 1}}}, {"properties": {"c": {"const": 2}}}],
+            "unevaluatedProperties": False,
+        },
+        OBJECTS,
+    ),
+    (
+        {
+            "$ref": "#/$defs/x",
+            "properties": {"a": True},
+            "unevaluatedProperties": {"type": "string"},
+            "$defs": {"x": {"patternProperties": {"^b": {"type": "integer"}}}},
+        },
+        [*OBJECTS, {"d": "x"}],
+    ),
+    (
+        {
+            "if": {"properties": {"a": {"const": 0}}, "required": ["a"]},
+            "then": {"properties": {"b": True}},
+            "else": {"properties": {"c": True}},
+            "unevaluatedProperties": False,
+        },
+        OBJECTS,
+    ),
+    (
+        {
+            "dependentSchemas": {"a": {"properties": {"b": True}}},
+            "properties": {"a": True},
+            "unevaluatedProperties": False,
+        },
+        OBJECTS,
+    ),
+    (
+        {
+            "oneOf": [{"properties": {"a": True}, "required": ["a"]}, {"required": ["b"]}],
+            "unevaluatedProperties": False,
+        },
+        OBJECTS,
+    ),
+    (
+        {
+            "prefixItems": [True],
+            "anyOf": [{"prefixItems": [True, {"const": 1}]}, {"prefixItems": [{"const": 0}]}],
+            "unevaluatedItems": False,
+        },
+        ARRAYS,
+    ),
+    (
+        {"allOf": [{"prefixItems": [True]}], "unevaluatedItems": {"type": "boolean"}},
+        ARRAYS,
+    ),
+    (
+        {
+            "$id": "http://x.example/root",
+            "items": {"$ref": "few"},
+            "$defs": {"y": {"$id": "few", "$ref": "#here", "$defs": {"z": SMALL}}},
+        },
+        ARRAYS,
+    ),
+    ({"properties": {"a": A_BOOLEAN, "b": {"$ref": "#/properties/a"}}}, OBJECTS),
 ]
 
 
@@ -65,12 +167,104 @@ def test_the_same_instances_are_valid(accepts, schema, instances):
     spec = json_schema_shape(schema).spec
     judge = jsonschema.Draft202012Validator(schema)
     for instance in instances:
+        taken = any(accepts(spec, written) for written in in_any_order(instance))
+        assert taken == judge.is_valid(instance), instance
+
+
+def in_any_order(instance):
+    """Its texts: the grammar fixes the order of keys, the schema does not."""
+    if not isinstance(instance, dict):
+        return [json.dumps(instance, separators=(",", ":"))]
+    orders = itertools.permutations(instance.items())
+    return [json.dumps(dict(order), separators=(",", ":")) for order in orders]
+
+
+def permuted(count, most):
+    return [
+        list(p) for length in range(most + 1) for p in itertools.permutations(range(count), length)
+    ]
+
+
+@pytest.mark.parametrize(("fewest", "most"), [(0, 10), (2, 3), (1, 1)])
+def test_many_arrays_of_distinct_items_are_a_grammar(accepts, fewest, most):
+    schema = {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 0, "maximum": MAX_ITEMS - 1},
+        "uniqueItems": True,
+        "minItems": fewest,
+        "maxItems": most,
+    }
+    spec = json_schema_shape(schema).spec
+    if most > 3:
+        assert spec.kind == "grammar"
+    judge = jsonschema.Draft202012Validator(schema)
+    whole = list(range(MAX_ITEMS))
+    for instance in [*permuted(3, 3), whole, whole[::-1], [*whole, 0], [*whole[:-1], 0], [1, 1]]:
         written = json.dumps(instance, separators=(",", ":"))
         assert accepts(spec, written) == judge.is_valid(instance), written
 
 
-def test_too_many_arrays_are_not_listed():
-    schema = {"type": "array", "items": {"enum": list(range(9))}, "uniqueItems": True}
+def test_too_many_distinct_items_are_refused():
+    schema = {"type": "array", "items": {"enum": list(range(MAX_ITEMS + 1))}, "uniqueItems": True}
     with pytest.raises(ConstraintError, match="uniqueItems"):
         json_schema_shape(schema)
     assert MAX_ARRAYS < 9 * 8 * 7 * 6
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "a"},
+        {"multipleOf": 2},
+        {"items": {"type": "string"}},
+        {"type": "integer"},
+        {"const": {}},
+        {"$ref": "#"},
+        {"properties": {"a": {"pattern": "a"}}},
+    ],
+)
+def test_what_has_no_exact_complement_gets_none(schema):
+    assert complement(schema, schema) is None
+
+
+@given(
+    st.lists(st.text(alphabet="ab.\\]", max_size=3), max_size=4),
+    st.text(alphabet="abc.\\]\n", max_size=4),
+)
+@settings(max_examples=200, derandomize=True, deadline=None)
+def test_other_texts_are_all_but_these(excluded, text):
+    pattern = other_texts(excluded).replace("\\x{", "\\u{")
+    python = re.sub(r"\\u\{([0-9a-f]+)\}", lambda m: re.escape(chr(int(m[1], 16))), pattern)
+    assert bool(re.fullmatch(python, text)) == (text not in excluded)
+
+
+def test_a_schema_with_plain_references_is_left_alone():
+    schema = {"$defs": {"x": A_STRING}, "items": {"$ref": "#/$defs/x"}}
+    assert localise(schema) is schema
+
+
+def test_a_reference_out_of_the_schema_is_refused_by_name():
+    with pytest.raises(ConstraintError, match=r"other\.json"):
+        json_schema_shape({"$id": "http://x.example/", "items": {"$ref": "other.json"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "valid", "invalid"),
+    [
+        (
+            "uri-reference",
+            ["", "a/b", "/x?y#z", "//a.b/c", "http://a.b:80/", "mailto:x@y"],
+            ["a b", "é"],
+        ),
+        ("iri-reference", ["é/ü", "/ä?x"], ["a b", "<"]),
+        ("uri-template", ["http://x/{id}{?q,r*}", "a"], ["{", "}", "{a b}"]),
+        ("regex", ["a+b?", "^(?:)$"[:1] + "x$", "a|b", r"\\d."], ["(", "a**", "["]),
+        ("idn-hostname", ["a.example"], ["-a", "a b"]),
+    ],
+)
+def test_formats_are_enforced(accepts, name, valid, invalid):
+    spec = json_schema_shape({"type": "string", "format": name}).spec
+    for text in valid:
+        assert accepts(spec, json.dumps(text, ensure_ascii=False)), text
+    for text in invalid:
+        assert not accepts(spec, json.dumps(text, ensure_ascii=False)), text
