@@ -195,6 +195,7 @@ def test_many_arrays_of_distinct_items_are_a_grammar(accepts, fewest, most):
         "maxItems": most,
     }
     spec = json_schema_shape(schema).spec
+    assert spec is not None
     if most > 3:
         assert spec.kind == "grammar"
     judge = jsonschema.Draft202012Validator(schema)

