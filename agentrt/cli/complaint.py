@@ -85,6 +85,8 @@ def exit_code_of(error: BaseException) -> int:
     first = root_of(error)
     if isinstance(first, AgentrtError):
         return first.exit_code
+    if isinstance(first, SystemExit):  # the program's own choice
+        return first.code if isinstance(first.code, int) else int(first.code is not None)
     return INTERRUPTED if isinstance(first, KeyboardInterrupt) else 1
 
 

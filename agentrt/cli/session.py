@@ -126,6 +126,8 @@ class Session:
             self._outcomes[index] = Outcome(run_id, checked(value, where=place_of(self._program)))
         except Exception as error:
             self._outcomes[index] = Outcome(run_id, error=error)
+        except SystemExit as error:  # the program's own way to end, with its own exit code
+            self._outcomes[index] = Outcome(run_id, error=error)
         except anyio.get_cancelled_exc_class() as error:
             self._outcomes[index] = Outcome(run_id, error=error)
             raise
@@ -155,8 +157,11 @@ class Session:
             if self._settings.verbose:
                 traceback.print_exception(error, file=sys.stderr)
             sys.stderr.write(three_lines(error, folder=folder) + "\n")
+        elif isinstance(error, SystemExit) and isinstance(error.code, str):
+            sys.stderr.write(error.code + "\n")  # as Python itself does
         if self._settings.as_json:
-            failure = placed(error, folder=folder) if isinstance(error, Exception) else None
+            is_told = isinstance(error, Exception | SystemExit)
+            failure = placed(error, folder=folder) if error is not None and is_told else None
             told = self._account.summary(outcome.run_id, outcome.value, failure)
             self._write(shown(told, pretty=False))
         elif error is None:

@@ -51,6 +51,8 @@ class Bodies:
                 value = await self._value(run, node, task)
             except Exception as raised:
                 error = raised
+            except SystemExit as leaving:
+                error = run.leave(node, leaving)
         if task.scope.cancelled_caught:
             error = task.stop_error or self._too_late(run, node, task)
         if node.done:  # the loop has ended, and every node with it

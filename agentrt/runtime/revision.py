@@ -67,6 +67,8 @@ class Revisions:
                     error = None
                 except Exception as raised:
                     error = raised
+                except SystemExit as leaving:
+                    error = run.leave(gen, leaving)
             if task.scope.cancelled_caught:
                 error = task.stop_error
         finally:

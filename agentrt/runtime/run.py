@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, SoFar, UsageError
+from agentrt.errors import AgentrtError, NodeCancelled, SoFar, UsageError
 from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RunId
@@ -43,6 +43,8 @@ class Run:
 
     Attributes:
         run_id: Its id.
+        root: The node of the program that was called; None before it was made.
+        leaving: The `sys.exit` of a program in it, which ends the run.
         seed: From which every node derives its own.
         options: What its caller wants.
         nodes: Those that have not ended, by id.
@@ -71,6 +73,8 @@ class Run:
         captures_content: bool = False,
     ) -> None:
         self.run_id = run_id
+        self.root: Node[Any] | None = None
+        self.leaving: SystemExit | None = None
         self.seed = seed
         self.options = options
         self.nodes: dict[str, Node[Any]] = {}
@@ -145,6 +149,18 @@ class Run:
             waited = node.scope.waited
             self.stops.setdefault(node.id, Stop(self.now_s(), waited.node_id, waited.item))
         self._post(CancelWanted(self.run_id, node.id, reason))
+
+    def leave(self, node: Node[Any], leaving: SystemExit) -> NodeCancelled:
+        """A program called `sys.exit`: the whole run ends in order, then its caller is told.
+
+        Returns:
+            What that program's own node ends with.
+        """
+        self.leaving = self.leaving or leaving
+        said = f"sys.exit({'' if leaving.code is None else repr(leaving.code)})"
+        if self.root is not None and node is not self.root:
+            self._post(CancelWanted(self.run_id, self.root.id, said))
+        return NodeCancelled(f"{node.label} called {said}", reason=said)
 
     def end(self, error: AgentrtError) -> None:
         """End every node with `error`, and refuse what is still declared."""

@@ -117,6 +117,7 @@ class Runtime:
 
         Raises:
             UsageError: Its arguments do not fit, or the runtime was not entered.
+            SystemExit: A program called `sys.exit`; all that was under way has ended first.
             Exception: What the program raises, as itself.
         """
         return await self._run(RunOptions(), program, args, kwargs)
@@ -153,6 +154,7 @@ class Runtime:
         node: Node[R] = Node(
             scope, scope.next_id(program.name), "program", program.name, program.site, work
         )
+        run.root = node
 
         async def body() -> R:
             scope.adopt(node)
@@ -162,6 +164,7 @@ class Runtime:
             result = await in_scope(scope, body)
         except BaseException as raised:
             error = raised
+        error = run.leaving or error
         await loop.seen(self._end_of(run, error))
         del self._runs[run_id]
         await run.under_way.ended()

@@ -1,7 +1,8 @@
 """Running a tool: in a worker thread or awaited, with timeout, retries and cancellation.
 
 `pure`, `read` and `idempotent` tools stop at once when cancelled (a thread that cannot be stopped
-is left to itself and its result dropped). A `write` tool that has started is waited for.
+is left to itself and its result dropped). A `write` tool that has started is waited for. A tool
+that calls `sys.exit`, as a command line's function does, has failed like one that raises.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ async def execute(
     for attempt in range(1, spec.retries + 2):
         try:
             return await _attempt(spec, arguments, attempt, clock, tell, limiter, grace_s)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if attempt <= spec.retries:
                 backoff_s = min(FIRST_BACKOFF_S * 2 ** (attempt - 1), LONGEST_BACKOFF_S)
                 await anyio.sleep(backoff_s)
@@ -162,13 +163,13 @@ async def _shielded(call: Any, grace_s: float) -> Any:
     done = anyio.Event()
     scope = CancelScope(shield=True)
     outcome: list[Any] = []
-    raised: list[Exception] = []
+    raised: list[Exception | SystemExit] = []
 
     async def run() -> None:
         with scope:
             try:
                 outcome.append(await call())
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raised.append(error)
             finally:
                 done.set()
@@ -187,12 +188,14 @@ async def _shielded(call: Any, grace_s: float) -> Any:
     return outcome[0]
 
 
-def _failed(spec: ToolSpec, error: Exception, attempts: int) -> ToolFailed:
+def _failed(spec: ToolSpec, error: Exception | SystemExit, attempts: int) -> ToolFailed:
     if isinstance(error, ToolFailed):
         return error
     told = str(error) or "no message"
+    leaves = isinstance(error, SystemExit)
     return ToolFailed(
         f"{spec.name}: {type(error).__name__}: {told}",
+        hint="A tool ends by returning or raising: sys.exit is for programs" if leaves else "",
         tool=spec.name,
         attempts=attempts,
         where=raised_at(spec.fn, error),

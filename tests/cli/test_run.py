@@ -72,6 +72,22 @@ def test_json_tells_errors_too(served: Run, program: Write) -> None:
     assert "-v" in found["error"]["hint"]
 
 
+def test_a_program_chooses_its_exit_code(served: Run, program: Write) -> None:
+    """`sys.exit` ends the run in order; its trace is written, and nothing is printed for it."""
+    text = "import sys\nfrom agentrt import program\n@program\nasync def job() -> int:\n    "
+    program(text + "sys.exit(7)\n")
+    told = served("job.py", "-q")
+    assert (told.code, told.out, told.err) == (7, "", "")
+    told = served("job.py", "--json")
+    assert told.code == 7
+    assert told.json["error"]["type"] == "SystemExit"
+    assert not told.json["ok"]
+    assert told.json["trace"]["file"]
+    program(text + "sys.exit('no data')\n")
+    told = served("job.py", "-q")
+    assert (told.code, told.out, told.err) == (1, "", "no data\n")
+
+
 def test_arguments_from_standard_input(served: Run) -> None:
     told = served(VOTE, "--args", "-", stdin='{"question": "What is 2 + 2?", "n": 1}')
     assert told.code == 0, told.err

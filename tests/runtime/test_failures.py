@@ -1,6 +1,8 @@
 """Wrong use is told at once, and failures reach whoever should see them."""
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import anyio
@@ -19,7 +21,7 @@ from agentrt import (
     program,
     tool,
 )
-from agentrt.events import NodeFinished, RequestSent
+from agentrt.events import NodeFinished, RequestSent, RunFinished
 
 ASK = chat(system="Be brief.")
 
@@ -242,6 +244,96 @@ def test_a_program_that_leaves_the_process_leaves_nothing_waiting(bench: Any) ->
 
     with pytest.raises(SystemExit):
         bench([]).run(leaves)
+
+
+def test_a_program_that_leaves_ends_its_run_in_order(bench: Any) -> None:
+    """Whatever was under way has ended, and nobody can hold it up; then the caller leaves."""
+    ended: list[str] = []
+
+    @program
+    async def leaves() -> str:
+        await anyio.sleep(1.0)
+        raise SystemExit(3)
+
+    @program
+    async def stays() -> str:
+        try:
+            await anyio.sleep(100.0)
+        finally:
+            ended.append("stays")
+        return "never"
+
+    @program
+    async def outer() -> str:
+        stays()
+        ASK.user("x").generate(name="draft")
+        try:
+            return await leaves()
+        except NodeCancelled as error:
+            ended.append(error.reason)
+            await anyio.sleep(100.0)
+            return "held up"
+
+    rig = bench(["a" * 100], decode_tokens_per_s=10.0)
+
+    async def main(runtime: Any) -> float:
+        with pytest.raises(SystemExit) as e:
+            await runtime.run(outer)
+        assert e.value.code == 3
+        return anyio.current_time()
+
+    assert rig.main(main) == pytest.approx(1001.1), "the draft leaves the batch with its step"
+    assert sorted(ended) == ["stays", "sys.exit(3)"]
+    outcomes = {e.node_id: e.outcome for e in rig.recorder.of(NodeFinished)}
+    assert set(outcomes.values()) == {"cancelled"}
+    assert set(outcomes) == {"outer#0", "outer#0/stays#0", "outer#0/leaves#0", "outer#0/draft#0"}
+    (finished,) = rig.recorder.of(RunFinished)
+    assert (finished.outcome, finished.error.type) == ("cancelled", "SystemExit")
+
+
+def test_a_program_that_leaves_prints_no_traceback() -> None:
+    """From synchronous code the process ends with its exit code, and nothing else is said."""
+    code = """
+import sys
+from agentrt import program
+from agentrt.runtime import Runtime
+from agentrt.scripted import ScriptedBackend
+from agentrt.testing import LoopClock, run_virtual
+
+@program
+async def leaves():
+    sys.exit(7)
+
+async def main():
+    clock = LoopClock()
+    async with Runtime({"default": (ScriptedBackend([], clock=clock), None)}, clock=clock) as r:
+        await r.run(leaves)
+
+run_virtual(main)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (7, "", "")
+
+
+@pytest.mark.parametrize("effects", ["read", "write"])
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_tool_that_leaves_has_failed(bench: Any, effects: Any, threaded: bool) -> None:
+    """A function of a command line, called by a model, does not end the process."""
+
+    def leaves() -> str:
+        raise SystemExit("usage: leaves")
+
+    async def leaves_async() -> str:
+        raise SystemExit("usage: leaves")
+
+    made = tool(effects=effects)(leaves if threaded else leaves_async)
+
+    @program
+    async def calls() -> str:
+        return str(await made())
+
+    with pytest.raises(ToolFailed, match=r"SystemExit: usage: leaves.*for programs"):
+        bench([]).run(calls)
 
 
 def test_text_that_only_looks_alike_is_not_degenerate(bench: Any) -> None:
