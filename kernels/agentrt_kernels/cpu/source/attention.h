@@ -169,7 +169,7 @@ struct Walk {
   uint32_t *keys;   // [dim][TILE] fp32, or pairs of bf16 [dim / 2][TILE]
   uint32_t *values;  // [TILE][padded] fp32, or pairs [TILE / 2][padded]
   float *scores;    // [QUERY_STEP][TILE]
-  const void *rows_now[TILE], *rows_next[TILE], **key_rows;
+  const void *rows_now[TILE], *rows_next[TILE], **key_rows, **next_rows;
 
   void fit(int head_dim) {
     dim = head_dim;
@@ -206,12 +206,22 @@ static void find_rows(const void **rows, const Pages &pages, const int32_t *tabl
   }
 }
 
+// The same part of the next tile, asked for while this one is computed: a burst of such would wait
+// for the few that a core can have under way.
+template <class T>
+INLINE void prefetch_head(const void *row, int64_t head, int dim) {
+  const char *from = (const char *)((const T *)row + head);
+  for (int at = 0; at < dim * (int)sizeof(T); at += 64) __builtin_prefetch(from + at, 0, 2);
+}
+
 template <class T>
 static void turn_keys(Walk &walk, int64_t head, int groups) {
   int dim = walk.dim;
   if (sizeof(T) == 2 && pairs_of<T>()) {
     int words = dim / 2;
     for (int group = 0; group < groups; group++) {
+      for (int i = 0; i < LANES; i++)
+        prefetch_head<T>(walk.next_rows[group * LANES + i], head, dim);
       int word = 0;
       for (; word + LANES <= words; word += LANES) {
         u32 row[LANES];
@@ -232,6 +242,7 @@ static void turn_keys(Walk &walk, int64_t head, int groups) {
     return;
   }
   for (int group = 0; group < groups; group++) {
+    for (int i = 0; i < LANES; i++) prefetch_head<T>(walk.next_rows[group * LANES + i], head, dim);
     int at = 0;
     for (; at + LANES <= dim; at += LANES) {
       u32 row[LANES];
@@ -257,6 +268,8 @@ static void lay_values(Walk &walk, int64_t head, int tokens) {
   int dim = walk.dim, padded = walk.padded;
   if (pairs_of<T>()) {
     for (int token = 0; token < tokens; token += 2) {
+      prefetch_head<T>(walk.next_rows[token], head, dim);
+      prefetch_head<T>(walk.next_rows[token + 1], head, dim);
       const uint16_t *one = (const uint16_t *)walk.key_rows[token] + head;
       const uint16_t *two = (const uint16_t *)walk.key_rows[token + 1] + head;
       uint32_t *to = walk.values + (size_t)(token / 2) * padded;
@@ -270,6 +283,7 @@ static void lay_values(Walk &walk, int64_t head, int tokens) {
     return;
   }
   for (int token = 0; token < tokens; token++) {
+    prefetch_head<T>(walk.next_rows[token], head, dim);
     const T *from = (const T *)walk.key_rows[token] + head;
     float *to = (float *)walk.values + (size_t)token * padded;
     int at = 0;
@@ -398,12 +412,6 @@ static __attribute__((noinline)) void attend_tile(Walk &walk, int first, int gro
   for (; d < walk.padded; d += LANES) weigh_slice<T, N, 1>(walk, first, steps, d);
 }
 
-INLINE void prefetch_head(const void **rows, int64_t bytes_before, int64_t bytes) {
-  for (int token = 0; token < TILE; token++)
-    for (int64_t at = 0; at < bytes; at += 64)
-      __builtin_prefetch((const char *)rows[token] + bytes_before + at);
-}
-
 // All tiles of tokens begin .. end, for the queries that `walk` holds, from head `first` on.
 template <class T>
 static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int first, int heads,
@@ -418,15 +426,11 @@ static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int
   for (int at = begin; at < end; at += TILE) {
     int tokens = std::min(TILE, end - at);
     int groups = (tokens + LANES - 1) / LANES;
-    bool more = at + TILE < end;
-    if (more) find_rows<T>(next, pages, table, at + TILE, end);
+    if (at + TILE < end) find_rows<T>(next, pages, table, at + TILE, end);
     walk.key_rows = now;
+    walk.next_rows = at + TILE < end ? next : now;
     for (int head = 0; head < heads; head++) {
       int64_t key_at = (first + head) * pages.head_stride, value_at = key_at + pages.value_offset;
-      if (more) {  // the next tile comes while this one is computed
-        prefetch_head(next, key_at * sizeof(T), walk.dim * sizeof(T));
-        prefetch_head(next, value_at * sizeof(T), walk.dim * sizeof(T));
-      }
       turn_keys<T>(walk, key_at, groups);
       lay_values<T>(walk, value_at, (tokens + 1) / 2 * 2);
       int n = head * walk.each, past = n + walk.each;
