@@ -23,7 +23,7 @@ def main() -> NoReturn:
     """The entry point: exits with 0, or with what went wrong (see `agentrt run --help`)."""
     code = answer(sys.argv[1:])
     if any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
-        # A tool that was given up may compute for ever in its thread; the interpreter would wait.
+        # A question that was given up still reads in its thread; the interpreter would wait.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

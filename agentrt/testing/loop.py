@@ -18,6 +18,8 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
+from agentrt.tools import calls_under_way
+
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
@@ -49,7 +51,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
         `open_files` are those the loop watches, its own wake-up pipe among them.
         """
-        return open_files > 1 or self._calls_in_threads > 0 or _anyio_thread_busy(self)
+        if open_files > 1 or self._calls_in_threads > 0 or calls_under_way(self) > 0:
+            return True
+        return _anyio_thread_busy(self)
 
     def run_in_executor(
         self, executor: Any, func: Callable[[Unpack[Args]], T], *args: *Args

@@ -3,5 +3,14 @@
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.execute import execute
 from agentrt.tools.spec import Effects, ToolSpec
+from agentrt.tools.workers import calls_under_way
 
-__all__ = ["AttemptEnded", "AttemptStarted", "Effects", "OnAttempt", "ToolSpec", "execute"]
+__all__ = [
+    "AttemptEnded",
+    "AttemptStarted",
+    "Effects",
+    "OnAttempt",
+    "ToolSpec",
+    "calls_under_way",
+    "execute",
+]

@@ -7,9 +7,7 @@ that calls `sys.exit`, as a command line's function does, has failed like one th
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,6 +20,7 @@ from agentrt.errors import ErrorRecord, ToolFailed, record
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
+from agentrt.tools.workers import run_in_worker
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 5.0
@@ -89,15 +88,16 @@ async def _attempt(
     limiter: CapacityLimiter,
     grace_s: float,
 ) -> Any:
-    slot = _Slot(limiter)
+    place = object()  # among the workers; given back when the function returns, wanted or not
     if not spec.is_async:
-        await limiter.acquire_on_behalf_of(slot)
+        await limiter.acquire_on_behalf_of(place)
     tell(AttemptStarted(attempt, clock.now_s()))
     error: ErrorRecord | None = None
     try:
-        call = partial(_awaited, spec, arguments)
+        call: Callable[[], Awaitable[Any]] = partial(_awaited, spec, arguments)
         if not spec.is_async:
-            call = partial(_in_thread, spec, arguments, slot)
+            leave = partial(limiter.release_on_behalf_of, place)
+            call = partial(run_in_worker, partial(spec.fn, **arguments), leave)
         timed = partial(_timed, call, spec.timeout_s)
         if spec.effects == "write":
             return await _shielded(timed, grace_s)
@@ -120,42 +120,6 @@ async def _timed(call: Any, timeout_s: float | None) -> Any:
 
 async def _awaited(spec: ToolSpec, arguments: Mapping[str, Any]) -> Any:
     return await spec.fn(**arguments)
-
-
-class _Slot:
-    """One worker's place, given back once: when its function returns, wanted or not."""
-
-    __slots__ = ("_limiter", "_taken", "entered")
-
-    def __init__(self, limiter: CapacityLimiter) -> None:
-        self._limiter = limiter
-        self._taken = True
-        self.entered = False
-
-    def release(self) -> None:
-        if self._taken:
-            self._taken = False
-            self._limiter.release_on_behalf_of(self)
-
-
-async def _in_thread(spec: ToolSpec, arguments: Mapping[str, Any], slot: _Slot) -> Any:
-    """Run in a worker thread, which keeps its place until the function returns."""
-    loop = asyncio.get_running_loop()
-
-    def run() -> Any:
-        slot.entered = True
-        try:
-            return spec.fn(**arguments)
-        finally:
-            with suppress(RuntimeError):  # the loop is closed: nobody counts any more
-                loop.call_soon_threadsafe(slot.release)
-
-    own = CapacityLimiter(1)
-    try:
-        return await to_thread.run_sync(run, abandon_on_cancel=True, limiter=own)
-    finally:
-        if not slot.entered:
-            slot.release()
 
 
 async def _shielded(call: Any, grace_s: float) -> Any:
