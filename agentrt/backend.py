@@ -214,6 +214,7 @@ class Ledger:
         batch_size_sum: Sum over its steps of the sequences in the step.
         preemptions: How often it lost its pages.
         source: Whether the figures are measured, told by a remote engine, or inferred.
+        cached_host_tokens: Tokens whose KV came back from the host's memory, at every admission.
     """
 
     received_at_s: float = 0.0
@@ -236,6 +237,7 @@ class Ledger:
     batch_size_sum: int = 0
     preemptions: int = 0
     source: Literal["measured", "engine_reported", "inferred"] = "measured"
+    cached_host_tokens: int = 0
 
 
 @fact
@@ -351,8 +353,15 @@ class Backend(Protocol):
         """Stop a request at the next step; its `End` says `cancelled`."""
         ...
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
-        """Say what will become of a prefix. Never needed for correctness."""
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
+        """Say what will become of a prefix. Never needed for correctness.
+
+        Args:
+            token_ids: The prefix.
+            hint: `keep` it longest, `demote` it to slower memory, `drop` it first, `prefetch` it
+                from slower memory.
+            until_s: When a `keep` ends; None keeps it for good.
+        """
         ...
 
     def events(self) -> AsyncIterator[BackendEvent]:

@@ -1,10 +1,22 @@
 """Who owns which page of KV memory, and which prefixes are there to be shared. No tensors here."""
 
+from agentrt.cache.lower import Copier, LowerTier
 from agentrt.cache.pages import PagePool
-from agentrt.cache.radix import Inserted, PrefixMatch, RadixNode, RadixTree, Retention, key_of
+from agentrt.cache.radix import (
+    Evicted,
+    Inserted,
+    PrefixMatch,
+    RadixNode,
+    RadixTree,
+    Retention,
+    key_of,
+)
 
 __all__ = [
+    "Copier",
+    "Evicted",
     "Inserted",
+    "LowerTier",
     "PagePool",
     "PrefixMatch",
     "RadixNode",

@@ -9,7 +9,7 @@ first: those nobody can reach, then the least recently used, those asked to be k
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
@@ -87,11 +87,27 @@ class Inserted:
     duplicate_pages: int
 
 
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """The end of a prefix, about to be given up.
+
+    Attributes:
+        key: The whole prefix.
+        pages: All its pages.
+        going_pages: How many of them, from the end, are given up.
+    """
+
+    key: bytes
+    pages: list[PageId]
+    going_pages: int
+
+
 class RadixTree:
     """Prefixes in the pages of one pool.
 
     Attributes:
         evictable_pages: Pages that eviction can free now.
+        before_eviction: Told of each prefix that is worth keeping elsewhere, while its pages stand.
     """
 
     def __init__(self, pool: PagePool, page_tokens: int) -> None:
@@ -105,6 +121,7 @@ class RadixTree:
         self._node_count = 0
         self.root = RadixNode(b"", [], None)
         self.evictable_pages = 0
+        self.before_eviction: Callable[[Evicted], None] | None = None
 
     def match(self, key: bytes) -> PrefixMatch:
         """The longest prefix of `key` in whole pages, at most all its tokens but one.
@@ -259,7 +276,10 @@ class RadixTree:
         return low * size
 
     def _split(self, node: RadixNode, at: int) -> RadixNode:
-        """Cut `node` after `at` bytes; returns the new upper part, `node` stays the lower one."""
+        """Cut `node` after `at` bytes; returns the new upper part, `node` stays the lower one.
+
+        What the program said holds for the lower part: as long as that stays, the upper does.
+        """
         parent = node.parent
         if parent is None:
             raise InternalError("the root of the radix tree cannot be split")
@@ -270,7 +290,6 @@ class RadixTree:
             parent,
             locks=node.locks,
             used=node.used,
-            retention=node.retention,
         )
         parent.children[node.key[: self._page_bytes]] = upper
         node.key, node.pages, node.parent = node.key[at:], node.pages[cut:], upper
@@ -294,6 +313,9 @@ class RadixTree:
             raise InternalError("the root of the radix tree cannot be evicted")
         count = min(wanted_pages, len(leaf.pages))
         keep = len(leaf.pages) - count
+        if self.before_eviction is not None and leaf.retention is not Retention.DROP:
+            key, pages = self._path(leaf)
+            self.before_eviction(Evicted(key, pages, count))
         self._pool.release(leaf.pages[keep:])
         self.evictable_pages -= count
         if keep:
@@ -307,6 +329,15 @@ class RadixTree:
         self._node_count -= 1
         self._offer(parent)
         return count
+
+    def _path(self, node: RadixNode) -> tuple[bytes, list[PageId]]:
+        """All that a node stands for, from the root."""
+        nodes = [node]
+        while nodes[-1].parent is not None:
+            nodes.append(nodes[-1].parent)
+        nodes.reverse()
+        pages = [page for one in nodes for page in one.pages]
+        return b"".join(one.key for one in nodes), pages
 
     def _touch(self, node: RadixNode) -> None:
         node.used = self._tick

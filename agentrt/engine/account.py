@@ -26,16 +26,33 @@ class Account:
     first_token_at_s: float = 0.0
     hole_s: float = 0.0
     queue_s: float = 0.0
+    kv_reload_s: float = 0.0
     prefill_s: float = 0.0
     decode_s: float = 0.0
     constraint_s: float = 0.0
     cached_tokens: int = 0
+    cached_host_tokens: int = 0
     recomputed_tokens: int = 0
     prefill_chunks: int = 0
     forced_tokens: int = 0
     steps: int = 0
     batch_size_sum: int = 0
     preemptions: int = 0
+    _reload_s: float = 0.0
+
+    def note_reload(self, tokens: int, seconds: float) -> None:
+        """KV of some tokens came back from the host; `start` books the time."""
+        self.cached_host_tokens += tokens
+        self._reload_s += seconds
+
+    def start(self, bucket: Bucket, now_s: float) -> None:
+        """The sequence runs from `now_s` on; what was copied for it came after."""
+        self.book(bucket, now_s)
+        if self.admitted_at_s == 0.0:
+            self.admitted_at_s = now_s
+        self.kv_reload_s += self._reload_s
+        self.mark_s += self._reload_s
+        self._reload_s = 0.0
 
     def book(self, bucket: Bucket, now_s: float) -> None:
         """What has passed since the last booking went into `bucket`."""
@@ -76,6 +93,7 @@ class Account:
             first_token_at_s=self.first_token_at_s,
             finished_at_s=now_s,
             queue_s=self.queue_s,
+            kv_reload_s=self.kv_reload_s,
             prefill_s=self.prefill_s,
             decode_s=self.decode_s,
             constraint_s=self.constraint_s,
@@ -88,4 +106,5 @@ class Account:
             steps=self.steps,
             batch_size_sum=self.batch_size_sum,
             preemptions=self.preemptions,
+            cached_host_tokens=self.cached_host_tokens,
         )

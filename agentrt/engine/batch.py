@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -98,6 +99,14 @@ def words(tokens: int, sequences: int) -> int:
     return 3 * tokens + 3 * sequences + 1
 
 
+class Arrivals(Protocol):
+    """KV that may still be on its way to the device."""
+
+    def wait(self, layer: int) -> None:
+        """What is launched from now on finds the layer's pages whole."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class ForwardBatch:
     """The packed batch of T rows of B sequences.
@@ -112,6 +121,7 @@ class ForwardBatch:
         wanted: `[logits]` int64, rows whose logits are wanted.
         paged: What attention needs.
         flat: The buffer that all of these but the block table are views of.
+        arrivals: Who brings KV that is still on its way, or None.
     """
 
     token_ids: Tensor
@@ -122,7 +132,13 @@ class ForwardBatch:
     flat: Tensor
     _parts: Sequence[Part]
     _kv: PagedKv
+    arrivals: Arrivals | None = None
     _rows: Tensor | None = None
+
+    def await_layer(self, layer: int) -> None:
+        """What is launched from now on finds the layer's pages whole."""
+        if self.arrivals is not None:
+            self.arrivals.wait(layer)
 
     @property
     def spans(self) -> tuple[Span, ...]:

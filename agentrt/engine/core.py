@@ -9,7 +9,7 @@ from __future__ import annotations
 from concurrent.futures import wait
 
 from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
-from agentrt.cache import PagePool, Retention, key_of
+from agentrt.cache import PagePool
 from agentrt.clock import Clock
 from agentrt.config import EngineConfig
 from agentrt.engine import output
@@ -17,6 +17,8 @@ from agentrt.engine.abilities import abilities
 from agentrt.engine.account import Account
 from agentrt.engine.decoder import Decoder
 from agentrt.engine.grammars import Grammars
+from agentrt.engine.hints import Hints
+from agentrt.engine.host_kv import host_kv
 from agentrt.engine.intake import check_ids, check_length, check_request, out_of_pages
 from agentrt.engine.machine import Machine
 from agentrt.engine.outbox import Outbox
@@ -34,12 +36,6 @@ TILE_TOKENS = 4096
 _COMPILE_WAIT_S = 0.005
 _DEADLINE_STEPS = 2.0
 """Outputs are closed this many steps before their deadline."""
-
-_RETENTION: dict[KvHint, Retention] = {
-    "keep": Retention.KEEP,
-    "drop": Retention.DROP,
-    "demote": Retention.NORMAL,  # there is no lower tier to demote to
-}
 
 
 class EngineCore:
@@ -84,13 +80,24 @@ class EngineCore:
             logits_size=model.logits_size,
             kernels=model.kernels,
         )
-        pool = PagePool(self._machine.kv.pages)
-        self.paging = Paging(pool, config.page_tokens, self._machine.tables, config.max_running)
+        kv = self._machine.kv
+        host = host_kv(config, kv, model.kernels, clock)
+        self._machine.arrivals = host.copier if host is not None else None
+        self.paging = Paging(
+            PagePool(kv.pages), config.page_tokens, self._machine.tables, config.max_running, host
+        )
+        self._hints = Hints(self.paging)
         self._roster = Roster(config, self.paging)
         self._grammars = Grammars(self.codec)
         self._outbox = Outbox(self._roster, self._grammars, self.paging)
         self._steps = Steps(
-            self._machine, self._decoder, self._roster, self.paging, self._outbox, clock
+            self._machine,
+            self._decoder,
+            self._roster,
+            self.paging,
+            self._outbox,
+            clock,
+            host.rates if host is not None else None,
         )
         self._flight: Flight | None = None
         on_cuda = model.layout.device.type == "cuda"
@@ -176,11 +183,9 @@ class EngineCore:
         if sequence is not None:
             self._outbox.end(sequence, Finish("cancelled"), self._clock.now_s())
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
         """Say what will become of a prefix."""
-        retention = _RETENTION.get(hint)
-        if retention is not None:
-            self.paging.tree.retain(key_of(token_ids), retention)
+        self._hints.obey(token_ids, hint, until_s)
 
     def has_work(self) -> bool:
         """Whether `step` would do or tell anything."""
@@ -270,7 +275,8 @@ class EngineCore:
             self._outbox.end(sequence, finish, now_s)
 
     def _settle(self, now_s: float) -> None:
-        """Grammars that are ready, and outputs that have to be closed for their deadline."""
+        """Hints that end, grammars that are ready, outputs to be closed for their deadline."""
+        self._hints.settle(now_s)
         for sequence in self._roster:
             if sequence.phase is Phase.COMPILING:
                 self._take_guide(sequence, now_s)

@@ -47,6 +47,7 @@ class Advise:
 
     token_ids: tuple[int, ...]
     hint: KvHint
+    until_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

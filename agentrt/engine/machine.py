@@ -10,7 +10,7 @@ from torch import Tensor
 
 from agentrt.config import EngineConfig
 from agentrt.engine.attention import PagedAttention, serving
-from agentrt.engine.batch import Packer, Part
+from agentrt.engine.batch import Arrivals, Packer, Part
 from agentrt.engine.kernel_set import use_threads
 from agentrt.engine.kv import PagedKv, pages_for
 from agentrt.engine.model import LoadedModel, load_model
@@ -29,6 +29,7 @@ class Machine:
         model: The loaded model.
         kv: Its KV memory.
         tables: Block tables of the running sequences.
+        arrivals: Who brings KV from another tier, or None.
     """
 
     def __init__(self, config: EngineConfig, tile_tokens: int) -> None:
@@ -67,11 +68,15 @@ class Machine:
             tile_tokens=tile_tokens,
             kernels=None if self.model.kernels.name == "torch" else self.model.kernels,
         )
+        self.arrivals: Arrivals | None = None
         self._probe(config)
 
     def forward(self, parts: Sequence[Part]) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32, one row for each part that wants them."""
         batch = self._packer.pack(parts, self._siblings.of(parts))
+        batch.arrivals = self.arrivals
+        if self.arrivals is not None and self.model.report.path == "slow":
+            self.arrivals.wait(self.model.layout.layers - 1)  # those layers do not ask one by one
         self._attention.begin(batch)
         with torch.inference_mode(), serving(self._attention):
             return self.model.decoder(batch).float()

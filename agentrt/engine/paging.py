@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agentrt.cache import PagePool, RadixTree
+from agentrt.cache import Evicted, PagePool, PrefixMatch, RadixTree, Retention
 from agentrt.cache.radix import TOKEN_BYTES
+from agentrt.engine.host_kv import HostKv
 from agentrt.engine.sequence import Sequence
 from agentrt.ids import PageId
 
@@ -27,12 +28,22 @@ class Paging:
         tree: The shared ones.
     """
 
-    def __init__(self, pool: PagePool, page_tokens: int, tables: Tables, slots: int) -> None:
+    def __init__(
+        self,
+        pool: PagePool,
+        page_tokens: int,
+        tables: Tables,
+        slots: int,
+        host: HostKv | None = None,
+    ) -> None:
         self.pool = pool
+        self._host = host
         self.tree = RadixTree(pool, page_tokens)
         self.page_tokens = page_tokens
         self._tables = tables
         self._slots = list(range(slots - 1, -1, -1))
+        if host is not None:
+            self.tree.before_eviction = self._save
 
     @property
     def free_slots(self) -> int:
@@ -57,6 +68,11 @@ class Paging:
         if whole - len(match.pages) + spare_pages > self.available_pages:
             self.tree.unlock(match.node)
             return False
+        brought = self._bring(sequence.key, match)
+        if brought is not match and self._host is not None:
+            tokens = brought.matched_tokens - match.matched_tokens
+            sequence.account.note_reload(tokens, self._host.copier.load_s)
+            match = brought
         sequence.slot = self._slots.pop()
         sequence.node = match.node
         sequence.pages = match.pages
@@ -64,6 +80,65 @@ class Paging:
         sequence.computed_tokens = match.matched_tokens
         self._tables.write(sequence.slot, 0, sequence.pages)
         return True
+
+    def known_tokens(self, key: bytes) -> int:
+        """Tokens of `key` that need not be computed, wherever their KV is."""
+        here = self.tree.matched_tokens(key)
+        return here + self._promised_tokens(key, here)
+
+    def retain(self, key: bytes, retention: Retention) -> None:
+        """Say what becomes of the prefix `key`, in both tiers."""
+        self.tree.retain(key, retention)
+        if self._host is not None:
+            self._host.tier.tree.retain(key, retention)
+
+    def demote(self, key: bytes) -> None:
+        """The prefix will not be needed soon: the host keeps it, and here it goes first."""
+        if self._host is None:
+            self.tree.retain(key, Retention.NORMAL)
+            return
+        pages = self.tree.match(key + bytes(TOKEN_BYTES)).pages
+        whole = key[: len(pages) * self.page_tokens * TOKEN_BYTES]
+        self._host.tier.save(whole, pages)
+        self.tree.retain(whole, Retention.DROP)
+
+    def prefetch(self, key: bytes) -> None:
+        """The prefix will be needed soon: bring back what only the host has."""
+        key += bytes(TOKEN_BYTES)
+        match = self.tree.match(key)
+        self.tree.lock(match.node)
+        self.tree.unlock(self._bring(key, match).node)
+
+    def _save(self, evicted: Evicted) -> None:
+        host = self._host
+        tokens = len(evicted.key) // TOKEN_BYTES
+        if host is not None and host.rates.swap_pays(tokens):
+            host.tier.save(evicted.key, evicted.pages)
+
+    def _promised_tokens(self, key: bytes, here_tokens: int) -> int:
+        """Tokens behind the first `here_tokens` that the host can bring back, where that pays."""
+        if self._host is None:
+            return 0
+        more = self._host.tier.matched_tokens(key) - here_tokens
+        return more if self._host.rates.swap_pays(more) else 0
+
+    def _bring(self, key: bytes, match: PrefixMatch) -> PrefixMatch:
+        """What is matched and locked, longer by all that the host promises, or as it was."""
+        host = self._host
+        pages = self._promised_tokens(key, match.matched_tokens) // self.page_tokens
+        if host is None or pages == 0 or pages > self.available_pages:
+            return match
+        held = host.tier.hold(key)  # making room here may make room there
+        self.tree.evict(pages - self.pool.free_pages)
+        taken = self.pool.take(pages)
+        host.tier.load(key, len(match.pages), taken)
+        host.tier.let_go(held)
+        whole = len(match.pages) + pages
+        size = self.page_tokens * TOKEN_BYTES
+        inserted = self.tree.insert(key[: whole * size], [*match.pages, *taken])
+        self.tree.lock(inserted.node)
+        self.tree.unlock(match.node)
+        return PrefixMatch(inserted.node, inserted.pages, whole * self.page_tokens)
 
     def missing_pages(self, sequence: Sequence, tokens: int) -> int:
         """Pages to take before the sequence can compute `tokens` more."""

@@ -127,8 +127,8 @@ class EmbeddedBackend:
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self._send(Cancel(request_id, reason))
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
-        self._send(Advise(token_ids, hint))
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
+        self._send(Advise(token_ids, hint, until_s))
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()

@@ -119,7 +119,7 @@ class Roster:
             if step.left_tokens == 0 or self._paging.free_slots == 0:
                 return
             key = sequence.key
-            matched = self._paging.tree.matched_tokens(key)
+            matched = self._paging.known_tokens(key)
             if not sequence.complete and matched >= (len(sequence.tokens) - 1) // size * size:
                 sequence.phase = Phase.HELD
                 continue
@@ -142,9 +142,7 @@ class Roster:
 
     def _started(self, sequence: Sequence, now_s: float) -> None:
         account = sequence.account
-        account.book(sequence.waits_in, now_s)
-        if account.admitted_at_s == 0.0:
-            account.admitted_at_s = now_s
+        account.start(sequence.waits_in, now_s)
         reached, matched = sequence.reached_tokens, sequence.computed_tokens
         account.cached_tokens += max(0, matched - reached)
         account.recomputed_tokens += max(0, reached - matched)

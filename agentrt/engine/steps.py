@@ -18,6 +18,7 @@ from agentrt.clock import Clock
 from agentrt.engine.account import Bucket
 from agentrt.engine.batch import Part
 from agentrt.engine.decoder import Decoder, Drawing
+from agentrt.engine.host_kv import Rates
 from agentrt.engine.machine import Machine
 from agentrt.engine.masking import Masks
 from agentrt.engine.outbox import Outbox
@@ -70,6 +71,7 @@ class Steps:
         paging: Paging,
         outbox: Outbox,
         clock: Clock,
+        rates: Rates | None = None,
     ) -> None:
         self._machine = machine
         self._decoder = decoder
@@ -77,6 +79,7 @@ class Steps:
         self._paging = paging
         self._outbox = outbox
         self._clock = clock
+        self._rates = rates
         self._steps = 0
         self._ended_s = 0.0
         self.forwards = 0
@@ -160,6 +163,8 @@ class Steps:
     ) -> StepRecord:
         began_s = max(flight.began_s, self._ended_s)
         seconds = ended_s - began_s
+        if self._rates is not None and not any(flight.decodes):
+            self._rates.note_prefill(flight.prefill_tokens, seconds)
         self._ended_s = ended_s
         self.step_s = seconds if self._steps == 0 else 0.8 * self.step_s + 0.2 * seconds
         self._steps += 1

@@ -102,7 +102,7 @@ class RemoteBackend:
         if request_id in self._tasks:
             self._tasks[request_id].cancel()
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
         """Nothing: the server keeps its own cache."""
 
     def events(self) -> AsyncIterator[BackendEvent]:

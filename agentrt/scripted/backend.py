@@ -149,7 +149,7 @@ class ScriptedBackend:
             self._ongoing[request_id].cancelled = True
             self._rouse()
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint) -> None:
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
         self.seen.hints.append((token_ids, hint))
 
     def events(self) -> AsyncIterator[BackendEvent]:

@@ -28,6 +28,7 @@ from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
+from agentrt_kernels.reference import Reference
 
 SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>", "<|call|>", "<|/call|>")
 TEMPLATE = (
@@ -279,7 +280,12 @@ class HashMachine:
     def __init__(self, config: EngineConfig, eos_bias: float) -> None:
         layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, torch.device("cpu"))
         self.model = SimpleNamespace(
-            layout=layout, logits_size=VOCABULARY, window_tokens=0, name="hash", report=None
+            layout=layout,
+            logits_size=VOCABULARY,
+            window_tokens=0,
+            name="hash",
+            report=None,
+            kernels=Reference(),
         )
         self.kv = PagedKv(layout, config.kv_pages)
         self.tables = BlockTables(config.max_running, config.kv_pages, self.kv)

@@ -39,7 +39,12 @@ class Idle:
     def __init__(self, config: EngineConfig) -> None:
         layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, torch.device("cpu"))
         self.model = SimpleNamespace(
-            layout=layout, logits_size=VOCABULARY, window_tokens=0, name="idle", report=None
+            layout=layout,
+            logits_size=VOCABULARY,
+            window_tokens=0,
+            name="idle",
+            report=None,
+            kernels=None,
         )
         self.kv = PagedKv(layout, config.kv_pages)
         self.tables = BlockTables(config.max_running, 512, self.kv)

@@ -73,7 +73,7 @@ class Counter:
         del self.left[request_id]
         self.ends.append(End(request_id, "cancelled"))
 
-    def hint(self, token_ids: tuple[int, ...], hint: str) -> None:
+    def hint(self, token_ids: tuple[int, ...], hint: str, until_s: float | None = None) -> None:
         self.told.append(hint)
 
     def has_work(self) -> bool:

@@ -1,0 +1,43 @@
+"""What the runtime says of prefixes: who keeps, who goes, and until when."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from agentrt.backend import KvHint
+from agentrt.cache import Retention, key_of
+from agentrt.engine.paging import Paging
+
+
+class Hints:
+    """Obeys hints, and ends those that hold for a while."""
+
+    def __init__(self, paging: Paging) -> None:
+        self._paging = paging
+        self._ends: list[tuple[float, bytes]] = []
+        self._kept: dict[bytes, float] = {}  # the last word on each
+
+    def obey(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None) -> None:
+        """Do what is asked; a prefix that nobody knows is no error."""
+        key = key_of(token_ids)
+        self._kept.pop(key, None)
+        match hint:
+            case "keep":
+                self._paging.retain(key, Retention.KEEP)
+                if until_s is not None:
+                    self._kept[key] = until_s
+                    heappush(self._ends, (until_s, key))
+            case "drop":
+                self._paging.retain(key, Retention.DROP)
+            case "demote":
+                self._paging.demote(key)
+            case "prefetch":
+                self._paging.prefetch(key)
+
+    def settle(self, now_s: float) -> None:
+        """What was kept until now is as any other."""
+        while self._ends and self._ends[0][0] <= now_s:
+            until_s, key = heappop(self._ends)
+            if self._kept.get(key) == until_s:
+                del self._kept[key]
+                self._paging.retain(key, Retention.NORMAL)
