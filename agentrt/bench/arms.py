@@ -45,6 +45,10 @@ class Arm:
         """For tables and messages."""
         return f"{self.engine} {self.variant}".strip()
 
+    def called(self, variant: str) -> Arm:
+        """The same arm, told from others by other words."""
+        return replace(self, variant=variant)
+
     @property
     def key(self) -> str:
         """The same for arms that one process can serve."""

@@ -19,9 +19,15 @@ from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig
 from agentrt.engine.ceilings import measured
 from agentrt.engine.core import EngineCore
+from agentrt.engine.idle import watched
 from agentrt.errors import AgentrtError
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
+
+_SETTLING_STEPS = 4
+_WATCHED_STEPS = 24
+_IDLE_NEW_TOKENS = 64
+"""Outputs that last through all of it."""
 
 
 class EngineArm:
@@ -70,6 +76,26 @@ class EngineArm:
             "cached_tokens": cached_tokens,
         }
 
+    def idle(self, prompts: list[list[int]]) -> dict[str, Any]:
+        """How idle the GPU is while all prompts are decoded, a few steps after their first."""
+        core = self._core
+        for prompt in prompts:
+            core.submit(self._request(prompt, _IDLE_NEW_TOKENS))
+        done = core.step()
+        while done is None or done.step is None or done.step.decode_tokens < len(prompts):
+            done = core.step()
+        for _ in range(_SETTLING_STEPS):
+            core.step()
+
+        def decode() -> None:
+            for _ in range(_WATCHED_STEPS):
+                core.step()
+
+        found = watched(decode)
+        while core.has_work():
+            core.step()
+        return {**dataclasses.asdict(found), "idle_share": found.idle_share}
+
     def about(self) -> dict[str, Any]:
         """What the engine says of itself."""
         return dataclasses.asdict(self._core.report)
@@ -100,7 +126,7 @@ def answer_all(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Questions: `open` first, then `round` and `ceilings`."""
+    """Questions: `open` first, then `round`, `idle` and `ceilings`."""
     arms: list[EngineArm] = []
 
     def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -110,6 +136,8 @@ def main() -> None:
                 return arms[-1].about()
             case "round":
                 return arms[-1].round(question["prompts"], question["new_tokens"])
+            case "idle":
+                return arms[-1].idle(question["prompts"])
             case "ceilings":
                 return dataclasses.asdict(measured(question["device"], question["dtype"]))
             case other:

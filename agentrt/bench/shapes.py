@@ -127,6 +127,23 @@ SHAPES: dict[str, ModelShape] = {
     shape.name: shape
     for shape in (
         ModelShape("micro", "llama", 64, 128, 2, 4, 2, 512, tied=True, window_tokens=4096),
+        ModelShape(
+            "micro-qwen2", "qwen2", 64, 128, 2, 4, 2, 512, True, biases=True, window_tokens=4096
+        ),
+        ModelShape(
+            "micro-mixtral",
+            "mixtral",
+            64,
+            96,
+            2,
+            4,
+            2,
+            512,
+            False,
+            experts=4,
+            experts_a_token=2,
+            window_tokens=4096,
+        ),
         ModelShape("tiny", "llama", 384, 1024, 8, 6, 2, 8192, tied=True),
         ModelShape("half", "llama", 1024, 2816, 24, 16, 4, 32_000, tied=True),
         ModelShape(

@@ -60,6 +60,27 @@ def engine(
     return 0
 
 
+@bench.command("gpu")
+def gpu(
+    json_path: Annotated[Path, typer.Option("--json", metavar="PATH", help="Write all there.")],
+    rehearse: Annotated[
+        bool, typer.Option("--rehearse", help="The same code over models of two layers on the CPU.")
+    ] = False,
+) -> int:
+    """Check correctness and speed on a GPU, in one command and one file."""
+    from agentrt.bench.gpu import check_gpu, failures
+    from agentrt.bench.gpu_plan import HOPPER, REHEARSAL
+
+    plan = REHEARSAL if rehearse else HOPPER
+    found = check_gpu(plan, json_path, command=sys.argv[1:], tell=tell)
+    for target in found["targets"]:
+        typer.echo(json.dumps(target))
+    wrong = failures(found)
+    for line in wrong:
+        tell(line)
+    return 1 if wrong else 0
+
+
 def numbers(text: str, flag: str) -> tuple[int, ...]:
     """Numbers separated by commas.
 

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from agentrt import embedded
 from agentrt.cli.doctor import computing, lines_of
 from agentrt.config import EngineConfig
-from agentrt.testing import tiny_engine
 
 
-def test_it_says_what_a_model_runs_on_and_why(tmp_path: Path) -> None:
-    found = computing(tiny_engine(tmp_path / "model"))
+def test_it_says_what_a_model_runs_on_and_why() -> None:
+    found = computing(EngineConfig(model_path=embedded.path(), threads=1))
     assert found["report"]["path"] == "fast"
     assert found["report"]["kernels"] in ("cpu", "torch")
     assert found["report"]["kernels_reason"]

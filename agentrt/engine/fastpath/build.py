@@ -30,8 +30,8 @@ def read_weights(
 def random_weights(
     shape: DecoderShape, seed: int, dtype: torch.dtype, device: torch.device
 ) -> dict[str, Tensor]:
-    """Of a decoder that has learned nothing."""
-    source = torch.Generator().manual_seed(seed)
+    """Of a decoder that has learned nothing; drawn where they stay, as that is many to move."""
+    source = torch.Generator(device).manual_seed(seed)
     weights: dict[str, Tensor] = {}
     for name, size in weights_of(shape).items():
         if name.endswith("norm.weight"):
@@ -39,7 +39,8 @@ def random_weights(
         elif name.endswith(".bias"):
             tensor = torch.zeros(size)
         else:
-            tensor = torch.empty(size).normal_(0.0, shape.initial_deviation, generator=source)
+            tensor = torch.empty(size, device=device)
+            tensor.normal_(0.0, shape.initial_deviation, generator=source)
         weights[name] = tensor.to(device, dtype)
     return weights
 

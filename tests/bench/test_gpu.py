@@ -1,0 +1,117 @@
+"""The GPU's checks: what they are held against, and that the same code runs without one."""
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentrt.bench import gpu
+from agentrt.bench.gpu import check_gpu, failures, kernels_part
+from agentrt.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, Target
+from agentrt.bench.shapes import SHAPES
+from agentrt.cli.main import answer
+from agentrt.engine.hardware import gpu_facts
+from agentrt.engine.idle import idleness
+from agentrt.errors import EngineUnavailable
+
+
+def test_without_a_gpu_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if gpu_facts()["count"]:
+        pytest.skip("there is one")
+    path = tmp_path / "gpu.json"
+    assert answer(["bench", "gpu", "--json", str(path)]) == 3
+    assert "no GPU is here" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_a_plan_names_what_its_targets_need() -> None:
+    for plan in (HOPPER, REHEARSAL):
+        rows = {name for part in plan.speed for name in part.rows}
+        assert {"one", "thirty-two", "siblings", "unshared"} <= rows
+        for part in plan.speed:
+            assert set(part.idle) | set(part.once) <= set(part.rows)
+            longest = max(row.prompt_tokens + row.new_tokens for row in part.rows.values())
+            assert longest <= SHAPES[part.shape].window_tokens
+    (llama, *_) = HOPPER.speed
+    unshared = llama.rows["unshared"]
+    tokens = unshared.batch * (unshared.prompt_tokens + unshared.new_tokens)
+    assert llama.engine["kv_pages"] * 16 > tokens
+
+
+@pytest.mark.slow
+def test_a_speed_part_gives_every_figure_that_targets_ask_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(gpu, "kernels_part", lambda device: {"checks": []})
+    (part,) = REHEARSAL.speed
+    plan = GpuPlan("cpu", (), [replace(part, engine={"kernels": "torch", "threads": 1})])
+    path = tmp_path / "gpu.json"
+    told: list[str] = []
+    found = check_gpu(plan, path, command=["bench", "gpu"], tell=told.append)
+    assert json.loads(path.read_text("utf-8")) == json.loads(json.dumps(found))
+    assert failures(found) == []
+    rows = found["parts"]["speed of micro"]["rows"]
+    assert [len(row["samples"]) for row in rows.values()] == [1, 1, 1, 1]
+    assert rows["siblings"]["kv_hit"] > 0.4
+    assert rows["unshared"]["kv_hit"] == 0
+    measured = {target["figure"] for target in found["targets"] if target["measured"]}
+    assert {"one.decode_share_of_read_ceiling", "siblings.times_unshared"} <= measured
+
+
+def test_a_part_that_fails_is_told_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(device: str) -> dict[str, Any]:
+        raise EngineUnavailable("the driver is gone")
+
+    monkeypatch.setattr(gpu, "kernels_part", broken)
+    told: list[str] = []
+    plan = GpuPlan("cpu", (), ())
+    found = check_gpu(plan, tmp_path / "gpu.json", command=[], tell=told.append)
+    assert failures(found) == ["kernels: the driver is gone"]
+    assert list(found["parts"]) == ["kernels", "parity"]
+
+
+def test_what_is_wrong_is_named() -> None:
+    parts = {
+        "kernels": {"checks": [{"operation": "attend", "case": "one row", "right": False}]},
+        "parity": {
+            "shapes": {"micro": {"unlike": ["agentrt triton, on"]}, "other": {"unlike": []}}
+        },
+    }
+    assert failures({"parts": parts}) == [
+        "kernel attend is wrong in one row",
+        "parity of micro: agentrt triton say something else",
+    ]
+
+
+def test_the_kernels_check_is_asked_for_as_its_own_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        assert command[-3:] == ["agentrt_kernels.check", "--device", "cuda"]
+        return subprocess.CompletedProcess(command, 1, '{"wrong": 1, "checks": []}', "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert kernels_part("cuda")["wrong"] == 1
+
+
+def test_a_target_that_was_not_measured_is_neither_met_nor_missed() -> None:
+    least, most = Target("rate", 0.7), Target("idle", 0.02, at_most=True)
+    assert least.judged({"rate": 0.8})["met"] is True
+    assert least.judged({"rate": 0.6})["met"] is False
+    assert most.judged({"idle": 0.01})["met"] is True
+    assert most.judged({"idle": 0.5})["met"] is False
+    assert most.judged({})["met"] is None
+    assert len({target.name for target in TARGETS}) == len(TARGETS)
+
+
+def test_idle_is_what_no_launch_covers() -> None:
+    found = idleness([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 1.7)])
+    assert (found.span_s, found.busy_s, found.launches) == (6.0, 4.0, 4)
+    assert found.idle_share == pytest.approx(1 / 3)
+    assert idleness([]).idle_share == 0.0
