@@ -97,7 +97,8 @@ class _Line:
         self.stages: list[Stage] = []
 
     def to(self, label: Label, until_s: float, shares: Shares = ()) -> None:
-        until_s = min(until_s, self.end_s)
+        if until_s > self.end_s:
+            until_s = self.end_s
         if until_s > self.at_s:
             self.stages.append(Stage(label, self.at_s, until_s, shares))
             self.at_s = until_s
@@ -131,6 +132,14 @@ def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
         _watched(line, record, node)
 
 
+# After the first token decoding comes first; what else fits there was in between its steps: masks,
+# preemption with its new prefill, KV brought back.
+_AFTER: tuple[Label, ...] = ("decode", "constraint", "queue", "kv_reload", "prefill")
+# Before it, all but prefill needs a complete prompt, so an excess is prefill done early.
+_BEFORE: tuple[Label, ...] = ("queue", "kv_reload", "constraint", "decode", "prefill")
+_SHOWN_BEFORE: tuple[Label, ...] = ("queue", "kv_reload", "constraint", "unattributed", "prefill")
+
+
 def _served(line: _Line, ledger: Ledger) -> None:
     """From the moment the engine could work on the whole prompt to the end it reported."""
     end_s = min(ledger.finished_at_s, line.end_s)
@@ -143,15 +152,11 @@ def _served(line: _Line, ledger: Ledger) -> None:
         "prefill": ledger.prefill_s,
         "decode": ledger.decode_s,
     }
-    # After the first token decoding comes first; what else fits there was in between its steps:
-    # masks, preemption with its new prefill, KV brought back.
-    late: tuple[Label, ...] = ("decode", "constraint", "queue", "kv_reload", "prefill")
-    after = _take(left, end_s - first_s, late)
-    # Before it, all but prefill needs a complete prompt, so an excess is prefill done early.
-    early: tuple[Label, ...] = ("queue", "kv_reload", "constraint", "decode", "prefill")
-    before = _take(left, first_s - line.at_s, early)
-    for label in ("queue", "kv_reload", "constraint", "unattributed", "prefill"):
-        line.to(label, line.at_s + before.get(label, 0.0))
+    after = _take(left, end_s - first_s, _AFTER)
+    before = _take(left, first_s - line.at_s, _BEFORE)
+    for label in _SHOWN_BEFORE:
+        if label in before:
+            line.to(label, line.at_s + before[label])
     line.to("decode", first_s)
     if after:
         main = max(after, key=lambda label: after[label])
@@ -162,9 +167,8 @@ def _take(left: dict[Label, float], room_s: float, wanted: tuple[Label, ...]) ->
     """Fill `room_s` from what is left, in this order; what cannot be filled is unattributed."""
     taken: dict[Label, float] = {}
     for label in wanted:
-        seconds = min(left[label], room_s)
-        if seconds > 0.0:
-            taken[label] = seconds
+        if left[label] > 0.0 and room_s > 0.0:
+            taken[label] = seconds = min(left[label], room_s)
             left[label] -= seconds
             room_s -= seconds
     if room_s > 0.0:

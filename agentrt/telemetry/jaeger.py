@@ -11,11 +11,12 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
+from typing import get_args
 
 from agentrt.events import AttributeValue
 from agentrt.telemetry import names
 from agentrt.telemetry.resource import Resources
-from agentrt.telemetry.span import Attributes, Lane, Span, SpanEvent, Trace
+from agentrt.telemetry.span import Attributes, Lane, Span, SpanEvent, SpanKind, Trace
 
 _PROCESS: dict[Lane, str] = {"runtime": "p1", "engine": "p2"}
 _EXACT = 2**53  # beyond it a browser rounds integers
@@ -50,12 +51,12 @@ def _span(span: Span, trace_id: str) -> str:
         for to in span.links
     ]
     tags = _tags(span.attributes)
-    tags.append(_tag("span.kind", span.kind))
+    tags.append(_KIND_TAGS[span.kind])
     if span.error is not None:
         tags.append(_tag("error", True))
         tags.append(_tag("otel.status_code", "ERROR"))
         tags.append(_tag("otel.status_description", span.error))
-    tags.append(_tag("otel.scope.name", names.SCOPE))
+    tags.append(_SCOPE_TAG)
     return (
         f'{{{trace_id},"spanID":"{span.span_id}","operationName":{encode_basestring(span.name)},'
         f'"references":[{",".join(references)}],"startTime":{span.start_us},'
@@ -77,20 +78,24 @@ def _tags(attributes: Attributes) -> list[str]:
 def _tag(key: str, value: AttributeValue) -> str:
     if isinstance(value, str):
         return f"{_head(key, 'string')}{encode_basestring(value)}}}"
+    if isinstance(value, float):
+        told = value if -math.inf < value < math.inf else 0.0  # JSON has no other
+        return f"{_head(key, 'float64')}{told!r}}}"
+    if isinstance(value, tuple):
+        listed = json.dumps(list(value), ensure_ascii=False, separators=(",", ":"))
+        return f"{_head(key, 'string')}{encode_basestring(listed)}}}"
     if isinstance(value, bool):
         return f"{_head(key, 'bool')}{'true' if value else 'false'}}}"
-    if isinstance(value, int) and abs(value) > _EXACT:
-        return f'{_head(key, "string")}"{value}"}}'
-    if isinstance(value, int):
+    if -_EXACT <= value <= _EXACT:
         return f"{_head(key, 'int64')}{value}}}"
-    if isinstance(value, float):
-        told = value if math.isfinite(value) else 0.0  # JSON has no other
-        return f"{_head(key, 'float64')}{told!r}}}"
-    listed = json.dumps(list(value), ensure_ascii=False, separators=(",", ":"))
-    return f"{_head(key, 'string')}{encode_basestring(listed)}}}"
+    return f'{_head(key, "string")}"{value}"}}'
 
 
 @lru_cache(maxsize=4096)
 def _head(key: str, kind: str) -> str:
     """A tag's text up to its value; keys are few."""
     return f'{{"key":{encode_basestring(key)},"type":"{kind}","value":'
+
+
+_SCOPE_TAG = _tag("otel.scope.name", names.SCOPE)
+_KIND_TAGS: dict[SpanKind, str] = {kind: _tag("span.kind", kind) for kind in get_args(SpanKind)}
