@@ -26,7 +26,8 @@ from agentrt_kernels.triton.workspace import Workspace
 _MOST_DECODE_ROWS = 64
 """Rows times heads of a group up to which a sequence's history is split among programs."""
 _FEWEST_SHARE_TOKENS = 128
-_PROGRAMS_A_MULTIPROCESSOR = 2
+_PROGRAMS_A_MULTIPROCESSOR = 8
+"""Three live on one at a time; some more, so that the last to come do not leave others idle."""
 
 
 def runs_here() -> bool:
@@ -176,10 +177,9 @@ class TritonKernels:
 
 
 def _shares(programs: int, tokens: int, device: torch.device) -> int:
-    """How many programs share a history of at most `tokens`, next to `programs` others."""
-    wanted = _PROGRAMS_A_MULTIPROCESSOR * _multiprocessors(device)
-    most = max(1, min(MOST_SHARES, tokens // _FEWEST_SHARE_TOKENS))
-    return max(1, min(most, -(-wanted // max(1, programs))))
+    """How many programs share a history of at most `tokens`, where `programs` histories wait."""
+    wanted = round(_PROGRAMS_A_MULTIPROCESSOR * _multiprocessors(device) / max(1, programs))
+    return max(1, min(MOST_SHARES, tokens // _FEWEST_SHARE_TOKENS, wanted))
 
 
 @cache

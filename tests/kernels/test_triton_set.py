@@ -1,0 +1,85 @@
+"""What the set does around its kernels: no wait for the device, no memory after the first call."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from agentrt_kernels.check.batch import Attention, batch_of
+
+CPU = torch.device("cpu")
+WAITS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero", "numpy")
+
+
+def call_all(kernels, made, row, logits, mask, out, weight, start) -> None:
+    kernels.attend(made.query, made.layer_pages, made.rows, made.score, made.out)
+    kernels.add_rms_norm(row, row, row[0], 1e-6, row)
+    kernels.silu_mul(row, row[:, :8])
+    kernels.copy_pages(row, row, out[:, None].expand(2, 2).contiguous())
+    kernels.grouped_linear(row, weight, start, row[:, :3])
+    one = logits[:, 0]
+    kernels.sample(logits, mask, one, mask[:, 0], one, one, one.double(), out)
+
+
+def test_no_operation_reads_a_value_back(interpreted, monkeypatch) -> None:
+    """A captured graph could not hold one that does: grids and shares follow from bounds alone."""
+    from triton.runtime.interpreter import GridExecutor
+
+    made = batch_of(Attention((150, 150, 3), (1, 1, 1), 2, 1, 16, groups=(((0, 1), 144),)), CPU)
+    row = torch.ones(2, 16)
+    logits, mask, out = torch.ones(2, 32), torch.full((2, 1), 5).int(), torch.zeros(2).long()
+    weight, start = torch.ones(2, 3, 16), torch.tensor([0, 1, 2]).int()
+
+    def refuse(self, *args):
+        raise AssertionError("a tensor's value was asked for")
+
+    for name in WAITS:
+        monkeypatch.setattr(torch.Tensor, name, refuse)
+    called: list[str] = []  # launches are noted, and nothing runs
+    monkeypatch.setattr(
+        GridExecutor, "__call__", lambda self, *args, **how: called.append(self.fn.__name__)
+    )
+    call_all(interpreted, made, row, logits, mask, out, weight, start)
+    assert len(set(called)) == 9
+
+
+def test_scratch_is_made_once(interpreted) -> None:
+    """The same bounds take the same memory, smaller ones too; larger ones leave it in place."""
+    from agentrt_kernels.triton.workspace import Workspace
+
+    workspace = Workspace(CPU)
+    first = workspace.take("values", (3, 1000), torch.float32)
+    assert workspace.take("values", (2, 1500), torch.float32).data_ptr() == first.data_ptr()
+    larger = workspace.take("values", (5, 1000), torch.float32)
+    assert larger.shape == (5, 1000)
+    assert larger.data_ptr() != first.data_ptr()
+    assert workspace.take("values", (3, 1000), torch.float32).data_ptr() == first.data_ptr()
+    assert workspace.take("others", (3, 1000), torch.float32).data_ptr() != first.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("programs", "tokens", "shares"),
+    [
+        pytest.param(8, 100, 1, id="a short history is not split"),
+        pytest.param(8, 1024, 8, id="no share of under 128 tokens"),
+        pytest.param(8, 2**20, 64, id="never more than the merge takes"),
+        pytest.param(256, 1024, 4, id="as many as fill the device"),
+        pytest.param(5000, 2**20, 1, id="which many sequences do alone"),
+    ],
+)
+def test_shares_fill_the_device(interpreted, monkeypatch, programs, tokens, shares) -> None:
+    from agentrt_kernels.triton import set as chosen
+
+    monkeypatch.setattr(chosen, "_multiprocessors", lambda device: 132)
+    assert chosen._shares(programs, tokens, CPU) == shares
+
+
+def test_shares_depend_on_bounds_not_on_lengths(interpreted) -> None:
+    """Two batches of equal bounds are launched alike, so that one graph serves both."""
+    made = batch_of(Attention((150, 600, 3), (1, 1, 1), 2, 1, 16), CPU)
+    short = replace(made.rows, kv_tokens=made.rows.kv_tokens // 10 + 1)
+    taken = [
+        interpreted._partials(made.query, made.layer_pages, rows, 1) for rows in (made.rows, short)
+    ]
+    assert taken[0].own == taken[1].own > 1
+    assert taken[0].values.data_ptr() == taken[1].values.data_ptr()
