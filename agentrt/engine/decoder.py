@@ -97,6 +97,8 @@ class Decoder:
         with torch.inference_mode():
             logits = logits[:, : self._used_ids]
             broken = logits.amax(-1).isnan()  # a NaN is the largest
+            if logits.device.type != "cpu" or bool(broken.any()):  # asking costs a wait elsewhere
+                logits.masked_fill_(broken[:, None], 0.0)  # who draws need not know of them
             draws = [_draw(sequence) for sequence in rows]
             words = masks.words(logits.device)
             picks = pick(self._kernels, logits, draws, words)
