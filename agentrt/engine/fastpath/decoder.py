@@ -12,19 +12,15 @@ Letters of the shapes: T tokens, H query heads, K heads of keys and values, D he
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 from torch import Tensor
 
 from agentrt.engine.batch import ForwardBatch
-from agentrt.engine.checkpoint import tensors
 from agentrt.engine.fastpath.arena import Arena, Rows
 from agentrt.engine.fastpath.layer import Layer, ready_layer
 from agentrt.engine.fastpath.layer_weights import take_layer
 from agentrt.engine.fastpath.rope import angles
 from agentrt.engine.fastpath.shape import DecoderShape
-from agentrt.engine.fastpath.weights import weights_of
 from agentrt.engine.kv import PagedKv
 from agentrt.engine.linear import LinearDoor
 from agentrt_kernels.contract import Kernels
@@ -120,39 +116,3 @@ class FastDecoder:
         seen = kept.query.view(wanted.shape[0], mixed.shape[1])
         torch.index_select(mixed, 0, wanted, out=seen)
         return kept, seen
-
-
-def load_fast(
-    shape: DecoderShape,
-    path: Path,
-    dtype: torch.dtype,
-    device: torch.device,
-    kernels: Kernels,
-    door: LinearDoor,
-) -> FastDecoder:
-    """The decoder of a checkpoint whose weights are exactly those of `shape`."""
-    wanted = weights_of(shape)
-    weights = {name: tensor for name, tensor in tensors(path, dtype, device) if name in wanted}
-    return FastDecoder(shape, weights, kernels, door)
-
-
-def random_fast(
-    shape: DecoderShape,
-    seed: int,
-    dtype: torch.dtype,
-    device: torch.device,
-    kernels: Kernels,
-    door: LinearDoor,
-) -> FastDecoder:
-    """A decoder that has learned nothing."""
-    source = torch.Generator().manual_seed(seed)
-    weights: dict[str, Tensor] = {}
-    for name, size in weights_of(shape).items():
-        if name.endswith("norm.weight"):
-            tensor = torch.ones(size)
-        elif name.endswith(".bias"):
-            tensor = torch.zeros(size)
-        else:
-            tensor = torch.empty(size).normal_(0.0, shape.initial_deviation, generator=source)
-        weights[name] = tensor.to(device, dtype)
-    return FastDecoder(shape, weights, kernels, door)

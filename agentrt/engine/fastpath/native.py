@@ -64,6 +64,7 @@ class NativeDecoder:
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the wanted rows."""
+        batch.await_layer(self._shape.layers - 1)  # its layers do not ask one by one
         return self._stack(
             batch.token_ids[0], batch.positions[0], batch.slots, batch.paged, batch.wanted
         )
