@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 
 def dumps(value: Any) -> str:
     """`value` as compact JSON: no spaces, keys as they are ordered, text not escaped to ASCII.
@@ -21,6 +19,8 @@ def dumps(value: Any) -> str:
         pydantic_core.PydanticSerializationError: For a value that has no JSON form.
         ValueError: For NaN and infinities, which JSON cannot carry.
     """
+    from pydantic_core import to_jsonable_python  # 25 ms that writing a program does not need
+
     plain = to_jsonable_python(value, inf_nan_mode="constants")
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
 from typing_extensions import TypeForm
 
 from agentrt.program.node import Node
@@ -33,6 +32,8 @@ def ask(form: TypeForm[T], question: str) -> Node[T]:
     Raises:
         NoRun: Outside a run.
     """
+    from pydantic import TypeAdapter
+
     scope = here("ask")
     adapter: TypeAdapter[T] = TypeAdapter(form)
 

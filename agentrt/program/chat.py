@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from pydantic_core import SchemaSerializer
 from typing_extensions import TypeForm, Unpack
 
 from agentrt.canonical_json import content
@@ -38,7 +37,7 @@ from agentrt.segments import (
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
+    from pydantic_core import CoreSchema, SchemaSerializer
 
     from agentrt.program.tool import Tool
 
@@ -323,8 +322,18 @@ class Chat:
         return chat_schema()
 
 
-# What pydantic looks for where a chat stands in a value of an unknown type.
-Chat.__pydantic_serializer__ = SchemaSerializer(chat_schema())  # type: ignore[attr-defined]
+class _Serializer:
+    """What pydantic looks for where a chat stands in a value of an unknown type; made then."""
+
+    def __get__(self, chat: Chat | None, of: type[Chat]) -> SchemaSerializer:
+        from pydantic_core import SchemaSerializer
+
+        made = SchemaSerializer(chat_schema())
+        of.__pydantic_serializer__ = made  # type: ignore[attr-defined]
+        return made
+
+
+Chat.__pydantic_serializer__ = _Serializer()  # type: ignore[attr-defined]
 
 
 def chat(system: str | None = None, *, history: History = "template") -> Chat:

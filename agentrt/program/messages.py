@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import core_schema
-
 from agentrt.canonical_json import dumps
 from agentrt.errors import NotYetKnown, UsageError
 from agentrt.segments import (
@@ -22,6 +20,8 @@ from agentrt.segments import (
 )
 
 if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
     from agentrt.program.chat import Chat
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -105,8 +105,10 @@ def _segments_of(message: Any) -> tuple[Segment, ...]:
     return (*segments, Close())
 
 
-def chat_schema() -> core_schema.CoreSchema:
+def chat_schema() -> CoreSchema:
     """How pydantic reads and writes a chat: as its messages."""
+    from pydantic_core import core_schema
+
     from agentrt.program.chat import Chat
 
     def read(value: Any) -> Chat:

@@ -7,14 +7,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.errors import ToolFailed, UsageError
 from agentrt.segments import ToolSchema
 from agentrt.tools.docstring import read_docstring
-from agentrt.tools.signature import Argument, adapter_of, arguments_of, schema_of, site_of
+from agentrt.tools.signature import Argument, arguments_of, site_of
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
 
 Effects = Literal["pure", "read", "idempotent", "write"]
 """What starting a tool does to the world.
@@ -112,6 +113,8 @@ class ToolSpec:
             UsageError: A type that has no JSON form.
         """
         if self._form.schema is None:
+            from agentrt.tools.schema import schema_of
+
             parameters = schema_of(self._adapter())
             self._form.schema = ToolSchema(self.name, self.description, parameters)
         return self._form.schema
@@ -166,6 +169,8 @@ class ToolSpec:
         Raises:
             ToolFailed: They are no JSON, or do not fit the types.
         """
+        from pydantic import ValidationError
+
         try:
             return self._adapter().validate_json(arguments_json)
         except ValidationError as error:
@@ -193,6 +198,8 @@ class ToolSpec:
             return  # a name that is defined further down: read again when it is needed
 
     def _adapter(self) -> TypeAdapter[dict[str, Any]]:
+        from agentrt.tools.schema import adapter_of
+
         if self._form.adapter is None:
             try:
                 every = arguments_of(self.fn, self.name, self.where)

@@ -1,0 +1,97 @@
+"""Arguments as a model writes them: JSON Schema and validation.
+
+Imported when a tool's schema is first needed, for pydantic is half of what `import agentrt` costs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired, get_args, get_origin
+
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+from typing_extensions import TypedDict
+
+from agentrt.errors import UsageError
+from agentrt.tools.signature import REQUIRED, Argument
+
+TOP_ORDER = ("type", "properties", "required", "additionalProperties", "$defs")
+
+
+def adapter_of(
+    arguments: tuple[Argument, ...], descriptions: Mapping[str, str], name: str, where: str
+) -> TypeAdapter[dict[str, Any]]:
+    """What validates these arguments.
+
+    Raises:
+        UsageError: A type or default that has no JSON form.
+    """
+    fields: dict[str, Any] = {}
+    for argument in arguments:
+        extra = {} if argument.default is REQUIRED else {"default": _default(argument, name, where)}
+        described = descriptions.get(argument.name)
+        note = Field(description=described, json_schema_extra=extra or None)
+        typed = _noted(argument.type, note)
+        _check(argument, typed, name, where)
+        fields[argument.name] = typed if argument.default is REQUIRED else NotRequired[typed]
+    make: Any = TypedDict  # made of what is known only now: checkers cannot follow
+    shape = make("Arguments", fields)
+    shape.__pydantic_config__ = ConfigDict(extra="forbid")
+    return TypeAdapter(shape)
+
+
+def schema_of(adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
+    """The JSON Schema of the arguments, without titles, properties as they are declared."""
+    schema = adapter.json_schema(schema_generator=_Untitled)
+    for part in (schema, *schema.get("$defs", {}).values()):
+        part.pop("title", None)
+    schema.setdefault("properties", {})
+    keys = [*TOP_ORDER, *(key for key in schema if key not in TOP_ORDER)]
+    return {key: schema[key] for key in keys if key in schema}
+
+
+def _noted(form: Any, note: Any) -> Any:
+    """`form` with what the docstring says of it; what its own `Field` says goes before."""
+    own: tuple[Any, ...] = ()
+    if get_origin(form) is Annotated:
+        form, *rest = get_args(form)
+        own = tuple(rest)
+    annotated: Any = Annotated
+    return annotated[(form, note, *own)]
+
+
+class _Untitled(GenerateJsonSchema):
+    """Titles repeat what names say; models pay for each of their tokens."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
+        return value
+
+
+def _check(argument: Argument, typed: Any, name: str, where: str) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            TypeAdapter(typed).json_schema()
+    except PydanticUserError as error:
+        raise UsageError(
+            f"tool {name}: the type of parameter {argument.name} has no JSON form",
+            hint=f"Use JSON-like types, or hide it: `{name}.bind({argument.name}=...)`",
+            where=where,
+        ) from error
+
+
+def _default(argument: Argument, name: str, where: str) -> Any:
+    try:
+        return to_jsonable_python(argument.default)
+    except PydanticSerializationError as error:
+        raise UsageError(
+            f"tool {name}: the default of parameter {argument.name} has no JSON form",
+            hint=f"Use a JSON-like default, or hide it: `{name}.bind({argument.name}=...)`",
+            where=where,
+        ) from error
