@@ -121,13 +121,16 @@ class Generations:
             prompt = prompt_of(run, gen, live.engine, self._rooms)
             extends = _extends(prompt, live)
         except ContextOverflow as refused:
-            if not self._revised(run, live, refused):
+            if may_shrink(gen.prompt):
+                self._take_back(live, "its prompt is too long")
+                run.deferred.add(gen.id)
+            elif not self._revised(run, live, refused):
                 self.stop(live, refused, "its prompt does not fit")
             return []
         except Exception as error:
             self.stop(live, error, "an input of it failed")
             return []
-        if prompt.crowded and self._revised(run, live, None):
+        if prompt.crowded and not may_shrink(gen.prompt) and self._revised(run, live, None):
             return []
         if not extends:  # a prompt that it continues was made shorter
             self._take_back(live, "its prompt has changed")

@@ -173,6 +173,26 @@ def test_a_chat_that_was_continued_early_continues_the_shorter_one(
     assert (sent.count("talks#0/two#0") > 1) == early, "it had begun, and began anew"
 
 
+def test_what_continues_a_prompt_waits_until_that_was_made_to_fit(bench: Any, codec: Any) -> None:
+    """Its beginning grows too long when the first answer is there; the second one will be cut."""
+
+    @program
+    async def talks() -> list[str]:
+        one = talk(24).user("Now?").generate(max_tokens=60, name="one")
+        longer = one.ctx.user("word " * 2000)
+        two = longer.user("Then?").generate(max_tokens=60, on_overflow=trim, name="two")
+        three = two.ctx.user("And then?").generate(max_tokens=60, name="three")
+        return list(await gather(one, two, three))
+
+    rig = bench(["fine", "good", "end"], codec=codec, decode_tokens_per_s=10.0)
+    assert rig.run(talks) == ["fine", "good", "end"]
+    _, two, three = prompts(rig)
+    assert "question 0 " not in two
+    assert three.startswith(two + "good")
+    sent = [e.node_id for e in rig.recorder.of(RequestSent)]
+    assert sent.count("talks#0/three#0") == 2, "it had begun, and began anew"
+
+
 def test_a_part_that_arrives_late_is_too_long(bench: Any, codec: Any) -> None:
     """The engine has the beginning already: that request ends, and a new one is sent."""
     seen: list[Overflow] = []
