@@ -24,6 +24,7 @@ from agentrt.engine.fastpath.build import (
     read_weights,
 )
 from agentrt.engine.fastpath.config_shape import Declined
+from agentrt.engine.fastpath.families import FAMILIES
 from agentrt.engine.fastpath.self_check import Verdict
 from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.kv import KvLayout, PagedKv
@@ -90,8 +91,9 @@ def load_model(config: EngineConfig) -> LoadedModel:
             return _loaded(plan, decoder, shape)
         del decoder
         plan = dataclasses.replace(plan, shape=Declined(verdict.reason))
-    if plan.verdict.state == "failed":
-        _log.warning("%s goes through transformers: %s", config.model_path, plan.verdict.reason)
+    assert isinstance(plan.shape, Declined)
+    loud = logging.WARNING if plan.facts.get("model_type") in FAMILIES else logging.INFO
+    _log.log(loud, "%s goes through transformers: %s", config.model_path, plan.shape.reason)
     return _through_transformers(plan)
 
 

@@ -73,3 +73,20 @@ def test_a_decode_step_allocates_the_same_at_any_context(kind, batch, build, eng
     short = decode_bytes(core, engine, SHORT, batch, counter)
     long = decode_bytes(core, engine, LONG, batch, counter)
     assert short == long
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_decode_step_allocates_the_same_for_any_width_and_depth(batch, engine, tmp_path):
+    """Of a model that the native kernels compute in one call: all its room is made before."""
+    made = []
+    for width, layers in ((32, 2), (128, 5)):
+        path = tmp_path / str(width)
+        engine.save_model(
+            "llama", path, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers
+        )
+        core = engine.core(path, self_check="never")
+        if core.report.linear != "native":
+            pytest.skip(core.report.kernels_reason)
+        made.append(decode_bytes(core, engine, SHORT, batch, {"decodes": 0}))
+        core.close()
+    assert made[0] == made[1]

@@ -1,6 +1,7 @@
 """Loading: what is refused, and that it says what, where and how to mend it."""
 
 import json
+import logging
 
 import pytest
 import torch
@@ -141,6 +142,16 @@ def test_weights_that_are_not_known_are_left_to_transformers(own_dir):
     assert difference(shape, held) is None
     odd = "model.layers.0.mlp.router.weight"
     assert difference(shape, {**held, odd: (4, 32)}) == f"it holds {odd}"
+
+
+@pytest.mark.parametrize(("kind", "loud"), [("llama", True), ("gemma2", False)])
+def test_a_known_family_that_is_slow_is_a_warning(kind, loud, engine, tmp_path, caplog):
+    engine.save_model(kind, tmp_path)
+    if kind == "llama":
+        edit(tmp_path, hidden_act="gelu")
+    with caplog.at_level(logging.WARNING):
+        assert load_model(EngineConfig(tmp_path)).report.path == "slow"
+    assert any("goes through transformers" in said for said in caplog.messages) is loud
 
 
 def test_stretched_rotary_positions_equal_the_reference(engine, tmp_path):
