@@ -174,14 +174,19 @@ def test_a_chat_that_was_continued_early_continues_the_shorter_one(
 
 
 def test_what_continues_a_prompt_waits_until_that_was_made_to_fit(bench: Any, codec: Any) -> None:
-    """Its beginning grows too long when the first answer is there; the second one will be cut."""
+    """Its beginning is too long when a result comes, and the answer before that is being cut."""
+
+    async def slowly(overflow: Overflow) -> Chat | None:
+        await anyio.sleep(5.0)
+        return trim(overflow)
 
     @program
     async def talks() -> list[str]:
         one = talk(24).user("Now?").generate(max_tokens=60, name="one")
         longer = one.ctx.user("word " * 2000)
-        two = longer.user("Then?").generate(max_tokens=60, on_overflow=trim, name="two")
-        three = two.ctx.user("And then?").generate(max_tokens=60, name="three")
+        two = longer.user("Then?").generate(max_tokens=60, on_overflow=slowly, name="two")
+        more = two.ctx.user("And then? ", fetch(1, 3.0))
+        three = more.generate(max_tokens=60, name="three")
         return list(await gather(one, two, three))
 
     rig = bench(["fine", "good", "end"], codec=codec, decode_tokens_per_s=10.0)
