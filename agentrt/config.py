@@ -37,6 +37,8 @@ class EngineConfig:
             it once for each kind of checkpoint on this machine.
         overlap: Whether a step is launched before the tokens of the one before are known. "auto"
             does so on CUDA.
+        graphs: Whether decode steps are captured and replayed. "auto" does so on CUDA, for models
+            whose layers are computed here.
         host_kv_bytes: Memory of the host for KV that the device has no room for; 0 keeps none.
     """
 
@@ -55,6 +57,7 @@ class EngineConfig:
     kernels: KernelChoice = "auto"
     self_check: Literal["auto", "always", "never"] = "auto"
     overlap: Literal["auto", "on", "off"] = "auto"
+    graphs: Literal["auto", "off"] = "auto"
     host_kv_bytes: int = 0
 
 

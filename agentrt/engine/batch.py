@@ -211,10 +211,21 @@ class Packer:
         self._kept: dict[tuple[int, int], tuple[Tensor, Fields]] = {}
         self._next = 0
 
-    def pack(self, parts: Sequence[Part], prefix: SharedPrefix | None = None) -> ForwardBatch:
-        """The batch of `parts`, in their order, of which some begin with `prefix`."""
+    def pack(
+        self, parts: Sequence[Part], prefix: SharedPrefix | None = None, *, padded_to: int = 0
+    ) -> ForwardBatch:
+        """The batch of `parts`, in their order.
+
+        Args:
+            parts: At least one.
+            prefix: What some of them begin with.
+            padded_to: Up to so many sequences, others are added that store nothing.
+        """
         turn, self._next = self._next, (self._next + 1) % _BUFFERS
-        filled = self._fill(self._numbers[turn], parts)
+        padding = max(0, padded_to - len(parts))
+        if padding:
+            parts = [*parts, *[Part(self._tables.spare, [0], 0, wants_logits=True)] * padding]
+        filled = self._fill(self._numbers[turn], parts, padding)
         sequences = len(parts)
         flat, fields = self._views(turn, filled.tokens, sequences)
         if self._copies:
@@ -255,8 +266,8 @@ class Packer:
                 self._kept[key] = found
         return found
 
-    def _fill(self, flat: NDArray[np.int64], parts: Sequence[Part]) -> Filled:
-        """Write the flat buffer."""
+    def _fill(self, flat: NDArray[np.int64], parts: Sequence[Part], padding: int) -> Filled:
+        """Write the flat buffer; the last `padding` parts store nothing."""
         sequences = len(parts)
         ids: list[int] = []
         known: list[tuple[int, int, int]] = []
@@ -281,6 +292,7 @@ class Packer:
         flat[:tokens] = ids
         flat[tokens : 2 * tokens] = positions
         flat[2 * tokens : 3 * tokens] = self._tables.host[owners, block] * self._size + offset
+        flat[3 * tokens - padding : 3 * tokens] = -1
         rest = flat[3 * tokens :]
         rest[:sequences] = tables
         rest[sequences : sequences + len(rows)] = rows

@@ -14,6 +14,7 @@ from agentrt.engine.masking import MaskFiller, Masks
 from agentrt.engine.output import Finish
 from agentrt.engine.sampler import Draw, Picked, Picks, pick
 from agentrt.engine.sequence import Sequence
+from agentrt.engine.transfer import Arriving
 from agentrt.errors import InternalError, record
 from agentrt.ids import RequestId
 from agentrt_kernels.contract import Kernels
@@ -46,7 +47,7 @@ class Drawing:
     """
 
     picks: Picks
-    broken: Tensor
+    broken: Arriving
     logits: Tensor
     draws: list[Draw]
     masks: Masks
@@ -102,7 +103,7 @@ class Decoder:
             draws = [_draw(sequence) for sequence in rows]
             words = masks.words(logits.device)
             picks = pick(self._kernels, logits, draws, words)
-        return Drawing(picks, broken, logits, draws, masks, words)
+        return Drawing(picks, Arriving(broken), logits, draws, masks, words)
 
     def append(self, rows: Rows[Sequence], drawing: Drawing | None, alive: Rows[bool]) -> Outcome:
         """Wait for the tokens, and append each to its sequence.
@@ -115,7 +116,7 @@ class Decoder:
         outcome = Outcome()
         if drawing is None:
             return outcome
-        broken = drawing.broken.tolist()
+        broken = drawing.broken.wait().tolist()
         picked = drawing.picks.wait()
         for index, sequence in enumerate(rows):
             if not alive[index]:

@@ -10,12 +10,14 @@ from torch import Tensor
 
 from agentrt.config import EngineConfig
 from agentrt.engine.attention import PagedAttention, serving
-from agentrt.engine.batch import Arrivals, Packer, Part
+from agentrt.engine.batch import Arrivals, ForwardBatch, Packer, Part
+from agentrt.engine.graphs import CudaRecorder, Graphs, Recorder
 from agentrt.engine.kernel_set import use_threads
 from agentrt.engine.kv import PagedKv, pages_for
 from agentrt.engine.model import LoadedModel, load_model
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
+from agentrt.engine.transfer import to_device
 from agentrt.errors import ModelInvalid
 
 _FEW_PARAMETERS = 50_000_000
@@ -30,6 +32,7 @@ class Machine:
         kv: Its KV memory.
         tables: Block tables of the running sequences.
         arrivals: Who brings KV from another tier, or None.
+        graphs: Captured decode steps, or None.
     """
 
     def __init__(self, config: EngineConfig, tile_tokens: int) -> None:
@@ -69,21 +72,38 @@ class Machine:
             kernels=None if self.model.kernels.name == "torch" else self.model.kernels,
         )
         self.arrivals: Arrivals | None = None
+        self.graphs: Graphs | None = None
         self._probe(config)
+        if config.device == "cuda" and config.graphs == "auto" and self.model.report.path == "fast":
+            self.capture(CudaRecorder(), config.max_running)
 
     def forward(self, parts: Sequence[Part]) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32, one row for each part that wants them."""
-        batch = self._packer.pack(parts, self._siblings.of(parts))
-        batch.arrivals = self.arrivals
-        if self.arrivals is not None and self.model.report.path == "slow":
+        prefix = self._siblings.of(parts)
+        whole = self.graphs is not None and self.graphs.tier(parts) is not None
+        if self.arrivals is not None and (whole or self.model.report.path == "slow"):
             self.arrivals.wait(self.model.layout.layers - 1)  # those layers do not ask one by one
+        if self.graphs is not None and whole:
+            return self.graphs.forward(parts, prefix)
+        batch = self._packer.pack(parts, prefix)
+        batch.arrivals = self.arrivals
         self._attention.begin(batch)
         with torch.inference_mode(), serving(self._attention):
             return self.model.decoder(batch).float()
 
+    def capture(self, recorder: Recorder, most_sequences: int) -> None:
+        """Capture decode steps; from now on they are replayed."""
+
+        def compute(batch: ForwardBatch) -> Tensor:
+            self._attention.begin(batch)
+            with torch.inference_mode(), serving(self._attention):
+                return self.model.decoder(batch)
+
+        self.graphs = Graphs(compute, self.kv, self.tables, self._packer, recorder, most_sequences)
+
     def remember(self, slots: Sequence[int], token_ids: Tensor) -> None:
         """The tokens `[slots]` int64 that these slots drew: a later batch may name them by slot."""
-        where = torch.tensor(slots, device=self._last.device)
+        where = to_device(slots, torch.int64, self._last.device)
         self._last.index_copy_(0, where, token_ids)
 
     def _probe(self, config: EngineConfig) -> None:

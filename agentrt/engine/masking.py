@@ -12,6 +12,7 @@ from torch import Tensor
 
 from agentrt.constraints import ConstraintState, MaskPool, fill_masks, mask_words
 from agentrt.engine.sequence import Sequence
+from agentrt.engine.transfer import to_device
 
 _WORTH_A_THREAD_S = 0.0003
 """Masks that take longer than this are filled on another thread while the forward runs."""
@@ -68,7 +69,9 @@ class Masks:
 
     def words(self, device: torch.device) -> Tensor | None:
         """`[rows, words]` int32 bits of the tokens that may come, or None when all may."""
-        return None if self.bits is None else torch.from_numpy(self.bits).to(device)
+        if self.bits is None:
+            return None
+        return to_device(torch.from_numpy(self.bits), torch.int32, device)
 
 
 class MaskFiller:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from agentrt.backend import TokenLogprob
+from agentrt.engine.transfer import Arriving, to_device
 from agentrt.sampling import Sampling
 from agentrt_kernels.contract import Kernels
 
@@ -61,19 +62,20 @@ class Picks:
         draws: One a row.
 
     Attributes:
-        token_ids: `[rows]` int64.
+        token_ids: `[rows]` int64, on the device.
     """
 
-    __slots__ = ("_draws", "_logprobs", "token_ids")
+    __slots__ = ("_arriving", "_draws", "_logprobs", "token_ids")
 
     def __init__(self, token_ids: Tensor, logprobs: Tensor | None, draws: Sequence[Draw]) -> None:
         self.token_ids = token_ids
+        self._arriving = Arriving(token_ids)
         self._logprobs = logprobs
         self._draws = draws
 
     def wait(self) -> list[Picked]:
         """One a row; waits for the device."""
-        tokens = self.token_ids.tolist()
+        tokens = self._arriving.wait().tolist()
         if self._logprobs is None:
             return [Picked(token) for token in tokens]
         told = self._told(tokens)
@@ -145,17 +147,15 @@ def _settings(draws: Sequence[Draw], device: torch.device) -> _Columns:
     )
 
 
-def _columns(
-    rows: list[tuple[float, int, float, float, float]], device: torch.device
-) -> _Columns:
+def _columns(rows: list[tuple[float, int, float, float, float]], device: torch.device) -> _Columns:
     table = torch.tensor(rows, dtype=torch.float64)
     temperature, top_k, top_p, min_p, numbers = table.t().contiguous().unbind()
     return (
-        temperature.float().to(device),
-        top_k.int().to(device),
-        top_p.float().to(device),
-        min_p.float().to(device),
-        numbers.to(device),
+        to_device(temperature, torch.float32, device),
+        to_device(top_k, torch.int32, device),
+        to_device(top_p, torch.float32, device),
+        to_device(min_p, torch.float32, device),
+        to_device(numbers, torch.float64, device),
     )
 
 

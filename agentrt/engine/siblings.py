@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from agentrt.engine.batch import Part
 from agentrt.engine.tables import BlockTables
+from agentrt.engine.transfer import to_device
 from agentrt_kernels.contract import SharedPrefix
 
 LEAST_MEMBERS = 2
@@ -120,12 +121,12 @@ class Siblings:
             row[: group.pages] = table[group.members[0], : group.pages]
 
         def there(values: object) -> torch.Tensor:
-            return torch.tensor(values, dtype=torch.int32).to(device)
+            return to_device(values, torch.int32, device)
 
         return SharedPrefix(
             member_start=there([0, *np.cumsum(sizes).tolist()]),
             members=there([where[row] for group in groups for row in group.members]),
             tokens=there([group.pages * self._page_tokens for group in groups]),
-            block_table=torch.from_numpy(pages).to(device),
+            block_table=there(torch.from_numpy(pages)),
             most_members=max(sizes),
         )

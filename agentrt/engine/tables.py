@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentrt.engine.kv import PagedKv
+from agentrt.engine.transfer import to_device
 from agentrt.ids import PageId
 
 
@@ -22,6 +23,7 @@ class BlockTables:
         host: `[slots, pages]` int32 page numbers.
         numbers: The same on the device; on a CPU the same memory.
         blocks: `[slots, pages]` int64, `page * page_stride`, on the device.
+        spare: A slot that no sequence gets; its pages are valid, and whatever they hold.
         changes: Grows whenever pages of a slot are set from its first on: it has a new sequence.
     """
 
@@ -29,6 +31,8 @@ class BlockTables:
         device = kv.layout.device
         self._stride = kv.page_stride
         self._on_host = device.type == "cpu"
+        self.spare = slots
+        slots += 1
         self.host: NDArray[np.int32] = np.zeros((slots, pages), dtype=np.int32)
         self.numbers = torch.from_numpy(self.host)
         if not self._on_host:
@@ -44,7 +48,8 @@ class BlockTables:
         if not pages:
             return
         self.host[slot, at : at + len(pages)] = pages
-        self.blocks[slot, at : at + len(pages)] = torch.tensor(pages) * self._stride
+        blocks = to_device(pages, torch.int64, self.blocks.device) * self._stride
+        self.blocks[slot, at : at + len(pages)] = blocks
         if not self._on_host:
             self._stale.add(slot)
 
@@ -52,7 +57,9 @@ class BlockTables:
         """`out` `[n, pages]` int32, filled with the first pages of `slots` `[n]` int64."""
         if self._stale:
             stale = sorted(self._stale)
-            fresh = torch.from_numpy(self.host[stale])
-            self.numbers[stale] = fresh.to(self.numbers.device)
+            device = self.numbers.device
+            rows = to_device(stale, torch.int64, device)
+            fresh = to_device(torch.from_numpy(self.host[stale]), torch.int32, device)
+            self.numbers.index_copy_(0, rows, fresh)
             self._stale.clear()
         return torch.index_select(self.numbers[:, : out.shape[1]], 0, slots, out=out)

@@ -1,0 +1,204 @@
+"""Decode steps as captured graphs: one launch where an eager step launches hundreds of kernels.
+
+A graph is captured for each tier of batch sizes, with the shared prefix of siblings and without,
+and reads everything that varies from buffers of constant place and size: no length is a number of
+the host, and the bounds that shape grids are those of the longest context. A batch is padded to the
+next tier with sequences of one token that store nothing and attend to any page. Sampling stays
+outside, so that masks may come late. Steps that compute prompts are launched one kernel at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from agentrt.engine.batch import Fields, ForwardBatch, Packer, Part, words
+from agentrt.engine.kv import PagedKv
+from agentrt.engine.tables import BlockTables
+from agentrt_kernels.contract import PagedRows, SharedPrefix
+
+_WARM_UPS = 2
+"""Runs before a capture: kernels are compiled and libraries set up by then."""
+
+
+class Recorded(Protocol):
+    """A captured computation.
+
+    Attributes:
+        output: Filled by each replay.
+    """
+
+    output: Tensor
+
+    def replay(self) -> None:
+        """Launch it again, on what its buffers hold by then."""
+        ...
+
+
+class Recorder(Protocol):
+    """Captures computations, the largest first, in one pool of memory."""
+
+    def record(self, run: Callable[[], Tensor]) -> Recorded:
+        """Capture what `run` launches."""
+        ...
+
+
+class CudaRecorder:
+    """Captures CUDA graphs."""
+
+    def __init__(self) -> None:
+        self._pool: Any = torch.cuda.graph_pool_handle()
+
+    def record(self, run: Callable[[], Tensor]) -> Recorded:
+        """Capture what `run` launches, after some runs that are not captured."""
+        stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UPS):
+                run()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph: Any = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            output = run()
+        return CudaGraph(graph, output)
+
+
+@dataclass(slots=True, eq=False)
+class CudaGraph:
+    """One captured graph."""
+
+    graph: Any
+    output: Tensor
+
+    def replay(self) -> None:
+        """Launch it."""
+        self.graph.replay()
+
+
+def tiers(most: int) -> tuple[int, ...]:
+    """Batch sizes that are captured: 1, 2, 4, 8, then every eighth, and the largest."""
+    sizes = {1, 2, 4, *range(8, most, 8), most}
+    return tuple(sorted(size for size in sizes if size <= most))
+
+
+class StaticBatch:
+    """Buffers that a captured graph reads, for `sequences` that decode one token each.
+
+    Attributes:
+        batch: Made of them.
+    """
+
+    def __init__(self, kv: PagedKv, tables: BlockTables, sequences: int, *, shared: bool) -> None:
+        device = kv.layout.device
+        flat = torch.zeros(words(sequences, sequences), dtype=torch.int64, device=device)
+        fields = Fields.of(flat, sequences, sequences)
+        pages = tables.numbers.shape[1]
+
+        def numbers(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.int32, device=device)
+
+        groups = max(1, sequences // 2)
+        prefix = SharedPrefix(
+            member_start=numbers(groups + 1),
+            members=numbers(sequences),
+            tokens=numbers(groups),
+            block_table=numbers(groups, pages),
+            most_members=sequences,
+        )
+        fields.kv_tokens.fill_(1)
+        fields.query_start.copy_(torch.arange(sequences + 1))
+        fields.wanted.copy_(torch.arange(sequences))
+        fields.slots.fill_(-1)
+        self.batch = ForwardBatch(
+            token_ids=fields.token_ids[None],
+            positions=fields.positions[None],
+            slots=fields.slots,
+            wanted=fields.wanted,
+            paged=PagedRows(
+                query_start=fields.query_start,
+                kv_tokens=fields.kv_tokens,
+                block_table=numbers(sequences, pages),
+                most_query_tokens=1,
+                most_kv_tokens=pages * kv.layout.page_tokens,
+                prefix=prefix if shared else None,
+            ),
+            flat=flat,
+            _parts=(),
+            _kv=kv,
+        )
+
+    def refill(self, batch: ForwardBatch) -> None:
+        """Take over what a packed batch of the same size says."""
+        self.batch.flat.copy_(batch.flat)
+        table = batch.paged.block_table
+        self.batch.paged.block_table[:, : table.shape[1]].copy_(table)
+        mine, given = self.batch.paged.prefix, batch.paged.prefix
+        if mine is None or given is None:
+            return
+        groups, pages = given.block_table.shape
+        mine.member_start[: groups + 1].copy_(given.member_start)
+        mine.member_start[groups + 1 :].copy_(given.member_start[-1:])  # the others are empty
+        mine.members[: given.members.shape[0]].copy_(given.members)
+        mine.tokens[:groups].copy_(given.tokens)
+        mine.tokens[groups:].zero_()
+        mine.block_table[:groups, :pages].copy_(given.block_table)
+
+
+class Graphs:
+    """Captured decode steps of one model.
+
+    Args:
+        decoder: What they compute; reads nothing that varies from the host.
+        kv: The KV memory.
+        tables: Block tables.
+        packer: Packs their batches.
+        recorder: Captures.
+        most_sequences: The largest batch.
+
+    Attributes:
+        replays: How many steps were launched as graphs.
+    """
+
+    def __init__(
+        self,
+        decoder: Callable[[ForwardBatch], Tensor],
+        kv: PagedKv,
+        tables: BlockTables,
+        packer: Packer,
+        recorder: Recorder,
+        most_sequences: int,
+    ) -> None:
+        self._packer = packer
+        self._tiers = tiers(most_sequences)
+        self._captured: dict[tuple[int, bool], tuple[StaticBatch, Recorded]] = {}
+        self.replays = 0
+        for size in reversed(self._tiers):  # the largest first: the others fit into its memory
+            for shared in (True, False):
+                if shared and size == 1:
+                    continue
+                static = StaticBatch(kv, tables, size, shared=shared)
+                recorded = recorder.record(lambda batch=static.batch: decoder(batch))  # type: ignore[misc]
+                self._captured[size, shared] = static, recorded
+
+    def tier(self, parts: Sequence[Part]) -> int | None:
+        """The size to pad to; None where the step is none that was captured."""
+        if len(parts) > self._tiers[-1]:
+            return None
+        if not all(part.wants_logits and len(part.token_ids) == 1 for part in parts):
+            return None
+        return next(size for size in self._tiers if size >= len(parts))
+
+    def forward(self, parts: Sequence[Part], prefix: SharedPrefix | None) -> Tensor:
+        """Logits `[parts, vocabulary]` fp32 of a step for which there is a tier."""
+        size = self.tier(parts)
+        assert size is not None
+        static, recorded = self._captured[size, prefix is not None]
+        static.refill(self._packer.pack(parts, prefix, padded_to=size))
+        recorded.replay()
+        self.replays += 1
+        # A copy: the next replay overwrites it while its tokens may still be drawn again.
+        return recorded.output[: len(parts)].to(torch.float32, copy=True)
