@@ -53,8 +53,16 @@ async def examined(model: Path) -> tuple[dict[str, Any], int]:
         "cpus": len(os.sched_getaffinity(0)),
         "model": str(model),
     }
+    measure_again(config)
     started, code = await start(config)
     return found | started | computing(config), code
+
+
+def measure_again(config: EngineConfig) -> None:
+    """Let the engine try again how many threads are fastest: another load may run beside it now."""
+    from agentrt.engine.threads import forget
+
+    forget(config)
 
 
 async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
@@ -83,7 +91,7 @@ def computing(config: EngineConfig) -> dict[str, Any]:
     report = model_report(config)
     found: dict[str, Any] = {
         "report": dataclasses.asdict(report),
-        "threads": thread_facts(config, dict(os.environ)),
+        "threads": thread_facts(config, dict(os.environ), report.computed_by),
         "gpu": gpu_facts(),
     }
     if config.device == "cpu" and report.kernels == "torch":

@@ -8,6 +8,7 @@ import torch
 
 from agentrt.config import EngineConfig
 from agentrt.engine.process_child import environment
+from agentrt.engine.threads import known
 
 
 def gpu_facts() -> dict[str, Any]:
@@ -29,8 +30,20 @@ def gpu_facts() -> dict[str, Any]:
     return {"count": len(devices), "cuda": torch.version.cuda, "devices": devices}
 
 
-def thread_facts(config: EngineConfig, inherited: dict[str, str]) -> dict[str, str]:
-    """What the engine's process is told of threads, before torch loads there."""
+def thread_facts(
+    config: EngineConfig, inherited: dict[str, str], computed_by: str
+) -> dict[str, str]:
+    """How many threads compute and why, and what the engine's process is told before torch loads.
+
+    Args:
+        config: Of the engine.
+        inherited: The environment it starts in.
+        computed_by: Of the model's report.
+    """
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
     told = environment(config, inherited)
-    return {name: told[name] for name in names if name in told}
+    facts = {name: told[name] for name in names if name in told}
+    choice = known(config, computed_by)
+    if config.threads or choice is None:
+        return facts
+    return {"computing": f"{choice.threads} {choice.wait}", "measured": choice.reason, **facts}

@@ -17,6 +17,7 @@ from torch.nn import functional
 from agentrt.config import Device, KernelChoice
 from agentrt.engine.attention import current
 from agentrt.engine.draws import draw_rows
+from agentrt.engine.threads import Wait
 from agentrt.errors import EngineUnavailable
 from agentrt_kernels import load
 from agentrt_kernels.contract import HeadNorms, Kernels, KernelsUnavailable, PagedRows, Score
@@ -25,6 +26,9 @@ from agentrt_kernels.reference import Reference
 
 _log = logging.getLogger(__name__)
 _BEST: dict[Device, KernelChoice] = {"cuda": "triton", "cpu": "cpu"}
+_SPINS: dict[Wait, int] = {"passive": 1_000, "active": 40_000}
+"""How often a native thread looks before it sleeps: about ten microseconds, and half a
+millisecond, which is as long as the engine needs between two steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +154,16 @@ def choose_kernels(asked: KernelChoice, device: Device, dtype: torch.dtype) -> C
         return ChosenKernels(TorchKernels(), reason, fell_back=True)
 
 
-def use_threads(kernels: Kernels, threads: int) -> None:
+def waits_of(kernels: Kernels) -> tuple[Wait, ...]:
+    """Ways to wait that can be set while it runs: torch's own threads wait as they were told."""
+    return ("passive", "active") if isinstance(kernels, CpuKernels) else ("passive",)
+
+
+def use_threads(kernels: Kernels, threads: int, wait: Wait = "passive") -> None:
     """Compute with so many threads from now on, in torch and in the set."""
     torch.set_num_threads(threads)
     if isinstance(kernels, CpuKernels):
-        kernels.use_threads(threads)
+        kernels.use_threads(threads, spins=_SPINS[wait])
 
 
 def _load(name: KernelChoice, device: Device, dtype: torch.dtype) -> Kernels:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import torch
@@ -12,16 +11,14 @@ from agentrt.config import EngineConfig
 from agentrt.engine.attention import PagedAttention, serving
 from agentrt.engine.batch import Arrivals, ForwardBatch, Packer, Part
 from agentrt.engine.graphs import CudaRecorder, Graphs, Recorder
-from agentrt.engine.kernel_set import use_threads
+from agentrt.engine.kernel_set import use_threads, waits_of
 from agentrt.engine.kv import PagedKv, pages_for
 from agentrt.engine.model import LoadedModel, load_model
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
+from agentrt.engine.threads import ThreadChoice, Wait, settle
 from agentrt.engine.transfer import to_device
 from agentrt.errors import ModelInvalid
-
-_FEW_PARAMETERS = 50_000_000
-"""Below this a second thread costs more at its barriers than it brings."""
 
 
 class Machine:
@@ -31,16 +28,14 @@ class Machine:
         model: The loaded model.
         kv: Its KV memory.
         tables: Block tables of the running sequences.
+        threads: How many compute, and why.
         arrivals: Who brings KV from another tier, or None.
         graphs: Captured decode steps, or None.
     """
 
     def __init__(self, config: EngineConfig, tile_tokens: int) -> None:
         self.model: LoadedModel = load_model(config)
-        threads = config.threads
-        if threads == 0 and self.model.parameters < _FEW_PARAMETERS:
-            threads = 1
-        use_threads(self.model.kernels, threads or len(os.sched_getaffinity(0)))
+        use_threads(self.model.kernels, config.threads or 1)
         layout = self.model.layout
         window = self.model.window_tokens or 1 << 20
         pages = pages_for(
@@ -74,6 +69,7 @@ class Machine:
         self.arrivals: Arrivals | None = None
         self.graphs: Graphs | None = None
         self._probe(config)
+        self.threads = self._settle_threads(config)
         if config.device == "cuda" and config.graphs == "auto" and self.model.report.path == "fast":
             self.capture(CudaRecorder(), config.max_running)
 
@@ -105,6 +101,23 @@ class Machine:
         """The tokens `[slots]` int64 that these slots drew: a later batch may name them by slot."""
         where = to_device(slots, torch.int64, self._last.device)
         self._last.index_copy_(0, where, token_ids)
+
+    def _settle_threads(self, config: EngineConfig) -> ThreadChoice:
+        """By decode steps of the model itself, where nothing is known yet."""
+        model, kernels = self.model, self.model.kernels
+        part = Part(slot=0, token_ids=[0], position=0, wants_logits=True)
+
+        def use(threads: int, wait: Wait) -> None:
+            use_threads(kernels, threads, wait)
+
+        return settle(
+            config,
+            model.report.computed_by,
+            model.parameters,
+            waits_of(kernels),
+            use,
+            lambda: self.forward([part]),
+        )
 
     def _probe(self, config: EngineConfig) -> None:
         """Run once: an architecture that does not attend through us is found here, not later."""

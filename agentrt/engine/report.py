@@ -40,6 +40,11 @@ class ModelReport:
     device: str = ""
     self_check: str = ""
 
+    @property
+    def computed_by(self) -> str:
+        """What the time of a step depends on, beside the model and the machine."""
+        return f"{self.path} {self.kernels} {self.linear} {self.dtype}"
+
     def __str__(self) -> str:
         told = [f"{self.architecture} on the {self.path} path ({self.path_reason})"]
         told.append(f"kernels {self.kernels} ({self.kernels_reason})")
