@@ -1,0 +1,141 @@
+"""What a node costs, counted: functions it calls, turns of the event loop, events.
+
+Counts are the same on any machine; `orchestration_cost.py` beside this takes the times.
+"""
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import anyio
+import pytest
+
+import agentrt
+from agentrt import chat, gather, program, tool
+from agentrt.clock import MonotonicClock
+from agentrt.events import Event
+from agentrt.runtime import Runtime
+from agentrt.scripted import ScriptedBackend
+from agentrt.telemetry import SpanObserver
+
+PACKAGE = str(Path(agentrt.__file__).parent)
+SCRIPTED = str(Path(PACKAGE) / "scripted")
+ASK = chat(system="Be brief.")
+FEW, MANY = 20, 60
+
+
+@tool(effects="pure")
+async def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+@program
+async def leaf() -> int:
+    return 1
+
+
+@program
+async def generations(n: int) -> int:
+    return len(await gather(*(ASK.user("x").generate(max_tokens=4) for _ in range(n))))
+
+
+@program
+async def chain(n: int) -> int:
+    for _ in range(n):
+        await ASK.user("x").generate(max_tokens=4)
+    return n
+
+
+@program
+async def tools(n: int) -> int:
+    return len(await gather(*(double(i) for i in range(n))))
+
+
+@program
+async def programs(n: int) -> int:
+    return len(await gather(*(leaf() for _ in range(n))))
+
+
+class Count:
+    """Counts what runs while it is entered, in this thread and in those that start meanwhile."""
+
+    def __init__(self) -> None:
+        self.found: Counter[str] = Counter()
+
+    def __call__(self, frame: FrameType, what: str, argument: object) -> None:
+        if what != "call":
+            return
+        code = frame.f_code
+        file = code.co_filename
+        self.found["calls"] += not file.startswith(SCRIPTED)
+        if file.startswith(PACKAGE) and not file.startswith(SCRIPTED) and code.co_name[0] != "<":
+            self.found["functions"] += 1  # comprehensions are frames in some Pythons only
+        elif code.co_name == "_run" and file.endswith("events.py"):
+            self.found["turns"] += 1
+
+    def __enter__(self) -> Counter[str]:
+        threading.setprofile(self)
+        sys.setprofile(self)
+        return self.found
+
+    def __exit__(self, *error: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def see(self, events: Sequence[Event]) -> None:
+        self.found["events"] += len(events)
+
+
+async def run(shape: Any, nodes: int, folder: Path | None) -> Counter[str]:
+    backend = ScriptedBackend(lambda request, prompt: "y", clock=MonotonicClock(), max_running=999)
+    count = Count()
+    spans = SpanObserver(folder=folder, environment={}) if folder is not None else None
+    observers = [spans] if spans is not None else [count]
+    async with Runtime({"default": (backend, None)}, observers=observers) as runtime:
+        with count as found:
+            await runtime.run(shape, nodes)
+            if spans is not None:
+                spans.close(timeout_s=60.0)
+    return found
+
+
+def a_node(shape: Any, folder: Path | None = None) -> dict[str, float]:
+    """What one node more costs."""
+    anyio.run(run, shape, FEW, folder)  # what is made once is made now
+    few, many = (anyio.run(run, shape, nodes, folder) for nodes in (FEW, MANY))
+    return {name: (many[name] - few[name]) / (MANY - FEW) for name in many}
+
+
+@pytest.mark.parametrize(
+    ("shape", "calls", "functions", "turns", "events"),
+    [
+        (generations, 180, 130, 0, 5),
+        (chain, 330, 185, 5, 6),
+        (tools, 170, 95, 2, 5),
+        (programs, 155, 85, 2, 3),
+    ],
+    ids=["generations", "chain", "tools", "programs"],
+)
+def test_what_a_node_costs(shape: Any, calls: int, functions: int, turns: int, events: int) -> None:
+    """A generation has no task: side by side they share all turns of the event loop."""
+    cost = a_node(shape)
+    assert cost["calls"] <= calls  # of libraries too
+    assert cost["functions"] <= functions  # ours
+    assert cost["turns"] <= turns + 0.1
+    assert cost["events"] <= events + 0.1
+
+
+@pytest.mark.parametrize(
+    ("shape", "functions"),
+    [(generations, 280), (chain, 355), (tools, 175), (programs, 150)],
+    ids=["generations", "chain", "tools", "programs"],
+)
+def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: Path) -> None:
+    """A node with its record, its spans and their text."""
+    cost = a_node(shape, tmp_path)
+    assert cost["functions"] <= functions
