@@ -39,7 +39,7 @@ def unavailable(*_):
             {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
             "its positions are of type yarn",
         ),
-        ("llama", {"rope_parameters": None}, "its config does not say how positions turn"),
+        ("qwen2", {"rope_parameters": None}, "its config does not say how positions turn"),
         (
             "llama",
             {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4}},
@@ -96,6 +96,7 @@ def test_configs_of_older_versions_say_the_same(facts):
         "original_max_position_embeddings": 64,
     }
     assert shape_of({**old, "rope_theta": 1e4}) == shape_of(new)
+    assert shape_of(old) == shape_of(new)  # Llama 2 does not say it
     scaled = shape_of({**old, "rope_theta": 5e5, "rope_scaling": {"type": "llama3", **llama3}})
     said = {"rope_type": "llama3", "rope_theta": 5e5, **llama3}
     assert scaled == shape_of({**old, "rope_parameters": said})

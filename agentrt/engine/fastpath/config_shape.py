@@ -45,6 +45,8 @@ def shape_of(facts: Facts) -> DecoderShape | Declined:
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         return Declined(f"{kind} is no architecture that is computed here")
+    if family.theta and facts.get("rope_theta") is None:
+        facts = {**facts, "rope_theta": family.theta}
     try:
         reason = next(_objections(family, facts), None)
         return Declined(reason) if reason else _shape(family, facts)

@@ -29,6 +29,7 @@ class Family:
         scales: Granite's multipliers.
         names: Of the weights.
         absent: Settings that must not be set: what they do is not known here.
+        theta: `rope_theta` of configs that are older than this setting; 0 where there are none.
     """
 
     needs: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ class Family:
     scales: bool = False
     names: Names = _LLAMA_NAMES
     absent: tuple[str, ...] = ()
+    theta: float = 0.0
 
 
 _MIXTRAL_NAMES = Names(
@@ -61,7 +63,12 @@ _GRANITE = (
 )
 
 FAMILIES = {
-    "llama": Family(qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias"),
+    "llama": Family(
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        theta=10_000.0,
+    ),
     "mistral": Family(needs=("sliding_window",), window="all"),
     "qwen2": Family(qkv_bias=True, window="types"),
     "qwen3": Family(
