@@ -11,7 +11,7 @@ from agentrt.engine import siblings
 
 pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")
 
-STEM = [(37 * at) % 250 for at in range(9)]
+STEM = [(37 * at) % 250 for at in range(13)]
 PROMPTS = ([*STEM, 7, 9], [*STEM, 8, 200], [5])
 NEW_TOKENS = 3
 
