@@ -1,0 +1,134 @@
+"""All layers in one native call, against the reference's operations one by one."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from agentrt_kernels.contract import HeadNorms, KernelsUnavailable, PagedRows, Score
+from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
+from agentrt_kernels.reference import Reference
+
+LAYERS, HIDDEN, HEADS, PAIRS, DIM, INNER, TOKENS = 3, 72, 6, 2, 32, 100, 90
+EPSILON, PAGE = 1e-4, 4
+LOOSE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+"""How far apart two results may be, as a share of their size: bf16 rounds between operations."""
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["alone", "three threads"])
+def kernels(request):
+    from agentrt_kernels.cpu.kernel_set import CpuKernels
+
+    try:
+        made = CpuKernels(request.param)
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+    yield made
+    made.use_threads(1)
+
+
+def layer_of(number, full, dtype, source):
+    """`full`: with biases, head norms and sinks."""
+
+    def random(*shape, scale=0.2):
+        return (torch.randn(shape, generator=source) * scale).to(dtype)
+
+    def matrix(outputs, inputs):
+        return Matrix(random(outputs, inputs), random(outputs) if full else None)
+
+    return StackLayer(
+        norm=random(HIDDEN, scale=1),
+        qkv=matrix((HEADS + 2 * PAIRS) * DIM, HIDDEN),
+        query_norm=random(DIM, scale=1) if full else None,
+        key_norm=random(DIM, scale=1) if full else None,
+        out=matrix(HIDDEN, HEADS * DIM),
+        inner_norm=random(HIDDEN, scale=1),
+        gate_up=matrix(2 * INNER, HIDDEN),
+        down=matrix(HIDDEN, INNER),
+        score=Score(0.2, window=7 if number == 1 else None, sinks=random(HEADS) if full else None),
+    )
+
+
+def batch(sequences):
+    """Rows of (tokens before, rows) each with pages of its own; ids, positions, slots too."""
+    table = torch.randperm(len(sequences) * 16).view(len(sequences), 16).int()
+    counts = [rows for _, rows in sequences]
+    positions = [before + at for before, rows in sequences for at in range(rows)]
+    owners = [number for number, rows in enumerate(counts) for _ in range(rows)]
+    slots = [
+        int(table[owner, at // PAGE]) * PAGE + at % PAGE
+        for owner, at in zip(owners, positions, strict=True)
+    ]
+    rows = PagedRows(
+        torch.tensor([0, *counts]).cumsum(0).int(),
+        torch.tensor([sum(one) for one in sequences]).int(),
+        table,
+        max(counts),
+        max(sum(one) for one in sequences),
+    )
+    ids = [(7 * at) % TOKENS for at in range(len(slots))]
+    return torch.tensor(ids), torch.tensor(positions), torch.tensor(slots), rows
+
+
+def apart(found, expected):
+    """The size of the difference, as a share."""
+    return float((found - expected).norm() / expected.norm().clamp(min=1e-9))
+
+
+def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wanted):
+    """The same in fp32, an operation at a time."""
+    one = Reference()
+    ids, positions, slots, rows = inputs
+    stream = embedding[ids].float() * shape.embedding_scale
+
+    def normed(weight):
+        out = torch.empty_like(stream)
+        one.rms_norm(stream, weight.float(), EPSILON, out)
+        return out
+
+    def times(x, matrix):
+        bias = None if matrix.bias is None else matrix.bias.float()
+        return functional.linear(x, matrix.weight.float(), bias)
+
+    for number, layer in enumerate(layers):
+        qkv = times(normed(layer.norm), layer.qkv).view(len(ids), HEADS + 2 * PAIRS, DIM)
+        norms = None
+        if layer.query_norm is not None:
+            norms = HeadNorms(layer.query_norm.float(), layer.key_norm.float(), EPSILON)
+        query = torch.empty(len(ids), HEADS, DIM)
+        pages = memory[:, number]
+        one.rope_store(qkv, positions, angles, slots, norms, pages, query)
+        mixed = torch.empty_like(query)
+        one.attend(query, pages, rows, layer.score, mixed)
+        stream += times(mixed.flatten(1), layer.out) * shape.residual_scale
+        inner = torch.empty(len(ids), INNER)
+        one.silu_mul(times(normed(layer.inner_norm), layer.gate_up), inner)
+        stream += times(inner, layer.down) * shape.residual_scale
+    return normed(norm)[wanted] @ head.float().T * shape.logits_scale
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["plain", "with everything"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_stack_computes_what_its_operations_do(kernels, dtype, full):
+    source = torch.Generator().manual_seed(2)
+    shape = StackShape(LAYERS, HIDDEN, HEADS, INNER, EPSILON, 1.5, 0.4, 0.3)
+    embedding, head = (torch.randn(TOKENS, HIDDEN, generator=source).to(dtype) for _ in range(2))
+    norm = torch.randn(HIDDEN, generator=source).to(dtype)
+    layers = [layer_of(number, full, dtype, source) for number in range(LAYERS)]
+    stack = kernels.stack(shape, embedding, iter(layers), norm, head)
+    angles = torch.randn(64, DIM, generator=source)
+    memory = torch.randn(100, LAYERS, 2, PAGE, PAIRS, DIM, generator=source).to(dtype)
+    theirs = memory.float()
+    stack.bind(memory, angles)
+    for sequences, wanted in (
+        ([(0, 20), (5, 1), (30, 1), (0, 3)], [19, 20, 21, 24]),
+        ([(20, 1), (6, 1), (31, 2), (3, 1)], [0, 3]),
+        ([(40, 5), (0, 17)], []),
+        ([(50, 1)], [0]),
+    ):
+        inputs, rows = batch(sequences), torch.tensor(wanted, dtype=torch.int64)
+        expected = one_by_one(shape, embedding, layers, norm, head, theirs, angles, inputs, rows)
+        found = stack(*inputs, rows)
+        assert found.shape == (len(wanted), TOKENS)
+        assert apart(found, expected) < LOOSE[dtype]
+        assert apart(memory.float(), theirs) < LOOSE[dtype]
+        theirs = memory.float()
