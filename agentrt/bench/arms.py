@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.bench.peer_files import PeerFiles
-from agentrt.bench.plan import Row
+from agentrt.bench.plan import PAGE_TOKENS, Row
 from agentrt.bench.shapes import ModelShape
 from agentrt.config import EngineConfig
 from agentrt.engine.process_child import environment
@@ -132,6 +132,7 @@ def _transformers(peer: str, row: Row, files: PeerFiles, *, device: str, threads
             "dtype": row.dtype,
             "device": device,
             "continuous": peer == "hf-cb",
+            **({"kv_tokens": row.pages * PAGE_TOKENS} if peer == "hf-cb" else {}),
         },
         env={"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"},
     )

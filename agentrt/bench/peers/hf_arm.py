@@ -15,6 +15,9 @@ from typing import Any
 import torch
 import transformers
 
+_PAGE_TOKENS = 16
+_BATCH_TOKENS = 2048
+
 
 class StaticArm:
     """A model and a cache that grows by a token a step."""
@@ -56,36 +59,42 @@ class StaticArm:
 
 
 class ContinuousArm:
-    """`generate_batch` with its manager kept between rounds."""
+    """Its continuous batching, whose loop runs on between rounds as in a server."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._model = _model(settings, attention="sdpa")
+        model = _model(settings, attention="sdpa")
+        self._loop = model.init_continuous_batching(
+            transformers.GenerationConfig(do_sample=False, eos_token_id=-1, pad_token_id=0),
+            transformers.ContinuousBatchingConfig(
+                page_size=_PAGE_TOKENS,
+                num_blocks=settings["kv_tokens"] // _PAGE_TOKENS,
+                max_batch_tokens=_BATCH_TOKENS,
+            ),
+        )
+        self._loop.start()
 
     def round(self, prompts: list[list[int]], new_tokens: int, shared: int) -> dict[str, Any]:
         """Serve all prompts; steps are told apart by the time of each token."""
-        del shared  # it finds prefixes by itself where it can
-        config = transformers.GenerationConfig(
-            do_sample=False, max_new_tokens=new_tokens, eos_token_id=-1, pad_token_id=0
-        )
+        del shared  # it finds prefixes by itself
         began_s = time.perf_counter()
-        told = self._model.generate_batch(
-            prompts,
-            generation_config=config,
-            record_timestamps=True,
-            persistent_manager=True,
-            progress_bar=False,
-        )
-        if len(told) != len(prompts) or any(one.error for one in told.values()):
-            raise RuntimeError(next((one.error for one in told.values() if one.error), "no answer"))
-        times = [one.timestamps for one in told.values()]
+        names = self._loop.add_requests(prompts, max_new_tokens=new_tokens, record_timestamps=True)
+        told: dict[str, Any] = {}
+        while len(told) < len(prompts):
+            one = self._loop.get_result(timeout=1)
+            if one is None and not self._loop.is_running():
+                raise RuntimeError("its loop has ended")
+            if one is not None and one.error:
+                raise RuntimeError(one.error)
+            if one is not None and one.is_finished():
+                told[one.request_id] = one
+        times = [told[name].timestamps for name in names]
         first_s = max(one[0] for one in times)
         last_s = min(one[-1] for one in times)
-        steps = min(sum(first_s < at_s <= last_s for at_s in one) for one in times)
         return {
             "prefill_s": first_s - began_s,
             "decode_s": last_s - first_s,
-            "decode_steps": steps,
-            "outputs": [one.generated_tokens for one in told.values()],
+            "decode_steps": min(sum(first_s < at_s <= last_s for at_s in one) for one in times),
+            "outputs": [told[name].generated_tokens for name in names],
         }
 
 
