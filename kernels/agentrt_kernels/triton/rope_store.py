@@ -12,7 +12,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import HeadNorms
 
-_BLOCK_HEADS = 4
+_BLOCK_HEADS = 8
 
 
 def rope_store(
@@ -67,7 +67,7 @@ def rope_store(
         NORMED=norms is not None,
         BLOCK_HEADS=_BLOCK_HEADS,
         BLOCK_HALF=triton.next_power_of_2(width // 2),
-        num_warps=2,
+        num_warps=4,
     )
 
 
