@@ -70,7 +70,8 @@ class Machine:
         self.graphs: Graphs | None = None
         self._probe(config)
         self.threads = self._settle_threads(config)
-        if config.device == "cuda" and config.graphs == "auto" and self.model.report.path == "fast":
+        captures = self.model.report.path == "fast" and self.model.kernels.name == "triton"
+        if config.device == "cuda" and config.graphs == "auto" and captures:
             self.capture(CudaRecorder(), config.max_running)
 
     def forward(self, parts: Sequence[Part]) -> Tensor:

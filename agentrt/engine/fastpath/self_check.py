@@ -51,21 +51,27 @@ class Verdict:
     reason: str
 
 
-def known_verdict(config: EngineConfig, key: str) -> Verdict:
-    """What can be said without computing anything.
+def unasked(config: EngineConfig) -> Verdict | None:
+    """Why a decoder that is computed here is not held to transformers; None where it is."""
+    if config.random_weights:
+        return Verdict("trusted", "random weights have nothing to be held to")
+    if config.self_check == "never":
+        return Verdict("trusted", "self_check=never")
+    shipped = config.model_path.resolve() == Path(embedded.path()).resolve()
+    if shipped and config.self_check == "auto":
+        return Verdict("trusted", "the model that comes with agentrt is held by its tests")
+    return None
+
+
+def kept_verdict(config: EngineConfig, key: str) -> Verdict:
+    """What an earlier start found out.
 
     Args:
         config: Of the engine.
         key: Of the kind of checkpoint, from `fingerprint`.
     """
-    if config.random_weights:
-        return Verdict("trusted", "random weights have nothing to be held to")
-    if config.self_check == "never":
-        return Verdict("trusted", "self_check=never")
     if config.self_check == "always":
         return Verdict("unknown", "self_check=always")
-    if config.model_path.resolve() == Path(embedded.path()).resolve():
-        return Verdict("trusted", "the model that comes with agentrt is held by its tests")
     try:
         kept = json.loads((home() / f"{key}.json").read_text(encoding="utf-8"))
         return Verdict("held" if kept["equal"] is True else "failed", str(kept["reason"]))
