@@ -40,6 +40,8 @@ class EngineConfig:
         graphs: Whether decode steps are captured and replayed. "auto" does so on CUDA, for models
             whose layers are computed here.
         host_kv_bytes: Memory of the host for KV that the device has no room for; 0 keeps none.
+        stall_s: An engine that answers nothing for so long while it has work counts as dead and is
+            started anew; 0 waits for ever.
     """
 
     model_path: Path
@@ -59,6 +61,7 @@ class EngineConfig:
     overlap: Literal["auto", "on", "off"] = "auto"
     graphs: Literal["auto", "off"] = "auto"
     host_kv_bytes: int = 0
+    stall_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from agentrt.backend import Capabilities, End, Fill, GenerateRequest, KvHint, Re
 from agentrt.clock import Clock, MonotonicClock
 from agentrt.config import EngineConfig
 from agentrt.engine.host_link import Link, OwnerGone
-from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Quit
+from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Ping, Pong, Quit
 from agentrt.errors import AgentrtError, ErrorRecord, ModelInvalid, record
 from agentrt.ids import RequestId
 
@@ -102,6 +102,8 @@ class Host:
                     core.cancel(request_id, reason)
             case Advise(token_ids, hint, until_s):
                 core.hint(token_ids, hint, until_s)
+            case Ping():
+                self._link.send(Pong())
 
     def _submit(self, request: GenerateRequest) -> None:
         self._open.add(request.request_id)

@@ -51,13 +51,23 @@ class Advise:
 
 
 @dataclass(frozen=True, slots=True)
+class Ping:
+    """Say that you are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The answer to a `Ping`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Quit:
     """Cancel everything, say so, and end."""
 
 
-Command = Load | GenerateRequest | Grow | Note | Cancel | Advise | Quit
-Report = Capabilities | StepDone | ErrorRecord
+Command = Load | GenerateRequest | Grow | Note | Cancel | Advise | Ping | Quit
+Report = Capabilities | StepDone | Pong | ErrorRecord
 """`Capabilities` once, when loaded; `ErrorRecord` as the last word of an engine that fails."""
 
-COMMANDS: Wire[Command] = Wire(Load, GenerateRequest, Grow, Note, Cancel, Advise, Quit)
-REPORTS: Wire[Report] = Wire(Capabilities, StepDone, ErrorRecord)
+COMMANDS: Wire[Command] = Wire(Load, GenerateRequest, Grow, Note, Cancel, Advise, Ping, Quit)
+REPORTS: Wire[Report] = Wire(Capabilities, StepDone, Pong, ErrorRecord)

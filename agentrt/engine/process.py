@@ -32,6 +32,7 @@ from agentrt.delivery import EventQueue
 from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Quit
 from agentrt.engine.process_child import Child, Death, ProcessChild, ThreadChild
 from agentrt.engine.process_pipe import Pipe
+from agentrt.engine.process_watch import falls_silent
 from agentrt.errors import (
     AgentrtError,
     EngineDied,
@@ -70,6 +71,7 @@ class EmbeddedBackend:
         self._sent: set[RequestId] = set()
         self._capabilities: Capabilities | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
         self._deaths = 0
         self._gone: ErrorRecord | None = None
         self._closing = False
@@ -141,6 +143,8 @@ class EmbeddedBackend:
                 quits.send(Quit())
                 with anyio.move_on_after(_QUIT_S):
                     await quits.closed.wait()
+            if self._watcher is not None:
+                self._watcher.cancel()
             if self._keeper is not None:
                 self._keeper.cancel()
                 await asyncio.wait([self._keeper])
@@ -156,6 +160,8 @@ class EmbeddedBackend:
             return
         if isinstance(command, GenerateRequest):
             self._sent.add(command.request_id)
+            if self._config.stall_s and (self._watcher is None or self._watcher.done()):
+                self._watcher = asyncio.create_task(self._watch(self._pipe))
         self._pipe.send(command)
 
     @property
@@ -202,6 +208,17 @@ class EmbeddedBackend:
             lost, self._sent = tuple(sorted(self._sent)), set()
             self._queue.put(BackendDown(record(error), lost, restarting=True))
             await self._restart()
+
+    async def _watch(self, pipe: Pipe) -> None:
+        """While requests are under way: an engine that no longer answers is ended."""
+        stall_s = self._config.stall_s
+        silent = await falls_silent(
+            pipe, lambda: bool(self._sent) and not pipe.closed.is_set(), stall_s
+        )
+        if silent and self._child is not None:
+            pipe.last_words = record(EngineDied(f"no answer for {stall_s:g} s"))
+            self._child.kill()
+            pipe.abort()
 
     async def _restart(self) -> None:
         """Start another engine, or give up."""

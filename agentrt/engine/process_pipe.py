@@ -19,6 +19,7 @@ class Pipe(asyncio.Protocol):
         capabilities: Told once the engine has loaded.
         last_words: The error that the engine told before it ended, or what was wrong on the wire.
         closed: Set when the other end is gone.
+        heard: How often something arrived.
         settled: Set when the engine has loaded or the other end is gone.
     """
 
@@ -27,6 +28,7 @@ class Pipe(asyncio.Protocol):
         self.last_words: ErrorRecord | None = None
         self.closed = asyncio.Event()
         self.settled = asyncio.Event()
+        self.heard = 0
         self._take = take
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
@@ -59,6 +61,7 @@ class Pipe(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        self.heard += 1
         try:
             for payload in self._reader.push(data):
                 self._hear(payload)

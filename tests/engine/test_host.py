@@ -25,6 +25,8 @@ from agentrt.engine.host_wire import (
     Command,
     Grow,
     Note,
+    Ping,
+    Pong,
     Quit,
     Report,
 )
@@ -121,11 +123,14 @@ class Hosted:
         """Every report up to the end of a request."""
         found: list[StepDone] = []
         while not any(end.request_id == request_id for done in found for end in done.ends):
-            for payload in self.reader.push(self.ours.recv(1 << 16)):
-                report: Report = REPORTS.value(payload)
+            for report in self.hear():
                 assert isinstance(report, StepDone)
                 found.append(report)
         return found
+
+    def hear(self) -> list[Report]:
+        """What has arrived, at least some bytes."""
+        return [REPORTS.value(payload) for payload in self.reader.push(self.ours.recv(1 << 16))]
 
 
 @pytest.fixture
@@ -170,6 +175,11 @@ def test_commands_for_what_is_over_stay_outside(hosted):
     hosted.tell(request(2, 5), Note((fact, RequestFacts(RequestId(2), demanded=False))))
     hosted.hear_until(2)
     assert hosted.core.told == ["keep", RequestFacts(RequestId(2), demanded=False)]
+
+
+def test_a_ping_is_answered_while_nothing_is_to_do(hosted):
+    hosted.tell(Ping())
+    assert hosted.hear() == [Pong()]
 
 
 def test_quitting_cancels_and_tells(hosted):
