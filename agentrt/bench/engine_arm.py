@@ -20,6 +20,7 @@ from agentrt.config import EngineConfig
 from agentrt.engine.ceilings import measured
 from agentrt.engine.core import EngineCore
 from agentrt.engine.idle import watched
+from agentrt.engine.threads import forget
 from agentrt.errors import AgentrtError
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
@@ -35,6 +36,7 @@ class EngineArm:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         config = EngineConfig(**{**settings, "model_path": Path(settings["model_path"])})
+        forget(config)  # what was measured beside other work says little of now
         self._core = EngineCore(config, MonotonicClock())
         self._serial = 0
 
@@ -98,7 +100,8 @@ class EngineArm:
 
     def about(self) -> dict[str, Any]:
         """What the engine says of itself."""
-        return dataclasses.asdict(self._core.report)
+        core = self._core
+        return {**dataclasses.asdict(core.report), "threads": dataclasses.asdict(core.threads)}
 
     def _request(self, prompt: list[int], new_tokens: int) -> GenerateRequest:
         self._serial += 1

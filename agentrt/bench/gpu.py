@@ -33,11 +33,12 @@ _KERNELS_S = 240.0
 _PARITY_ROW = Row(3, 70, 12, 32, "float32")
 _OURS_ON = {
     "cuda": (
-        {"kernels": "triton", "overlap": "on"},
-        {"kernels": "triton", "overlap": "off"},
-        {"kernels": "reference", "overlap": "off"},
+        {"kernels": "triton", "overlap": "on", "graphs": "auto"},
+        {"kernels": "triton", "overlap": "on", "graphs": "off"},
+        {"kernels": "triton", "overlap": "off", "graphs": "off"},
+        {"kernels": "reference", "overlap": "off", "graphs": "off"},
     ),
-    "cpu": ({"kernels": "torch", "overlap": "on"}, {"kernels": "reference", "overlap": "off"}),
+    "cpu": ({"kernels": "auto", "overlap": "on"}, {"kernels": "reference", "overlap": "off"}),
 }
 
 Tell = Callable[[str], None]
@@ -121,7 +122,9 @@ def parity_part(plan: GpuPlan, tell: Tell) -> Facts:
         arms: list[Arm] = peer_arms("hf", _PARITY_ROW, shape, files, device=plan.device, cores=1)
         for settings in _OURS_ON[plan.device]:
             arm = our_arm([_PARITY_ROW], files.checkpoint, {**settings, "device": plan.device})
-            arms.append(arm.called(", ".join(settings.values())))
+            arms.append(
+                arm.called(", ".join(f"{name}={value}" for name, value in settings.items()))
+            )
         told: Facts = {}
         for arm in arms:
             tell(f"{name}: {arm.name}")

@@ -50,6 +50,7 @@ class EngineCore:
     Attributes:
         capabilities: What it can do.
         report: What its model runs on, and why.
+        threads: How many compute, and why.
         codec: Of its model.
         paging: Its pages, for those who watch.
 
@@ -104,6 +105,7 @@ class EngineCore:
         self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
         self._serial = 0
         self.report = model.report
+        self.threads = self._machine.threads
         self.capabilities = abilities(self.codec, model.name, self._window_tokens)
 
     @property
