@@ -11,6 +11,8 @@ from agentrt.constraints.table import FAR, Place, build_places
 from agentrt.constraints.vocabulary import Alphabet
 
 BACKEND = "outlines-core"
+_MOST_FORCED_BYTES = 512
+"""Looked ahead at once: more of a long forced text comes with the next token."""
 
 
 class AutomatonConstraint:
@@ -169,7 +171,7 @@ class AutomatonState:
         table = alphabet.vocab.token_bytes
         forced = bytearray()
         place = self._path[-1]
-        while True:
+        while len(forced) < _MOST_FORCED_BYTES:
             here = places[place]
             if here.whole or not len(here.tokens):
                 return bytes(forced), here.whole and not len(here.tokens)
@@ -182,6 +184,7 @@ class AutomatonState:
                 return bytes(forced), False
             forced.append(first)
             place = onto
+        return bytes(forced), False
 
     def _stable(self, text: bytes, ends: bool) -> list[int]:
         """The tokens of `text` that no continuation could spell otherwise."""

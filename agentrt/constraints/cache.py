@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,8 +13,9 @@ from dataclasses import asdict, dataclass
 
 from agentrt import canonical_json
 from agentrt.constraint_spec import ConstraintSpec
-from agentrt.constraints.compiled import compile_constraint
 from agentrt.constraints.matcher import CompiledConstraint
+from agentrt.constraints.service import CompileService
+from agentrt.constraints.suspicion import is_suspect
 from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.errors import AgentrtError
 from agentrt.segments import CallFrame
@@ -21,6 +23,9 @@ from agentrt.vocab import Vocab
 
 Compile = Callable[[ConstraintSpec, Vocab, CallFrame], CompiledConstraint]
 Outcome = CompiledConstraint | AgentrtError
+
+REFUSAL_S = 60.0
+"""How long a refusal is remembered: what was too dear on a busy machine may be tried again."""
 
 _VERSIONS = tuple(importlib.metadata.version(name) for name in ("llguidance", "outlines-core"))
 
@@ -53,17 +58,21 @@ class CompileCache:
         *,
         max_entries: int = 512,
         max_bytes: int = 256 * 1024 * 1024,
-        compile_one: Compile = compile_constraint,
+        compile_one: Compile | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
-        self._compile = compile_one
+        self._service = CompileService()
+        self._compile = compile_one or self._service.compile
+        self._now_s = now_s
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Future[CompiledConstraint]] = OrderedDict()
         self._bytes: dict[str, int] = {}
         self._hits = 0
         self._compiled = 0
-        self._worker: ThreadPoolExecutor | None = None
+        self._forgotten_at_s: dict[str, float] = {}  # when each refusal may be asked again
+        self._workers: dict[bool, ThreadPoolExecutor] = {}
 
     @property
     def counts(self) -> CacheCounts:
@@ -89,19 +98,20 @@ class CompileCache:
         """The same, compiled on a thread: done at once when it is there."""
         future, mine = self._claim(spec, vocab, frame)
         if mine:
-            self._thread().submit(self._run, future, spec, vocab, frame)
+            self._thread(is_suspect(spec)).submit(self._run, future, spec, vocab, frame)
         return future
 
     def prepare(self, vocab: Vocab) -> None:
         """Get what every compilation needs of a vocabulary ready, on a thread."""
-        self._thread().submit(alphabet_of, vocab)
+        self._thread(False).submit(alphabet_of, vocab)
 
     def close(self) -> None:
-        """End the thread; what is under way is finished."""
+        """End the threads; what is under way is finished."""
         with self._lock:
-            worker, self._worker = self._worker, None
-        if worker is not None:
+            workers, self._workers = self._workers, {}
+        for worker in workers.values():
             worker.shutdown(wait=True)
+        self._service.close()
 
     def _claim(
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
@@ -109,6 +119,9 @@ class CompileCache:
         key = cache_key(spec, vocab, frame)
         with self._lock:
             future = self._kept.get(key)
+            if key in self._forgotten_at_s and self._forgotten_at_s[key] < self._now_s():
+                self._let_go(key)
+                future = None
             if future is not None:
                 self._hits += 1
                 self._kept.move_to_end(key)
@@ -141,19 +154,29 @@ class CompileCache:
                 self._kept.pop(key, None)  # not about the constraint: try again next time
                 return
             self._bytes[key] = 0 if wrong is not None else done.result().size_bytes
+            if wrong is not None:
+                self._forgotten_at_s[key] = self._now_s() + REFUSAL_S
             total = sum(self._bytes.values())
             for old in list(self._kept):
                 if len(self._kept) <= self._max_entries and total <= self._max_bytes:
                     break
                 if old != key and old in self._bytes:
-                    total -= self._bytes.pop(old)
-                    del self._kept[old]
+                    total -= self._bytes[old]
+                    self._let_go(old)
 
-    def _thread(self) -> ThreadPoolExecutor:
+    def _let_go(self, key: str) -> None:
+        del self._kept[key]
+        self._bytes.pop(key, None)
+        self._forgotten_at_s.pop(key, None)
+
+    def _thread(self, suspect: bool) -> ThreadPoolExecutor:
+        """What may take long has a thread of its own, so that nothing else queues behind it."""
         with self._lock:
-            if self._worker is None:
-                self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-compile")
-            return self._worker
+            worker = self._workers.get(suspect)
+            if worker is None:
+                worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-compile")
+                self._workers[suspect] = worker
+            return worker
 
 
 def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints.automaton import AutomatonConstraint
@@ -11,8 +12,10 @@ from agentrt.constraints.earley import EarleyConstraint
 from agentrt.constraints.matcher import CompiledConstraint
 from agentrt.constraints.native import json_grammar, lark_grammar, regex_grammar
 from agentrt.constraints.oracle import shortest_instance
+from agentrt.constraints.probe_wire import Way
 from agentrt.constraints.regex_text import cost_of, escape_regex, whole_match
 from agentrt.constraints.shortest import shortest_match
+from agentrt.constraints.table import START_MARKER
 from agentrt.constraints.vocabulary import Alphabet, alphabet_of
 from agentrt.errors import ConstraintError
 from agentrt.segments import CallFrame
@@ -24,13 +27,24 @@ MAX_TABLE_CELLS = 20_000_000
 _MAX_WIDE_AFTER_CHOICE = 8
 
 
-def compile_constraint(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> CompiledConstraint:
+def compile_constraint(
+    spec: ConstraintSpec,
+    vocab: Vocab,
+    frame: CallFrame,
+    *,
+    way: Way | None = None,
+    searches: bool = True,
+    shortest: Sequence[int] | None = None,
+) -> CompiledConstraint:
     """Compile a constraint and its first mask. Any thread; may take long.
 
     Args:
         spec: What the output must look like.
         vocab: The model's vocabulary.
         frame: How the model writes tool calls; matters to `calls` only.
+        way: How it is matched; None takes the first of `ways`.
+        searches: Whether to look for its shortest text.
+        shortest: That text where it was found before; checked, never trusted.
 
     Raises:
         ConstraintError: It does not compile within the limits.
@@ -38,10 +52,28 @@ def compile_constraint(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> 
     """
     alphabet = alphabet_of(vocab)
     pattern = _pattern(spec)
-    if pattern is not None and fits_table(pattern, vocab):
+    if pattern is not None and (way or ways(spec, vocab)[0]) == "table":
         return AutomatonConstraint(pattern, alphabet)
-    guess = _guess(spec, alphabet, frame)
-    return EarleyConstraint(_grammar(spec, vocab, frame), alphabet, guess)
+    constraint = EarleyConstraint(_grammar(spec, vocab, frame), alphabet)
+    if searches:
+        constraint.find_shortest(guess_of(spec, alphabet, frame))
+    elif shortest is not None:
+        constraint.take_shortest(shortest)
+    return constraint
+
+
+def ways(spec: ConstraintSpec, vocab: Vocab) -> tuple[Way, ...]:
+    """How it can be matched, the best first."""
+    match spec.kind:
+        case "regex":
+            fits = fits_table(whole_match(spec.source), vocab)
+        case "choice":
+            text = "".join(spec.options)
+            fits = len(text) * vocab.size <= MAX_TABLE_CELLS
+            fits = fits and max(text, default="") < START_MARKER
+        case _:
+            fits = False
+    return ("table", "parser") if fits else ("parser",)
 
 
 def fits_table(pattern: str, vocab: Vocab) -> bool:
@@ -65,7 +97,7 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return None
 
 
-def _guess(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
+def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
     """A short output worked out without the grammar."""
     found: list[str | int] | None = None
     match spec.kind:

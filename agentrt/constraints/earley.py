@@ -24,7 +24,9 @@ class EarleyConstraint:
     Args:
         grammar: For llguidance.
         alphabet: The vocabulary.
-        guess: Tokens that may be a short whole text; checked, never trusted.
+
+    Attributes:
+        shortest: The shortest whole text that was found; None before a search.
 
     Raises:
         ConstraintError: It does not compile within the limits.
@@ -32,9 +34,7 @@ class EarleyConstraint:
 
     backend = BACKEND
 
-    def __init__(
-        self, grammar: str, alphabet: Alphabet, guess: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, grammar: str, alphabet: Alphabet) -> None:
         self.eos_ids = alphabet.vocab.eos_ids
         self.size_bytes = _BASE_BYTES + 16 * len(grammar)
         self._alphabet = alphabet
@@ -43,7 +43,7 @@ class EarleyConstraint:
         row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
         _compute_mask(self._base, row)
         self._raise_error()
-        self.shortest = self._shortest(guess)
+        self.shortest: tuple[int, ...] | None = None
 
     @property
     def min_tokens(self) -> int | None:
@@ -52,15 +52,20 @@ class EarleyConstraint:
     def start(self) -> EarleyState:
         return EarleyState(self._base.deep_copy(), self._alphabet)
 
-    def _shortest(self, guess: Sequence[int] | None) -> tuple[int, ...] | None:
-        """A whole text, taken by the matcher: the guess where it holds, else by search."""
-        if guess is not None:
-            state = self.start()
-            with contextlib.suppress(ConstraintError):  # too long for the parser: search instead
-                if state.reaches_end(guess):
-                    return tuple(guess)
-        found = self.start().completion(NO_LIMIT)
-        return None if found is None else tuple(found)
+    def find_shortest(self, guess: Sequence[int] | None = None) -> None:
+        """Look for a short whole text: the guess where the matcher takes it, else by search."""
+        if guess is None or not self.take_shortest(guess):
+            found = self.start().completion(NO_LIMIT)
+            self.shortest = None if found is None else tuple(found)
+
+    def take_shortest(self, tokens: Sequence[int]) -> bool:
+        """Keep this as the shortest whole text, if the matcher takes it."""
+        state = self.start()
+        with contextlib.suppress(ConstraintError):  # too long for the parser
+            if state.reaches_end(tokens):
+                self.shortest = tuple(tokens)
+                return True
+        return False
 
     def _raise_error(self) -> None:
         if self._base.is_error():

@@ -6,8 +6,10 @@ that what is too large is refused here, with its place and the limit.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints.forms import check_forms
 from agentrt.constraints.keywords import children, escape
 from agentrt.errors import ConstraintError
@@ -22,8 +24,54 @@ MAX_REGEX_CHARS = 10_000
 MAX_REGEX_REPEAT = 10_000
 MAX_GRAMMAR_BYTES = 200_000
 MAX_CHOICES = 20_000
+MAX_CHOICE_CHARS = 400_000
 
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+
+
+def check_spec(spec: ConstraintSpec) -> None:
+    """Refuse what never went through a declaration here and is too large, or is malformed.
+
+    Engines get specs from other processes: nothing native sees one before this has.
+    """
+    match spec.kind:
+        case "regex":
+            check_regex(spec.source)
+        case "grammar":
+            check_grammar(spec.source)
+        case "choice":
+            check_choice(spec.options, "choice")
+        case "json":
+            _check_source(spec.source)
+        case "calls":
+            if spec.source:
+                _check_source(spec.source)
+            for tool in spec.tools:
+                check_schema(tool.parameters)
+
+
+def check_choice(options: tuple[str, ...], what: str) -> None:
+    """Refuse a choice of nothing, of other than texts, or of too much."""
+    if not options or not all(isinstance(option, str) for option in options):
+        raise ConstraintError(f"{what} needs texts to choose from", hint="Give one or more strings")
+    chars = sum(map(len, options))
+    if len(options) > MAX_CHOICES:
+        raise _too_large(what, len(options), "options", MAX_CHOICES, "", "")
+    if chars > MAX_CHOICE_CHARS:
+        raise _too_large(what, chars, "characters", MAX_CHOICE_CHARS, "", "")
+    for option in options:
+        check_text(option, what)
+
+
+def _check_source(source: str) -> None:
+    check_schema_size(source)
+    try:
+        schema = json.loads(source)
+    except (ValueError, RecursionError) as wrong:
+        raise ConstraintError(
+            f"schema is no JSON: {wrong}", hint="Give a JSON Schema as compact JSON"
+        ) from None
+    check_schema(schema)
 
 
 def check_regex(pattern: str, pointer: str = "") -> None:

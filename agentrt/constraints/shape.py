@@ -18,7 +18,7 @@ from typing_extensions import TypeAliasType
 from agentrt import canonical_json
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints.distinct import distinct_lark
-from agentrt.constraints.limits import MAX_CHOICES, check_grammar, check_regex, check_text
+from agentrt.constraints.limits import check_choice, check_grammar, check_regex
 from agentrt.constraints.native import grammar_error, lark_grammar, lark_regex, regex_grammar
 from agentrt.constraints.normal import normalise
 from agentrt.constraints.regex_text import anywhere
@@ -165,14 +165,7 @@ def _choice(
     options: tuple[str, ...], parse: Callable[[str], Any], name: str, *, hint_of: Any
 ) -> Shape:
     what = name_of(hint_of) if hint_of is not None else "choice"
-    if not options or not all(isinstance(option, str) for option in options):
-        raise ConstraintError(f"{what} needs texts to choose from", hint="Give one or more strings")
-    if len(options) > MAX_CHOICES:
-        raise ConstraintError(
-            f"{what} has {len(options)} options", hint=f"At most {MAX_CHOICES} are allowed"
-        )
-    for option in options:
-        check_text(option, what)
+    check_choice(options, what)
     distinct = tuple(dict.fromkeys(options))
     return Shape(ConstraintSpec("choice", options=distinct), parse, name)
 

@@ -1,0 +1,58 @@
+"""Compiling what others have written: what looks hostile is tried elsewhere first."""
+
+from __future__ import annotations
+
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints.compiled import compile_constraint, ways
+from agentrt.constraints.limits import check_spec
+from agentrt.constraints.matcher import CompiledConstraint
+from agentrt.constraints.probe import Probe, TooDear
+from agentrt.constraints.probe_wire import Limits, Way
+from agentrt.constraints.suspicion import is_suspect
+from agentrt.segments import CallFrame
+from agentrt.vocab import Vocab
+
+LIMITS: dict[Way, Limits] = {
+    "table": Limits(cpu_s=0.6, wall_s=1.0),
+    "parser": Limits(cpu_s=1.2, wall_s=2.0),
+}
+"""Together they are what an answer may take."""
+
+
+class CompileService:
+    """Compiles constraints, none of which can hurt this process. Thread-safe.
+
+    Attributes:
+        probe: Where those are tried first that look hostile.
+    """
+
+    def __init__(self) -> None:
+        self.probe = Probe()
+
+    def compile(self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> CompiledConstraint:
+        """Compile a constraint and its first mask.
+
+        Raises:
+            ConstraintError: It does not compile, or not within the limits.
+            ModelInvalid: The tokenizer cannot be used.
+        """
+        check_spec(spec)
+        if not is_suspect(spec):
+            return compile_constraint(spec, vocab, frame)
+        *others, last = ways(spec, vocab)
+        for way in others:
+            try:
+                return self._tried(spec, vocab, frame, way)
+            except TooDear:
+                continue
+        return self._tried(spec, vocab, frame, last)
+
+    def _tried(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, way: Way
+    ) -> CompiledConstraint:
+        shortest = self.probe.shortest(spec, vocab, frame, way, LIMITS[way])
+        return compile_constraint(spec, vocab, frame, way=way, searches=False, shortest=shortest)
+
+    def close(self) -> None:
+        """End its process."""
+        self.probe.close()

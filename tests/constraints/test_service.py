@@ -1,0 +1,169 @@
+"""What looks hostile is tried in a process that can be killed; all others pass by it."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints import CompileCache, json_schema_shape
+from agentrt.constraints.probe import Probe, TooDear
+from agentrt.constraints.probe_wire import Limits
+from agentrt.constraints.service import LIMITS, CompileService
+from agentrt.constraints.suspicion import is_suspect
+from agentrt.errors import ConstraintError
+
+DATA = Path(__file__).parent / "data"
+EXPLODES = ConstraintSpec("regex", source="(a|b|ab){1,5000}")
+LONG = ConstraintSpec("json", source='{"type":"string","minLength":1200,"maxLength":1300}')
+AMBIGUOUS = ConstraintSpec("grammar", source="start: x{999}\nx: y{999}\ny: /[ab]{300}/{999}")
+
+
+@pytest.fixture(scope="module")
+def service():
+    service = CompileService()
+    yield service
+    service.close()
+
+
+def depth(levels):
+    schema: dict[str, object] = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return json.dumps(schema)
+
+
+MALFORMED = [
+    ConstraintSpec("json", source="{"),
+    ConstraintSpec("json", source="[" * 100_000),
+    ConstraintSpec("json", source=depth(300)),
+    ConstraintSpec(
+        "json", source=json.dumps({"enum": ["x" * 100 + str(i) for i in range(90_000)]})
+    ),
+    ConstraintSpec("json", source='{"type":"string","maxLength":1000000}'),
+    ConstraintSpec("json", source='{"type":"string","const":"\\u0000"}\x00'),
+    ConstraintSpec("regex", source="(a{1000}){1000}"),
+    ConstraintSpec("regex", source="a{1000000}"),
+    ConstraintSpec("regex", source="a\x00"),
+    ConstraintSpec("regex", source="(" * 9_000),
+    ConstraintSpec("grammar", source='start: "a\x00"'),
+    ConstraintSpec("grammar", source="start: " + '"a" ' * 90_000),
+    ConstraintSpec("choice", options=()),
+    ConstraintSpec("choice", options=("a\x00",)),
+    ConstraintSpec("json", source='{"$ref":"#"}'),
+    ConstraintSpec("json", source='{"$defs":{"a":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}'),
+]
+
+
+@pytest.mark.parametrize("spec", MALFORMED, ids=range(len(MALFORMED)))
+def test_what_cannot_be_compiled_is_a_typed_error(service, vocab, frame, spec):
+    """None of these went through a declaration: they came straight to the engine."""
+    with pytest.raises(ConstraintError):
+        service.compile(spec, vocab, frame)
+
+
+def test_what_is_plain_starts_no_process(vocab, frame):
+    service = CompileService()
+    for line in (DATA / "own_cases.jsonl").read_text(encoding="utf-8").splitlines()[:40]:
+        try:
+            spec = json_schema_shape(json.loads(line)["schema"]).spec
+        except ConstraintError:
+            continue
+        service.compile(spec, vocab, frame)
+    assert service.probe.starts == 0
+
+
+def test_a_regex_whose_table_explodes_is_parsed_instead(service, vocab, frame):
+    """The table is given up when its process is killed; the parser takes it, or it is refused."""
+    assert is_suspect(EXPLODES)
+    try:
+        constraint = service.compile(EXPLODES, vocab, frame)
+    except TooDear:
+        return
+    assert constraint.backend == "llguidance"
+
+
+def test_what_was_found_over_there_is_used_here(service, vocab, frame):
+    assert is_suspect(LONG)
+    constraint = service.compile(LONG, vocab, frame)
+    assert constraint.shortest is not None
+    state = constraint.start()
+    assert state.advance(constraint.shortest) == len(constraint.shortest)
+    assert state.can_stop()
+
+
+def test_what_takes_too_long_is_killed_and_the_next_goes_on(vocab, frame):
+    probe = Probe()
+    with pytest.raises(TooDear, match="too long"):
+        probe.shortest(EXPLODES, vocab, frame, "table", Limits(cpu_s=0.05, wall_s=20.0))
+    with pytest.raises(TooDear, match="too long"):
+        probe.shortest(EXPLODES, vocab, frame, "table", Limits(cpu_s=20.0, wall_s=0.05))
+    assert probe.shortest(LONG, vocab, frame, "parser", Limits(20.0, 20.0)) is not None
+    assert probe.starts == 3
+    probe.close()
+
+
+def test_what_takes_too_much_memory_is_killed(vocab, frame):
+    probe = Probe(more_bytes=1 << 20)
+    with pytest.raises(ConstraintError, match="memory"):
+        probe.shortest(EXPLODES, vocab, frame, "table", Limits(cpu_s=30.0, wall_s=30.0))
+    probe.close()
+
+
+def test_the_limits_together_are_three_seconds():
+    assert sum(limits.wall_s for limits in LIMITS.values()) <= 3.0
+
+
+def test_plain_ones_do_not_queue_behind_a_suspect(vocab, frame):
+    """The suspect is only let go when the plain one is through."""
+    passed = threading.Event()
+
+    def compile_one(spec, vocab, frame):
+        if is_suspect(spec):
+            assert passed.wait(30)
+        return CompileService().compile(ConstraintSpec("choice", options=("a",)), vocab, frame)
+
+    cache = CompileCache(compile_one=compile_one)
+    slow = cache.begin(LONG, vocab, frame)
+    cache.begin(ConstraintSpec("choice", options=("b",)), vocab, frame).result(30)
+    passed.set()
+    slow.result(30)
+    cache.close()
+
+
+def test_refusals_live_shortly(vocab, frame):
+    now_s = [0.0]
+    tried = []
+
+    def refuse(spec, vocab, frame):
+        tried.append(spec)
+        raise ConstraintError("no")
+
+    cache = CompileCache(compile_one=refuse, now_s=lambda: now_s[0])
+    for instant_s in (0.0, 59.0, 61.0, 62.0):
+        now_s[0] = instant_s
+        with pytest.raises(ConstraintError):
+            cache.get(LONG, vocab, frame)
+    assert len(tried) == 2
+
+
+PIECES = ["a", "b", "[a-z]", ".", r"\w", r"\d", r"\p{L}", "(?:", ")", "|", "*", "+", "?", "{3}"]
+PIECES += ["{1,300}", "{99}", "{20,}", "^", "$", "(", "[^x]", "(?i)", r"\b", "&", "é", "\x00"]
+
+
+def test_random_regexes_never_hurt(service, vocab, frame):
+    """Seeded; each gives a constraint or a typed error, and the service still answers."""
+    dice = random.Random(20)
+    outcomes = {"compiled": 0, "refused": 0}
+    for _ in range(60):
+        pattern = "".join(dice.choices(PIECES, k=dice.randint(1, 9)))
+        try:
+            service.compile(ConstraintSpec("regex", source=pattern), vocab, frame)
+            outcomes["compiled"] += 1
+        except ConstraintError:
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 5
