@@ -79,9 +79,7 @@ def test_a_part_that_fails_is_told_and_the_rest_goes_on(
 def test_what_is_wrong_is_named() -> None:
     parts = {
         "kernels": {"checks": [{"operation": "attend", "case": "one row", "right": False}]},
-        "parity": {
-            "shapes": {"micro": {"unlike": ["agentrt triton"]}, "other": {"unlike": []}}
-        },
+        "parity": {"shapes": {"micro": {"unlike": ["agentrt triton"]}, "other": {"unlike": []}}},
     }
     assert failures({"parts": parts}) == [
         "kernel attend is wrong in one row",

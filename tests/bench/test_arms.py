@@ -1,0 +1,78 @@
+"""Which arms a row has."""
+
+from pathlib import Path
+
+import pytest
+
+from agentrt.bench.arms import our_arm, peer_arms
+from agentrt.bench.peer_files import PeerFiles, peers_root
+from agentrt.bench.plan import Row
+from agentrt.bench.shapes import SHAPES
+from agentrt.errors import UsageError
+
+MICRO = SHAPES["micro"]
+ALONE = Row(4, 64, 8, 0, "bfloat16")
+SHARED = Row(4, 64, 8, 32, "bfloat16")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> PeerFiles:
+    (tmp_path / "bfloat16.gguf").touch()
+    return PeerFiles(tmp_path / "peers", tmp_path)
+
+
+def variants(peer: str, row: Row, files: PeerFiles, cores: int = 2, device: str = "cpu"):
+    return [arm.variant for arm in peer_arms(peer, row, MICRO, files, device=device, cores=cores)]
+
+
+def test_a_peer_is_tried_with_every_number_of_threads(files: PeerFiles) -> None:
+    assert variants("llama.cpp", ALONE, files) == ["1t", "2t"]
+    assert variants("llama.cpp", ALONE, files, cores=1) == ["1t"]
+    assert variants("llama.cpp", ALONE, files, cores=16) == ["1t", "8t", "16t"]
+
+
+def test_transformers_is_tried_with_both_ways_to_wait(files: PeerFiles) -> None:
+    arms = peer_arms("hf", ALONE, MICRO, files, device="cpu", cores=2)
+    assert [arm.variant for arm in arms] == ["1t", "2t passive", "2t active"]
+    assert [arm.env.get("OMP_WAIT_POLICY") for arm in arms] == [None, "PASSIVE", "ACTIVE"]
+    assert variants("hf", ALONE, files, device="cuda") == ["2t"]
+
+
+def test_llama_cpp_may_keep_a_shared_prefix_either_way(files: PeerFiles) -> None:
+    arms = peer_arms("llama.cpp", SHARED, MICRO, files, device="cpu", cores=1)
+    assert [arm.variant for arm in arms] == ["1t", "1t one cache"]
+    assert [arm.settings["unified"] for arm in arms] == [False, True]
+    assert arms[0].settings["context_tokens"] >= 4 * (64 + 8)
+
+
+def test_one_process_serves_the_rows_that_it_can(files: PeerFiles) -> None:
+    """transformers needs to know nothing of a row, llama.cpp how large its cache is."""
+    larger = Row(8, 640, 8, 0, "bfloat16")
+    for peer, alike in (("hf", True), ("llama.cpp", False)):
+        first, second = (
+            [arm.key for arm in peer_arms(peer, row, MICRO, files, device="cpu", cores=2)]
+            for row in (ALONE, larger)
+        )
+        assert (first == second) is alike
+
+
+def test_our_engine_holds_every_row_and_runs_as_the_product_does(tmp_path: Path) -> None:
+    larger = Row(100, 64, 8, 0, "bfloat16")
+    arm = our_arm([ALONE, larger], tmp_path, {"threads": 2, "kernels": "torch"})
+    assert arm.settings["kv_pages"] == max(ALONE.pages, larger.pages)
+    assert arm.settings["max_running"] == 100
+    assert arm.settings["dtype"] == "bfloat16"
+    assert arm.env["OMP_NUM_THREADS"] == "2"
+    assert "step_tokens" not in arm.settings  # as it is for everybody
+
+
+def test_a_gguf_is_written_in_dtypes_that_it_has(files: PeerFiles) -> None:
+    with pytest.raises(UsageError, match="float16"):
+        files.gguf(MICRO, "float16")
+
+
+def test_the_peers_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AGENTRT_PEERS", str(tmp_path))
+    assert peers_root() == tmp_path
+    with pytest.raises(UsageError, match="make peers"):
+        PeerFiles(peers_root(), tmp_path).check("llama.cpp")
