@@ -409,6 +409,10 @@ static __attribute__((noinline)) void attend_tile(Walk &walk, int first, int gro
   int d = 0;
   for (; d + COLUMNS * LANES <= walk.padded; d += COLUMNS * LANES)
     weigh_slice<T, N, COLUMNS>(walk, first, steps, d);
+  if (COLUMNS > 2 && d + 2 * LANES <= walk.padded) {
+    weigh_slice<T, N, 2>(walk, first, steps, d);
+    d += 2 * LANES;
+  }
   for (; d < walk.padded; d += LANES) weigh_slice<T, N, 1>(walk, first, steps, d);
 }
 
@@ -436,7 +440,9 @@ static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int
       int n = head * walk.each, past = n + walk.each;
       for (; n + QUERY_STEP <= past; n += QUERY_STEP)
         attend_tile<T, QUERY_STEP>(walk, n, groups, tokens, how, at, end);
-      for (; n < past; n++) attend_tile<T, 1>(walk, n, groups, tokens, how, at, end);
+      if (QUERY_STEP > 3 && past - n == 3) attend_tile<T, 3>(walk, n, groups, tokens, how, at, end);
+      if (QUERY_STEP > 2 && past - n == 2) attend_tile<T, 2>(walk, n, groups, tokens, how, at, end);
+      if (past - n == 1) attend_tile<T, 1>(walk, n, groups, tokens, how, at, end);
     }
     std::swap(now, next);
   }
