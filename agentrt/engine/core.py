@@ -141,6 +141,7 @@ class EngineCore:
             stops=StopStrings(request.sampling.stop),
             demanded=request.demanded,
             deadline_at_s=request.deadline_at_s,
+            run_started_at_s=self._roster.run_started_at_s(request),
         )
         self._serial += 1
         self._roster.add(sequence)
@@ -178,6 +179,7 @@ class EngineCore:
             if sequence is not None:
                 sequence.demanded = fact.demanded
                 sequence.deadline_at_s = fact.deadline_at_s
+                sequence.run_started_at_s = fact.run_started_at_s or sequence.run_started_at_s
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """End a request; what it computed stays in the tree. One that is over is no error."""

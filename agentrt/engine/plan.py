@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agentrt.backend import RequestFacts
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.ids import RequestId
+from agentrt.scheduler.priority import Key, key
 
-OrderKey = tuple[int, int, int, int]
+OrderKey = tuple[bool, bool, bool, Key]
 
 HOLE_CHUNK_TOKENS = 128
 """Most tokens of incomplete prompts in a step in which somebody waits for other tokens."""
@@ -23,21 +25,20 @@ class WaitingFacts:
     """What the order of one waiting sequence depends on.
 
     Attributes:
+        request: What the scheduler's order depends on.
         preempted: It ran already and lost its pages.
-        demanded: Somebody waits for it.
         complete: Its prompt has no hole.
-        serial: Order of arrival.
     """
 
+    request: RequestFacts
     preempted: bool
-    demanded: bool
     complete: bool
-    serial: int
 
 
-def order_key(facts: WaitingFacts) -> OrderKey:
-    """Whole prompts, demanded ones first, among those the preempted ones, then by arrival."""
-    return (not facts.complete, not facts.demanded, not facts.preempted, facts.serial)
+def order_key(now_s: float, facts: WaitingFacts) -> OrderKey:
+    """Whole prompts, demanded ones first, among those the preempted, then as the scheduler says."""
+    demanded = facts.request.demanded
+    return (not facts.complete, not demanded, not facts.preempted, key(now_s, facts.request))
 
 
 class StepPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agentrt.backend import GenerateRequest, RequestFacts
 from agentrt.config import EngineConfig
 from agentrt.engine.paging import Paging
 from agentrt.engine.plan import (
@@ -50,6 +51,11 @@ class Roster:
     def add(self, sequence: Sequence) -> None:
         """Take a new one."""
         self._all[sequence.request.request_id] = sequence
+
+    def run_started_at_s(self, request: GenerateRequest) -> float:
+        """When the run of a new request began, as far as is known here."""
+        same = (one for one in self._all.values() if one.request.run_id == request.run_id)
+        return min((one.run_started_at_s for one in same), default=request.submitted_at_s)
 
     def remove(self, sequence: Sequence) -> None:
         """It is over; what it computed stays in the tree."""
@@ -112,7 +118,7 @@ class Roster:
             for one in self._all.values()
             if one.phase is Phase.WAITING and not one.in_flight and one not in self.starved
         ]
-        waiting.sort(key=lambda one: order_key(_facts(one)))
+        waiting.sort(key=lambda one: order_key(now_s, _facts(one)))
         size = self._config.page_tokens
         under_way = [one.key for one in self.running.values() if one.prefills]
         for sequence in waiting:
@@ -184,7 +190,13 @@ class Roster:
 
 
 def _facts(sequence: Sequence) -> WaitingFacts:
-    return WaitingFacts(sequence.preempted, sequence.demanded, sequence.complete, sequence.serial)
+    request = RequestFacts(
+        sequence.request.request_id,
+        sequence.demanded,
+        sequence.run_started_at_s,
+        deadline_at_s=sequence.deadline_at_s,
+    )
+    return WaitingFacts(request, sequence.preempted, sequence.complete)
 
 
 def _victim_facts(sequence: Sequence) -> VictimFacts:

@@ -52,6 +52,7 @@ class Sequence:
         phase: Where it is.
         demanded: Somebody waits for it.
         deadline_at_s: When it must be done, or None.
+        run_started_at_s: When its run began, as far as is known.
         slot: Row of its block table while it runs.
         pages: All its pages while it runs.
         node: The radix node it holds while it runs; `tree_pages` of its pages are the tree's.
@@ -75,6 +76,7 @@ class Sequence:
     phase: Phase = Phase.WAITING
     demanded: bool = True
     deadline_at_s: float | None = None
+    run_started_at_s: float = 0.0
     slot: int = 0
     pages: list[PageId] = field(default_factory=list)
     tree_pages: int = 0

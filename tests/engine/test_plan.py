@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrt.backend import RequestFacts
 from agentrt.cache import key_of
 from agentrt.engine.plan import (
     StepPlan,
@@ -13,6 +14,7 @@ from agentrt.engine.plan import (
     waits_for_prefix,
 )
 from agentrt.ids import RequestId
+from agentrt.scheduler import key
 
 A, B, C, D = (RequestId(number) for number in range(1, 5))
 
@@ -27,16 +29,24 @@ def test_shares_never_exceed_the_budget():
 
 
 def test_the_order_of_waiting_sequences():
+    def waiting(number, *, began_s=5.0, demanded=True, preempted=False, complete=True):
+        request = RequestFacts(RequestId(number), demanded, began_s)
+        return WaitingFacts(request, preempted, complete)
+
     facts = {
-        "hole": WaitingFacts(preempted=False, demanded=True, complete=False, serial=0),
-        "undemanded": WaitingFacts(preempted=False, demanded=False, complete=True, serial=1),
-        "first": WaitingFacts(preempted=False, demanded=True, complete=True, serial=2),
-        "second": WaitingFacts(preempted=False, demanded=True, complete=True, serial=3),
-        "again": WaitingFacts(preempted=True, demanded=True, complete=True, serial=4),
-        "slack again": WaitingFacts(preempted=True, demanded=False, complete=True, serial=5),
+        "hole": waiting(0, complete=False),
+        "undemanded": waiting(1, demanded=False),
+        "first": waiting(2),
+        "second": waiting(3),
+        "older run": waiting(9, began_s=4.0),
+        "again": waiting(4, preempted=True),
+        "slack again": waiting(5, demanded=False, preempted=True),
     }
-    order = sorted(facts, key=lambda name: order_key(facts[name]))
-    assert order == ["again", "first", "second", "slack again", "undemanded", "hole"]
+    order = sorted(facts, key=lambda name: order_key(7.0, facts[name]))
+    demanded = ["again", "older run", "first", "second"]
+    assert order == [*demanded, "slack again", "undemanded", "hole"]
+    among = [facts[name].request for name in demanded[1:]]
+    assert among == sorted(among, key=lambda one: key(7.0, one)), "as the scheduler's key says"
 
 
 def test_the_victim_has_done_least():
