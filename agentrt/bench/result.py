@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -152,7 +153,9 @@ def _row_json(shape: ModelShape, result: RowResult) -> dict[str, Any]:
         "arms": [
             {
                 "name": arm.arm.name,
-                "settings": dict(arm.arm.settings),
+                "settings": {
+                    name: _told_setting(value) for name, value in arm.arm.settings.items()
+                },
                 "environment": _told_environment(arm.arm.env),
                 "about": dict(arm.about),
                 "figures": figures(shape, result, arm),
@@ -167,9 +170,15 @@ def _row_json(shape: ModelShape, result: RowResult) -> dict[str, Any]:
     }
 
 
+def _told_setting(value: Any) -> Any:
+    """Where somebody keeps a model is theirs; its name is enough."""
+    is_path = isinstance(value, str) and value.startswith("/")
+    return "/".join(Path(value).parts[-2:]) if is_path else value
+
+
 def _told_environment(env: Mapping[str, str]) -> dict[str, str]:
     """What decides speed; a whole environment may hold secrets."""
-    known = ("OMP_", "KMP_", "GOMP_", "MKL_", "AGENTRT_", "LLAMA_", "PYTORCH_", "TRITON_")
+    known = ("OMP_", "KMP_", "GOMP_", "MKL_", "PYTORCH_", "TRITON_")
     return {name: value for name, value in sorted(env.items()) if name.startswith(known)}
 
 

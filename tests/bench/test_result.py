@@ -24,7 +24,17 @@ def result(**arms: list[Sample]) -> RowResult:
     return RowResult(
         row=ROW,
         arms=[
-            ArmResult(Arm(name.split("_")[0], name, ("run",), {}, {"HOME": "x"}), {}, samples)
+            ArmResult(
+                Arm(
+                    name.split("_")[0],
+                    name,
+                    ("run",),
+                    {"model_path": "/home/me/bench/tiny", "threads": 2},
+                    {"HOME": "/home/me", "API_KEY": "x", "OMP_NUM_THREADS": "2"},
+                ),
+                {},
+                samples,
+            )
             for name, samples in arms.items()
         ],
         probes={},
@@ -94,5 +104,6 @@ def test_the_file_holds_every_sample_and_no_secret() -> None:
     (row,) = told["rows"]
     assert [len(arm["samples"]) for arm in row["arms"]] == [2, 2]
     assert row["ratios"] == {"hf": {"prefill": 1.0, "decode": 2.5}}
-    assert row["arms"][0]["environment"] == {}
+    assert row["arms"][0]["environment"] == {"OMP_NUM_THREADS": "2"}
+    assert row["arms"][0]["settings"] == {"model_path": "bench/tiny", "threads": 2}
     assert table_of(TINY, [found]).row_count == 2
