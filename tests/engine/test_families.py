@@ -50,6 +50,7 @@ FAST = [
             "residual_multiplier": 0.25,
             "attention_multiplier": 0.3,
             "logits_scaling": 3.0,
+            "rms_norm_eps": 0.5,  # so large that the scaled stream needs its own
         },
     ),
     ("olmoe", {}),
