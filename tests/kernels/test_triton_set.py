@@ -58,7 +58,7 @@ def test_scratch_is_made_once(interpreted) -> None:
 
 
 @pytest.mark.parametrize(
-    ("programs", "tokens", "shares"),
+    ("histories", "tokens", "shares"),
     [
         pytest.param(8, 100, 1, id="a short history is not split"),
         pytest.param(8, 1024, 8, id="no share of under 128 tokens"),
@@ -67,11 +67,28 @@ def test_scratch_is_made_once(interpreted) -> None:
         pytest.param(5000, 2**20, 1, id="which many sequences do alone"),
     ],
 )
-def test_shares_fill_the_device(interpreted, monkeypatch, programs, tokens, shares) -> None:
+@pytest.mark.usefixtures("interpreted")
+def test_shares_fill_the_device(histories: int, tokens: int, shares: int) -> None:
+    from agentrt_kernels.triton.set import _shares
+
+    assert _shares(histories, tokens, room=8 * 132) == shares
+
+
+def test_partial_results_are_less_than_what_sharing_saves(interpreted, monkeypatch) -> None:
+    """64 siblings over 8,192 tokens, Llama-3.1-8B's heads: shares of the prefix are few."""
+    from agentrt_kernels.contract import PagedRows, SharedPrefix
     from agentrt_kernels.triton import set as chosen
 
     monkeypatch.setattr(chosen, "_multiprocessors", lambda device: 132)
-    assert chosen._shares(programs, tokens, CPU) == shares
+    whole = torch.zeros(64, dtype=torch.int32)
+    table = torch.zeros(64, 544, dtype=torch.int32)
+    prefix = SharedPrefix(whole[:2], whole, whole[:1], table[:1, :512], 64)
+    rows = PagedRows(whole, whole, table, 1, 8704, prefix)
+    query = torch.empty(64, 32, 128, dtype=torch.bfloat16)
+    pages = torch.empty(1, 2, 16, 8, 128, dtype=torch.bfloat16)
+    made = chosen.TritonKernels()._partials(query, pages, rows, 1)
+    saved_bytes = 63 * 8192 * 2 * 8 * 128 * 2
+    assert 2 * made.values.nbytes < saved_bytes / 50
 
 
 def test_shares_depend_on_bounds_not_on_lengths(interpreted) -> None:

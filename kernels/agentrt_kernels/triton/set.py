@@ -26,8 +26,10 @@ from agentrt_kernels.triton.workspace import Workspace
 _MOST_DECODE_ROWS = 64
 """Rows times heads of a group up to which a sequence's history is split among programs."""
 _FEWEST_SHARE_TOKENS = 128
-_PROGRAMS_A_MULTIPROCESSOR = 8
-"""Three live on one at a time; some more, so that the last to come do not leave others idle."""
+_DECODE_PROGRAMS = 8
+"""A multiprocessor. Three live on one; some more, so that the last to come leave none idle."""
+_PREFIX_PROGRAMS = 2
+"""Fewer: a share of a prefix leaves a partial result for each member, which is read again."""
 
 
 def runs_here() -> bool:
@@ -163,12 +165,15 @@ class TritonKernels:
     ) -> Partials:
         """Shares that fill the device, by the batch's bounds alone, and where they go."""
         sequences, kv_heads = rows.kv_tokens.shape[0], layer_pages.shape[3]
-        own = _shares(sequences * kv_heads, rows.most_kv_tokens, query.device)
+        room = _DECODE_PROGRAMS * _multiprocessors(query.device)
+        own = _shares(sequences * kv_heads, rows.most_kv_tokens, room)
         shared = 0
         if rows.prefix is not None:
             groups, pages = rows.prefix.block_table.shape
-            tokens = pages * layer_pages.shape[2]
-            shared = _shares(groups * kv_heads, tokens, query.device)
+            stacked = rows.prefix.most_members * query.shape[1] // kv_heads
+            blocks = -(-stacked // self._blocks("shared_prefix", query).rows)
+            room = _PREFIX_PROGRAMS * _multiprocessors(query.device)
+            shared = _shares(groups * kv_heads * blocks, pages * layer_pages.shape[2], room)
         workspace = self._workspace(query.device)
         shape = (own + shared, sequences, most_rows, query.shape[1])
         values = workspace.take("attend.values", (*shape, query.shape[2]), torch.float32)
@@ -176,9 +181,9 @@ class TritonKernels:
         return Partials(values, logsumexp, own, shared)
 
 
-def _shares(programs: int, tokens: int, device: torch.device) -> int:
-    """How many programs share a history of at most `tokens`, where `programs` histories wait."""
-    wanted = round(_PROGRAMS_A_MULTIPROCESSOR * _multiprocessors(device) / max(1, programs))
+def _shares(histories: int, tokens: int, room: int) -> int:
+    """How many programs share a history of at most `tokens`, where there is room for `room`."""
+    wanted = round(room / max(1, histories))
     return max(1, min(MOST_SHARES, tokens // _FEWEST_SHARE_TOKENS, wanted))
 
 
