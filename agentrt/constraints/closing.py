@@ -23,6 +23,7 @@ STEPS = (64, 512, 2048)
 NO_LIMIT = 1 << 20
 """As a limit: the shortest that can be found is wanted, however long."""
 
+_STEPS_ON_THE_WAY = 512
 _FIXED = 2
 _ROOMY = 4
 _SHUFFLES = 4
@@ -54,6 +55,8 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
         best = _best(state, limit, alphabet, steps)
         if best is not None:
             return best if len(best) <= limit else None
+        if limit < NO_LIMIT and steps >= _STEPS_ON_THE_WAY:
+            return None  # in the middle of an output others wait, and a way out is held anyway
         if steps >= limit * alphabet.longest_bytes:
             return None  # even the best spelling of a longer walk would not fit
     return None

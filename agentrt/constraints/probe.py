@@ -38,8 +38,8 @@ _LEARN_S = 30.0
 _READ_BYTES = 1 << 16
 
 
-class TooDear(ConstraintError):
-    """It was killed on the way: it takes more time or memory than a constraint may."""
+class TooDear(Exception):
+    """A try was killed on the way: it took more time or memory than it may."""
 
 
 class Probe:
@@ -88,10 +88,7 @@ class Probe:
                         self._end()
                         if compiled:
                             return None  # only the search took too long
-                        raise TooDear(
-                            "takes too long or too much memory to compile",
-                            hint="Make it smaller: fewer repetitions, branches or fields",
-                        )
+                        raise TooDear
 
     def close(self) -> None:
         """End the process."""

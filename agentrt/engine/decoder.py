@@ -123,6 +123,9 @@ class Decoder:
                 continue
             outcome.masks_s[sequence.request.request_id] = drawing.masks.seconds[index]
             known = len(sequence.tokens)
+            if index in drawing.masks.late:  # the last token is computed again, and drawn for then
+                sequence.computed_tokens = min(sequence.computed_tokens, known - 1)
+                continue
             try:
                 if broken[index]:
                     raise InternalError("the model computed logits that are not numbers")

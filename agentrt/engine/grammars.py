@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from agentrt.backend import GenerateRequest
 from agentrt.constraints import CompiledConstraint
 from agentrt.constraints.cache import CompileCache
+from agentrt.constraints.suspicion import is_suspect
 from agentrt.engine import output
 from agentrt.engine.guide import Guide
 from agentrt.engine.intake import check_shortest
@@ -54,7 +55,13 @@ class Grammars:
         request = sequence.request
         compiled = self._futures.pop(request.request_id).result()
         check_shortest(sequence.prompt_tokens, compiled.min_tokens, window_tokens)
-        sequence.guide = Guide(compiled, sequence.most_output_tokens, request.on_limit)
+        assert request.constraint is not None
+        sequence.guide = Guide(
+            compiled,
+            sequence.most_output_tokens,
+            request.on_limit,
+            is_slow=is_suspect(request.constraint),
+        )
         return output.open_with(sequence, sequence.most_output_tokens)
 
     def forget(self, request_id: RequestId) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from agentrt.backend import OnLimit
 from agentrt.constraints import CompiledConstraint, ConstraintState
 from agentrt.constraints.budget import Budgeted
@@ -11,6 +13,14 @@ REDRAWS = 4
 """How often a token that leaves no room to close is drawn again before the way out is taken."""
 
 
+class Busy(Protocol):
+    """Something that has the state of a constraint to itself."""
+
+    def wait(self) -> None:
+        """Until it is free again."""
+        ...
+
+
 class Guide:
     """Walks a constraint with one sequence.
 
@@ -18,14 +28,28 @@ class Guide:
         compiled: The constraint.
         most_tokens: The output gets, its end token not counted.
         on_limit: "close" keeps a way to a whole text within `most_tokens`.
+        is_slow: Whether its masks are expected to be.
+
+    Attributes:
+        is_slow: Its masks are filled apart from those of other rows.
+        apart: One that is being filled so, or None.
 
     Raises:
         ConstraintError: No whole text fits into `most_tokens`.
     """
 
-    __slots__ = ("_budget", "_state")
+    __slots__ = ("_budget", "_state", "apart", "is_slow")
 
-    def __init__(self, compiled: CompiledConstraint, most_tokens: int, on_limit: OnLimit) -> None:
+    def __init__(
+        self,
+        compiled: CompiledConstraint,
+        most_tokens: int,
+        on_limit: OnLimit,
+        *,
+        is_slow: bool = False,
+    ) -> None:
+        self.is_slow = is_slow
+        self.apart: Busy | None = None
         self._budget: Budgeted | None = None
         if on_limit == "close":
             self._budget = Budgeted.start(compiled, most_tokens)
@@ -85,6 +109,12 @@ class Guide:
         """Whether nothing but the way out fits what is left, so that no model needs to be asked."""
         budget = self._budget
         return budget is not None and budget.tight and len(budget.witness or ()) != 1
+
+    def free(self) -> None:
+        """Wait until nobody else has the state."""
+        if self.apart is not None:
+            self.apart.wait()
+            self.apart = None
 
     def close(self) -> list[int]:
         """The tokens of the way out; they are taken."""

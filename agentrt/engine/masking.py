@@ -1,9 +1,14 @@
-"""Masks of a step's rows, as the sampler takes them, filled beside the forward where that pays."""
+"""Masks of a step's rows, as the sampler takes them, filled beside the forward where that pays.
+
+No mask holds up a step for long: a row whose mask is late skips the step, and is computed apart
+from the others from then on, until it has turned out quick again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -17,39 +22,55 @@ from agentrt.engine.transfer import to_device
 _WORTH_A_THREAD_S = 0.0003
 """Masks that take longer than this are filled on another thread while the forward runs."""
 
+ROW_BUDGET_S = 0.01
+"""What the mask of one row may hold up a step."""
+
+_THREADS_APART = 2
+
 
 class Masks:
     """Rows of the step that have a constraint.
 
+    Args:
+        rows: All sequences of the step.
+        logits_size: Width of the logits.
+        pool: Computes many masks at once.
+        at: Whose masks to fill.
+
     Attributes:
         bits: `[rows, words]` int32, or None when every token may come in every row.
         failed: Rows whose grammar gave up, with why.
+        late: Rows whose mask is not there yet: what is drawn for them does not count.
         seconds: What the step spent on each row's mask, or waiting for it.
         filling_s: What filling them took.
     """
 
-    __slots__ = ("bits", "failed", "filling_s", "seconds")
+    __slots__ = ("bits", "failed", "filling_s", "late", "seconds")
 
-    def __init__(self, rows: Rows[Sequence], logits_size: int, pool: MaskPool) -> None:
+    def __init__(
+        self, rows: Rows[Sequence], logits_size: int, pool: MaskPool, at: Rows[int]
+    ) -> None:
         self.bits: np.ndarray[tuple[int, int], np.dtype[np.int32]] | None = None
         self.seconds = [0.0] * len(rows)
         self.failed: dict[int, Exception] = {}
+        self.late: set[int] = set()
         self.filling_s = 0.0
-        guided = [(row, one.guide) for row, one in enumerate(rows) if one.guide is not None]
-        if not guided:
+        if not any(one.guide is not None for one in rows):
             return
         self.bits = np.full((len(rows), mask_words(logits_size)), -1, dtype=np.int32)
         began = perf_counter()
         states: list[tuple[ConstraintState, int]] = []
-        for row, guide in guided:
+        for row in at:
+            guide = rows[row].guide
+            assert guide is not None
             try:
                 states.append((guide.masked_by, row))
             except Exception as error:  # of one row; the others go on
                 self.failed[row] = error
         self._fill(states, self.bits, pool)
         self.filling_s = perf_counter() - began
-        for row, _ in guided:
-            self.seconds[row] = self.filling_s / len(guided)
+        for row in at:
+            self.seconds[row] = self.filling_s / len(at)
 
     def _fill(
         self,
@@ -67,11 +88,36 @@ class Masks:
                 except Exception as error:
                     self.failed[row] = error
 
+    def put(self, row: int, masks: Masks, of: int) -> None:
+        """Take the row `of` that was filled apart."""
+        assert self.bits is not None
+        assert masks.bits is not None
+        self.bits[row] = masks.bits[of]
+        if of in masks.failed:
+            self.failed[row] = masks.failed[of]
+
     def words(self, device: torch.device) -> Tensor | None:
         """`[rows, words]` int32 bits of the tokens that may come, or None when all may."""
         if self.bits is None:
             return None
         return to_device(torch.from_numpy(self.bits), torch.int32, device)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A mask that is being filled while steps go on; its state belongs to that thread meanwhile.
+
+    Attributes:
+        masks: Where it will be.
+        row: Which of those.
+    """
+
+    masks: Future[Masks]
+    row: int
+
+    def wait(self) -> None:
+        """Until the state is free again."""
+        wait([self.masks])
 
 
 class MaskFiller:
@@ -82,32 +128,103 @@ class MaskFiller:
         self._row_s = 0.0
         self._pool = MaskPool()
         self._worker: ThreadPoolExecutor | None = None
+        self._aside: ThreadPoolExecutor | None = None
 
     def begin(self, rows: Rows[Sequence]) -> Future[Masks] | None:
         """Start on the masks of the coming step; None leaves them to `finish`."""
-        guided = sum(one.guide is not None for one in rows)
-        if guided * self._row_s < _WORTH_A_THREAD_S:
+        self._begin_apart(rows)
+        together = _together(rows)
+        if len(together) * self._row_s < _WORTH_A_THREAD_S:
             return None
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-masks")
-        return self._worker.submit(Masks, list(rows), self._logits_size, self._pool)
+        return self._worker.submit(Masks, list(rows), self._logits_size, self._pool, together)
 
     def finish(self, rows: Rows[Sequence], begun: Future[Masks] | None) -> Masks:
         """The masks; what the step had to wait for them is booked on their rows."""
-        guided = [index for index, one in enumerate(rows) if one.guide is not None]
+        self._begin_apart(rows)
+        together = _together(rows)
         if begun is None:
-            masks = Masks(rows, self._logits_size, self._pool)
+            masks = Masks(rows, self._logits_size, self._pool, together)
         else:
-            began = perf_counter()
-            masks = begun.result()
-            waited_s = (perf_counter() - began) / max(1, len(guided))
-            masks.seconds = [waited_s if row in guided else 0.0 for row in range(len(rows))]
-        if guided:
-            self._row_s = 0.9 * self._row_s + 0.1 * masks.filling_s / len(guided)
+            masks = self._awaited(rows, begun, together)
+        if together:
+            row_s = masks.filling_s / len(together)
+            self._row_s = 0.9 * self._row_s + 0.1 * row_s
+            if row_s > ROW_BUDGET_S:
+                _set_apart(rows, together)
+        self._join(rows, masks)
         return masks
 
     def close(self) -> None:
-        """End the thread."""
-        if self._worker is not None:
-            self._worker.shutdown(wait=True)
-            self._worker = None
+        """End the threads."""
+        for worker in (self._worker, self._aside):
+            if worker is not None:
+                worker.shutdown(wait=True)
+        self._worker = self._aside = None
+
+    def _awaited(self, rows: Rows[Sequence], begun: Future[Masks], together: list[int]) -> Masks:
+        """What was begun; where it is late, its rows wait for it apart."""
+        began = perf_counter()
+        wait([begun], timeout=ROW_BUDGET_S * max(1, len(together)))
+        if begun.done():
+            masks = begun.result()
+        else:
+            masks = Masks(rows, self._logits_size, self._pool, ())
+            _set_apart(rows, together)
+            for row in together:
+                guide = rows[row].guide
+                assert guide is not None
+                guide.apart = Apart(begun, row)
+        waited_s = (perf_counter() - began) / max(1, len(together))
+        masks.seconds = [waited_s if row in together else 0.0 for row in range(len(rows))]
+        return masks
+
+    def _begin_apart(self, rows: Rows[Sequence]) -> None:
+        """Start on the masks that go apart, each on its own."""
+        for one in rows:
+            guide = one.guide
+            if guide is None or not guide.is_slow or guide.apart is not None:
+                continue
+            if self._aside is None:
+                self._aside = ThreadPoolExecutor(
+                    _THREADS_APART, thread_name_prefix="agentrt-late-masks"
+                )
+            filling = self._aside.submit(Masks, [one], self._logits_size, self._pool, (0,))
+            guide.apart = Apart(filling, 0)
+
+    def _join(self, rows: Rows[Sequence], masks: Masks) -> None:
+        """Take in what was filled apart, as far as it is there in time."""
+        ends_s = perf_counter() + ROW_BUDGET_S
+        for row, one in enumerate(rows):
+            guide = one.guide
+            apart = None if guide is None else guide.apart
+            if guide is None or not isinstance(apart, Apart):
+                continue
+            began = perf_counter()
+            wait([apart.masks], timeout=max(0.0, ends_s - began))
+            masks.seconds[row] = perf_counter() - began
+            if not apart.masks.done():
+                masks.late.add(row)
+                continue
+            found = apart.masks.result()
+            masks.put(row, found, apart.row)
+            guide.apart = None
+            guide.is_slow = found.filling_s > ROW_BUDGET_S
+
+
+def _together(rows: Rows[Sequence]) -> list[int]:
+    """Rows whose masks are filled in one call."""
+    return [
+        row
+        for row, one in enumerate(rows)
+        if one.guide is not None and one.guide.apart is None and not one.guide.is_slow
+    ]
+
+
+def _set_apart(rows: Rows[Sequence], at: Rows[int]) -> None:
+    """One of these was slow: from now on each goes by itself, the quick ones once."""
+    for row in at:
+        guide = rows[row].guide
+        assert guide is not None
+        guide.is_slow = True

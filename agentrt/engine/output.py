@@ -61,6 +61,8 @@ def append(
 def close(sequence: Sequence) -> Finish:
     """Drive the output to its shortest valid end at once: no forward is needed for that."""
     guide = sequence.guide
+    if guide is not None:
+        guide.free()
     if guide is not None and not guide.is_whole:
         finish = _put_forced(sequence, guide.close())
         if finish:

@@ -1,0 +1,100 @@
+"""What is slow or hostile about one constraint is the matter of its own request alone."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints import compile_constraint
+from agentrt.engine import grammars, guide, masking
+
+PROMPT = [(3 * at) % 250 for at in range(40)]
+NUMBERS = ConstraintSpec("json", '{"type":"array","items":{"type":"integer"},"maxItems":9}')
+HOSTILE = {
+    "deep": ConstraintSpec("json", '{"items":' * 5_000 + "true" + "}" * 5_000),
+    "endless": ConstraintSpec("json", '{"$ref":"#"}'),
+    "divisible": ConstraintSpec("json", '{"type":"integer","multipleOf":2999949}'),
+    "repeats": ConstraintSpec("regex", "(a{1000}){1000}"),
+    "million": ConstraintSpec("regex", "a{1000000}"),
+    "behind": ConstraintSpec("regex", ".*a.{18}"),
+    "nul": ConstraintSpec("regex", "a\x00b"),
+    "ten megabytes": ConstraintSpec("json", '{"enum":["' + "x" * 10_000_000 + '"]}'),
+    "no json": ConstraintSpec("json", "["),
+}
+
+
+class Held:
+    """A state whose masks wait until they are let go."""
+
+    def __init__(self, state, let_go):
+        self._state = state
+        self._let_go = let_go
+
+    def fill_mask(self, row):
+        assert self._let_go.wait(60)
+        return self._state.fill_mask(row)
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overlap):
+    """The held row skips every step until the other is through, then writes the same."""
+    how = {"constraint": NUMBERS, "on_limit": "close", "max_tokens": 24, "temperature": 1.0}
+
+    def serve(core):
+        core.submit(engine.request(1, PROMPT, seed=5, **how))
+        core.submit(engine.request(2, PROMPT[1:], max_tokens=12))
+        return engine.drain(core)
+
+    plain = serve(build(overlap=overlap))
+
+    let_go = threading.Event()
+    masked_by = guide.Guide.masked_by
+    monkeypatch.setattr(masking, "ROW_BUDGET_S", 0.0)
+    monkeypatch.setattr(
+        guide.Guide, "masked_by", property(lambda self: Held(masked_by.fget(self), let_go))
+    )
+    monkeypatch.setattr(grammars, "is_suspect", lambda spec: True)
+    core = build(overlap=overlap)
+    core.submit(engine.request(1, PROMPT, seed=5, **how))
+    core.submit(engine.request(2, PROMPT[1:], max_tokens=12))
+    served = engine.drain(core, most_steps=60)
+    let_go.set()
+    assert set(served.ends) == {2}
+    assert len(served.ids(1)) == 1  # the bracket, which needs no mask
+    engine.drain(core, served)
+    assert served.ids(2) == plain.ids(2)
+    assert served.ids(1) == plain.ids(1)
+
+
+def test_a_way_out_waits_for_the_mask_under_way(build, engine):
+    core = build()
+    compiled = compile_constraint(NUMBERS, core.codec.vocab, core.codec.call_frame)
+    walk = guide.Guide(compiled, 24, "close")
+    waited = []
+
+    class Busy:
+        def wait(self):
+            waited.append(True)
+
+    walk.apart = Busy()
+    walk.free()
+    assert waited
+    assert walk.apart is None
+
+
+@pytest.mark.parametrize("name", list(HOSTILE))
+def test_hostile_constraints_hurt_nobody_else(build, engine, name):
+    core = build()
+    core.submit(engine.request(1, PROMPT, max_tokens=8))
+    alone = engine.drain(core).ids(1)
+    core.submit(engine.request(2, PROMPT, constraint=HOSTILE[name], max_tokens=8))
+    core.submit(engine.request(3, PROMPT, max_tokens=8))
+    core.submit(engine.request(4, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=8))
+    served = engine.drain(core)
+    error = served.ends[2].error
+    assert error is None or error.type == "ConstraintError", error
+    assert (error is None) == (name == "behind")
+    assert served.ids(3) == alone
+    assert served.ends[4].error is None
