@@ -89,13 +89,15 @@ class Roster:
 
     def _plan_decodes(self, step: StepPlan, now_s: float) -> None:
         """Sequences whose next forward gives a token, all of what they have to compute."""
-        size = self._config.page_tokens
+        size, most = self._config.page_tokens, self._config.prefill_chunk_tokens
         for sequence in list(self.running.values()):
             computed = sequence.computed_tokens
             if computed < sequence.prompt_tokens or sequence.phase is not Phase.RUNNING:
                 continue
-            pending = sequence.pending_tokens(size)
-            if pending <= self._config.prefill_chunk_tokens:
+            # As `pending_tokens` says, for the most common case: whoever decodes has a whole prompt.
+            known = len(sequence.tokens)
+            pending = sequence.pending_tokens(size) if sequence.in_flight else known - computed
+            if pending <= most:
                 given = step.give(sequence.request.request_id, pending, pending)
                 if computed + given > len(sequence.pages) * size:
                     self._make_room(sequence, given, step, now_s)

@@ -37,7 +37,8 @@ class BlockTables:
         self.numbers = torch.from_numpy(self.host)
         if not self._on_host:
             self.numbers = self.numbers.to(device)
-        self.blocks = torch.zeros((slots, pages), dtype=torch.int64, device=device)
+        self._blocks = np.zeros((slots, pages), dtype=np.int64)
+        self.blocks = torch.from_numpy(self._blocks).to(device)
         self.changes = 0
         self._stale: set[int] = set()
 
@@ -48,8 +49,8 @@ class BlockTables:
         if not pages:
             return
         self.host[slot, at : at + len(pages)] = pages
-        blocks = to_device(pages, torch.int64, self.blocks.device) * self._stride
-        self.blocks[slot, at : at + len(pages)] = blocks
+        fresh = self.host[slot, at : at + len(pages)].astype(np.int64) * self._stride
+        self._blocks[slot, at : at + len(pages)] = fresh
         if not self._on_host:
             self._stale.add(slot)
 
@@ -61,5 +62,7 @@ class BlockTables:
             rows = to_device(stale, torch.int64, device)
             fresh = to_device(torch.from_numpy(self.host[stale]), torch.int32, device)
             self.numbers.index_copy_(0, rows, fresh)
+            blocks = to_device(torch.from_numpy(self._blocks[stale]), torch.int64, device)
+            self.blocks.index_copy_(0, rows, blocks)
             self._stale.clear()
         return torch.index_select(self.numbers[:, : out.shape[1]], 0, slots, out=out)

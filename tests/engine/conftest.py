@@ -295,6 +295,7 @@ class HashMachine:
         self.packer = Packer(self.kv, self.tables, self.last, **sizes)
         self.siblings = Siblings(self.tables, config.page_tokens)
         self.named_by_slot = 0
+        self.threads = None
 
     def forward(self, parts):
         batch = self.packer.pack(parts, self.siblings.of(parts))
