@@ -60,24 +60,31 @@ class ArmChild:
         """Of the process."""
         return self._process.pid
 
-    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(
+        self, question: Mapping[str, Any], *, patience_s: float | None = None
+    ) -> dict[str, Any]:
         """The answer; the process runs for as long as it takes.
+
+        Args:
+            question: A line for it.
+            patience_s: For this answer; None waits as long as for any.
 
         Raises:
             BenchFailed: It ended, or took too long.
         """
         assert self._process.stdin is not None
+        patience_s = self._patience_s if patience_s is None else patience_s
         self._signal(signal.SIGCONT)
         try:
             self._process.stdin.write(json.dumps(question) + "\n")
             self._process.stdin.flush()
-            answer = self._answers.get(timeout=self._patience_s)
+            answer = self._answers.get(timeout=patience_s)
         except (BrokenPipeError, ValueError):  # it is gone, or was closed
             answer = ""
         except queue.Empty:
             self.close(at_once=True)
             raise BenchFailed(
-                f"{self._name} gave no answer within {self._patience_s:.0f} s",
+                f"{self._name} gave no answer within {patience_s:.0f} s",
                 hint="Measure fewer tokens, or leave this arm out",
             ) from None
         if not answer:

@@ -81,6 +81,46 @@ def gpu(
     return 1 if wrong else 0
 
 
+@bench.command("structured")
+def structured(
+    data: Annotated[Path, typer.Option(metavar="FOLDER", help="Of cases, a JSON object a line.")],
+    vocabulary: Annotated[
+        str, typer.Option(help="embedded, 32k or 128k, separated by commas.")
+    ] = "embedded,128k",
+    peer: Annotated[
+        list[str] | None, typer.Option(help="xgrammar or outlines-core; repeatable.")
+    ] = None,
+    most: Annotated[
+        int, typer.Option(help="Cases put to peers over a large vocabulary; 0 puts all.")
+    ] = 60,
+    patience: Annotated[float, typer.Option(help="Seconds that a case may take.")] = 15.0,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="PATH", help="Write all samples there.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="No more than --most cases anywhere: that it works.")
+    ] = False,
+) -> int:
+    """What compiles, what is wrongly let through, what masks cost, whether outputs close."""
+    from agentrt.bench.structured.command import StructuredBench, run_structured_bench
+
+    asked = StructuredBench(
+        data=data,
+        vocabularies=tuple(vocabulary.split(",")),
+        peers=tuple(dict.fromkeys(peer or ())),
+        most=most,
+        everywhere=quick,
+        patience_s=patience,
+    )
+    found = run_structured_bench(asked, command=sys.argv[1:], tell=tell)
+    if json_path is not None:
+        samples = found.pop("samples")
+        write(json_path, found)
+        lines = (json.dumps(one, separators=(",", ":")) for one in samples)
+        json_path.with_suffix(".samples.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return 0
+
+
 def numbers(text: str, flag: str) -> tuple[int, ...]:
     """Numbers separated by commas.
 
