@@ -23,7 +23,7 @@ STEPS = (64, 512, 2048)
 NO_LIMIT = 1 << 20
 """As a limit: the shortest that can be found is wanted, however long."""
 
-_STEPS_ON_THE_WAY = 512
+_STEPS_ON_THE_WAY = (64, 256)
 _FIXED = 2
 _ROOMY = 4
 _SHUFFLES = 4
@@ -51,12 +51,11 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
     """Tokens from `state` to a whole text, at most `limit`; None when none was found."""
     if state.can_stop():
         return []
-    for steps in STEPS:
+    on_the_way = limit < NO_LIMIT  # others wait then, and an older way out is held anyway
+    for steps in _STEPS_ON_THE_WAY if on_the_way else STEPS:
         best = _best(state, limit, alphabet, steps)
         if best is not None:
             return best if len(best) <= limit else None
-        if limit < NO_LIMIT and steps >= _STEPS_ON_THE_WAY:
-            return None  # in the middle of an output others wait, and a way out is held anyway
         if steps >= limit * alphabet.longest_bytes:
             return None  # even the best spelling of a longer walk would not fit
     return None
@@ -66,7 +65,7 @@ def _best(state: Walkable, limit: int, alphabet: Alphabet, steps: int) -> list[i
     """The shortest of the walks; the first that is far within the limit will do."""
     best: list[int] | None = None
     orders = _fixed_orders()
-    if steps <= _SHUFFLED_STEPS:
+    if steps <= (_STEPS_ON_THE_WAY[0] if limit < NO_LIMIT else _SHUFFLED_STEPS):
         orders += _shuffled_orders()
     for tried, order in enumerate(orders):
         if best is not None and (tried >= _FIXED or _ROOMY * len(best) <= limit < NO_LIMIT):

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from agentrt.backend import Ledger, TokenLogprob
+from agentrt.errors import UsageError
 from agentrt.fact import fact
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import GenOptions, check_options, sampling_of
@@ -128,6 +129,31 @@ class Gen(Node[T_co]):
         for budget in scope.budgets:
             budget.watch(gen)
         return gen
+
+    def cancel(self, reason: str = "", *, close: bool = False) -> None:
+        """End it before it is through.
+
+        Args:
+            reason: Told in traces and errors.
+            close: Keep a valid value: the output is driven to its shortest valid end, and awaiting
+                gives what that says. Otherwise awaiting raises `NodeCancelled`.
+
+        Raises:
+            UsageError: `close=True`, and it was not declared with `on_limit="close"`: no way to a
+                valid end is held for it.
+            Unsupported: `close=True`, and its engine cannot.
+        """
+        if not close:
+            super().cancel(reason)
+            return
+        assert isinstance(self.work, GenerateWork)
+        if self.work.on_limit != "close":
+            raise UsageError(
+                f"{self.label} cannot be closed: it was declared with on_limit='raise'",
+                hint="Declare it with on_limit='close'",
+            )
+        if not self.done:
+            self._scope.run.close(self)
 
     @property
     def ctx(self) -> Chat:

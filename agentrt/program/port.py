@@ -50,6 +50,14 @@ class Submit(Protocol):
         """End the node without its value."""
         ...
 
+    def close(self, node: Node[Any]) -> None:
+        """End the output of a generation validly, as soon as it can.
+
+        Raises:
+            Unsupported: Its engine cannot.
+        """
+        ...
+
     def check_model(self, role: str) -> None:
         """Raises `UsageError` when no engine has this role."""
         ...

@@ -17,6 +17,7 @@ from agentrt.runtime.intake import Intake
 from agentrt.runtime.observers import Observers
 from agentrt.scheduler import (
     CancelWanted,
+    CloseWanted,
     DemandEnded,
     Fact,
     Held,
@@ -27,7 +28,7 @@ from agentrt.scheduler import (
     decide,
 )
 
-_INTERNAL = (Held, Released, DemandEnded, CancelWanted, Performed)
+_INTERNAL = (Held, Released, DemandEnded, CancelWanted, CloseWanted, Performed)
 
 
 class Loop:

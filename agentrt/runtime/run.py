@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, NodeCancelled, SoFar, UsageError
+from agentrt.errors import AgentrtError, NodeCancelled, SoFar, Unsupported, UsageError
 from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RunId
@@ -17,7 +17,7 @@ from agentrt.program.scope import Waited, sooner
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, Tasks
-from agentrt.scheduler import CancelWanted, DemandEnded, Fact, Held, Released
+from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Fact, Held, Released
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
@@ -149,6 +149,16 @@ class Run:
             waited = node.scope.waited
             self.stops.setdefault(node.id, Stop(self.now_s(), waited.node_id, waited.item))
         self._post(CancelWanted(self.run_id, node.id, reason))
+
+    def close(self, node: Node[Any]) -> None:
+        """Let the output of a generation end validly, as soon as it can."""
+        assert isinstance(node.work, GenerateWork)
+        if not self._engines[node.work.model].capabilities.closes:
+            raise Unsupported(
+                f"the engine {node.work.model!r} cannot close an output validly",
+                hint="Cancel without close=True, or use an embedded engine",
+            )
+        self._post(CloseWanted(self.run_id, node.id, self.now_s()))
 
     def leave(self, node: Node[Any], leaving: SystemExit) -> NodeCancelled:
         """A program called `sys.exit`: the whole run ends in order, then its caller is told.

@@ -3,12 +3,21 @@
 from agentrt.scheduler.apply import apply
 from agentrt.scheduler.decide import decide
 from agentrt.scheduler.decisions import Decision, Expire, Fill, Send, Start, Stop, Tell
-from agentrt.scheduler.facts import CancelWanted, DemandEnded, Fact, Held, Performed, Released
+from agentrt.scheduler.facts import (
+    CancelWanted,
+    CloseWanted,
+    DemandEnded,
+    Fact,
+    Held,
+    Performed,
+    Released,
+)
 from agentrt.scheduler.priority import key
 from agentrt.scheduler.state import NodeState, RunState, State
 
 __all__ = [
     "CancelWanted",
+    "CloseWanted",
     "Decision",
     "DemandEnded",
     "Expire",

@@ -24,7 +24,15 @@ from agentrt.events import (
 )
 from agentrt.scheduler.decisions import Expire, Fill, Send, Start, Stop, Tell
 from agentrt.scheduler.demand import demand_ended, demanded, input_ended, refresh
-from agentrt.scheduler.facts import CancelWanted, DemandEnded, Fact, Held, Performed, Released
+from agentrt.scheduler.facts import (
+    CancelWanted,
+    CloseWanted,
+    DemandEnded,
+    Fact,
+    Held,
+    Performed,
+    Released,
+)
 from agentrt.scheduler.state import NodeState, RunState, State
 
 
@@ -183,6 +191,15 @@ def _cancel_wanted(state: State, fact: CancelWanted) -> None:
         state.to_stop.setdefault(node, fact.reason)
 
 
+def _close_wanted(state: State, fact: CloseWanted) -> None:
+    """To its engine that is a deadline which has come."""
+    node = state.node(fact.run_id, fact.node_id)
+    if node is not None and not node.stopping:
+        node.deadline_at_s = fact.at_s
+        if node.request_id is not None:
+            state.to_tell[node] = None
+
+
 def _run_started(state: State, fact: RunStarted) -> None:
     state.runs[fact.run_id] = RunState(fact.run_id, fact.at_s)
 
@@ -203,6 +220,7 @@ TAKES: dict[type[Any], Callable[[State, Any], None] | None] = {
     Released: _released,
     DemandEnded: _demand_ended,
     CancelWanted: _cancel_wanted,
+    CloseWanted: _close_wanted,
     RunStarted: _run_started,
     RunFinished: _run_finished,
     # Told for observers; what follows from them arrives as other facts.

@@ -42,10 +42,19 @@ class CancelWanted:
 
 
 @fact
+class CloseWanted:
+    """Somebody wants the output of a generation to end validly, as soon as it can."""
+
+    run_id: RunId
+    node_id: NodeId
+    at_s: float
+
+
+@fact
 class Performed:
     """A decision was carried out."""
 
     decision: Decision
 
 
-Fact = Event | Held | Released | DemandEnded | CancelWanted | Performed
+Fact = Event | Held | Released | DemandEnded | CancelWanted | CloseWanted | Performed

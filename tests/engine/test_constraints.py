@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from agentrt.backend import RequestFacts
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import compile_constraint
 from agentrt.engine import guide, masking
+from agentrt.ids import RequestId
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 SCHEMA = {
@@ -208,3 +210,20 @@ def test_a_grammar_that_breaks_on_the_way_ends_its_request_alone(build, engine, 
     assert (served.ends[2].reason, served.ends[2].closed_early) == ("length", True)
     replays(core, SPECS["json"], served.ids(2), whole=True)
     assert served.ends[3].reason == "length"
+
+
+def test_a_deadline_that_comes_later_closes_the_output_at_once(build, engine):
+    """So does a cancel that keeps a valid value: to the engine it is a deadline that has come."""
+    core = build()
+    core.submit(
+        engine.request(
+            1, PROMPT, constraint=SPECS["json"], on_limit="close", max_tokens=2000, seed=3
+        )
+    )
+    served = engine.drain(core, most_steps=4)
+    core.facts((RequestFacts(RequestId(1), demanded=True, deadline_at_s=core._clock.now_s()),))
+    forwards = core.forwards
+    engine.drain(core, served)
+    assert core.forwards <= forwards + 1
+    assert (served.ends[1].reason, served.ends[1].closed_early) == ("length", True)
+    replays(core, SPECS["json"], served.ids(1), whole=True)

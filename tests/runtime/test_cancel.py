@@ -1,11 +1,12 @@
 """Cancelling: what stops, what is kept, what is never interrupted."""
 
+import json
 from typing import Any
 
 import anyio
 import pytest
 
-from agentrt import NodeCancelled, chat, emit, program, race, tool
+from agentrt import NodeCancelled, UsageError, chat, emit, program, race, tool
 from agentrt.backend import GenerateRequest
 from agentrt.events import NodeFinished, ToolStarted
 from agentrt.scripted import calls_text
@@ -271,3 +272,34 @@ def test_advisor_drops_its_draft(bench: Any) -> None:
     }
     assert fork["draft#0"] is None
     assert fork["guard#0"] == fork["decline#0"] == "advisor#0/draft#0"
+
+
+def test_a_cancelled_generation_may_close_its_output(bench: Any, codec: Any) -> None:
+    """It is over at once and gives a valid value: the grammar is driven to its shortest end."""
+
+    @program
+    async def outer() -> tuple[list[str], bool, str]:
+        plan = ASK.user("x").generate(list[str], on_limit="close", max_tokens=400, name="plan")
+        await anyio.sleep(1.0)
+        plan.cancel("enough", close=True)
+        value = await plan
+        plan.cancel("too late", close=True)
+        return value, plan.meta.closed_early, plan.meta.finish_reason
+
+    answer = json.dumps(["word " * 4] * 20, separators=(",", ":"))
+    rig = bench([answer], decode_tokens_per_s=20.0, codec=codec)
+    value, closed, reason = rig.run(outer)
+    assert (closed, reason) == (True, "length")
+    assert 1 <= len(value) < 20
+    assert not rig.backend.seen.cancels
+
+
+def test_only_what_holds_a_way_out_can_be_closed(bench: Any) -> None:
+    @program
+    async def outer() -> None:
+        plan = ASK.user("x").generate(list[str], name="plan")
+        with pytest.raises(UsageError, match="on_limit='close'"):
+            plan.cancel("enough", close=True)
+        await plan
+
+    bench(['["a"]']).run(outer)
