@@ -1,28 +1,19 @@
-"""Which set of kernels a model runs on, and why; and the set that needs no compiler.
-
-"torch" computes attention in tiles (`attention`) and the rest with torch's own operations. It runs
-anywhere, and is what a CPU without a compiler gets.
-"""
+"""Which set of kernels a model runs on, and why."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from agentrt.config import Device, KernelChoice
-from agentrt.engine.attention import current
-from agentrt.engine.draws import draw_rows
 from agentrt.engine.threads import Wait
+from agentrt.engine.torch_kernels import TorchKernels
 from agentrt.errors import EngineUnavailable
 from agentrt_kernels import load
-from agentrt_kernels.contract import HeadNorms, Kernels, KernelsUnavailable, PagedRows, Score
+from agentrt_kernels.contract import Kernels, KernelsUnavailable
 from agentrt_kernels.cpu.kernel_set import CpuKernels
-from agentrt_kernels.reference import Reference
 
 _log = logging.getLogger(__name__)
 _BEST: dict[Device, KernelChoice] = {"cuda": "triton", "cpu": "cpu"}
@@ -44,85 +35,6 @@ class ChosenKernels:
     kernels: Kernels
     reason: str
     fell_back: bool = False
-
-
-class TorchKernels(Reference):
-    """torch's fused operations where it has them, tiles for attention, the reference elsewhere."""
-
-    name = "torch"
-
-    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
-        """See `Kernels.rms_norm`."""
-        out.copy_(functional.rms_norm(x, weight.shape, weight, epsilon))
-
-    def add_rms_norm(
-        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
-    ) -> None:
-        """See `Kernels.add_rms_norm`."""
-        residual.add_(delta)
-        out.copy_(functional.rms_norm(residual, weight.shape, weight, epsilon))
-
-    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
-        """See `Kernels.silu_mul`."""
-        gate, up = gate_up.chunk(2, -1)
-        torch.mul(functional.silu(gate), up, out=out)
-
-    def rope_store(
-        self,
-        qkv: Tensor,
-        positions: Tensor,
-        angles: Tensor,
-        rows: Tensor,
-        norms: HeadNorms | None,
-        layer_pages: Tensor,
-        query: Tensor,
-    ) -> None:
-        """See `Kernels.rope_store`."""
-        heads, page, pairs = query.shape[1], layer_pages.shape[2], layer_pages.shape[3]
-        turning = qkv[:, : heads + pairs]
-        if norms is not None:
-            width = norms.query.shape
-            first = functional.rms_norm(turning[:, :heads], width, norms.query, norms.epsilon)
-            second = functional.rms_norm(turning[:, heads:], width, norms.key, norms.epsilon)
-            turning = torch.cat((first, second), 1)
-        cos, sin = angles[positions].to(qkv.dtype)[:, None].chunk(2, -1)  # [T, 1, D / 2]
-        cos, sin = torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
-        half = cos.shape[-1] // 2
-        swapped = torch.cat((turning[..., half:], turning[..., :half]), -1)
-        turned = torch.addcmul(turning * cos, swapped, sin)
-        query.copy_(turned[:, :heads])
-        if bool((rows < 0).any()):
-            kept = rows >= 0
-            rows, turned, qkv = rows[kept], turned[kept], qkv[kept]
-        numbers = rows // page
-        pair = torch.stack((turned[:, heads:], qkv[:, heads + pairs :]), 1)  # [T, 2, K, D]
-        layer_pages[numbers, :, rows - numbers * page] = pair
-
-    def attend(
-        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
-    ) -> None:
-        """See `Kernels.attend`; `rows` are those of the batch that the engine has begun."""
-        layer = layer_pages.storage_offset() // layer_pages.stride(1) // 2
-        current().over_pages(layer, query, score, out)
-
-    def sample(
-        self,
-        logits: Tensor,
-        mask: Tensor | None,
-        temperature: Tensor,
-        top_k: Tensor,
-        top_p: Tensor,
-        min_p: Tensor,
-        uniform: Tensor,
-        out: Tensor,
-    ) -> None:
-        """See `Kernels.sample`."""
-        draw_rows(logits, mask, temperature, top_k, top_p, min_p, uniform, out)
-
-    def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
-        """See `Kernels.grouped_linear`."""
-        for expert, (start, stop) in enumerate(pairwise(expert_start.tolist())):
-            torch.mm(x[start:stop], weight[expert].t(), out=out[start:stop])
 
 
 def choose_kernels(asked: KernelChoice, device: Device, dtype: torch.dtype) -> ChosenKernels:

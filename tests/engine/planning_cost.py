@@ -23,10 +23,10 @@ from agentrt.config import EngineConfig
 from agentrt.engine.account import Account
 from agentrt.engine.batch import Packer, Part
 from agentrt.engine.core import EngineCore
-from agentrt.engine.kernel_set import TorchKernels
 from agentrt.engine.kv import KvLayout, PagedKv
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
+from agentrt.engine.torch_kernels import TorchKernels
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
 

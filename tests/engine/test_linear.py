@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from agentrt.engine import linear
-from agentrt.engine.kernel_set import TorchKernels
 from agentrt.engine.linear import AtOnce, LinearDoor, OneByOne, Packed, Plain
+from agentrt.engine.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.engine import sampler
-from agentrt.engine.kernel_set import TorchKernels
 from agentrt.engine.sampler import Draw, allowed, uniform
+from agentrt.engine.torch_kernels import TorchKernels
 from agentrt.sampling import Sampling
 from agentrt_kernels.reference import Reference
 

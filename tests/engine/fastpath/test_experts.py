@@ -12,8 +12,8 @@ from agentrt.engine.fastpath.arena import Rows
 from agentrt.engine.fastpath.experts import ready_experts
 from agentrt.engine.fastpath.layer_weights import ExpertWeights, GatedWeights
 from agentrt.engine.fastpath.shape import ExpertShape
-from agentrt.engine.kernel_set import TorchKernels
 from agentrt.engine.linear import LinearDoor, OneByOne
+from agentrt.engine.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 
