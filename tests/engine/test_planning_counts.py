@@ -1,0 +1,89 @@
+"""What planning may do a step: counted, since times depend on the machine."""
+
+import sys
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+PROMPT = [(3 * at) % 250 for at in range(90)]
+MOST_CALLS_EACH = 4
+MOST_CALLS = 40
+
+
+class Operations(TorchDispatchMode):
+    """Counts what torch is asked to do."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def decoding(engine, folder, running):
+    """An engine in which all decode, in the middle of their pages."""
+    core = engine.hash_core(folder, eos_bias=-9.0, kv_pages=900, max_running=running)
+    for number in range(running):
+        core.submit(engine.request(number, [number, *PROMPT], max_tokens=50))
+    while not core.decode_forwards or any(one.prefills for one in core._roster):
+        engine.drain(core, most_steps=1)
+    return core
+
+
+def calls_of(function):
+    """Python functions entered while it runs."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_planning_calls_few_functions_a_sequence(tokenizer_dir, engine):
+    few, many = (decoding(engine, tokenizer_dir, running) for running in (8, 64))
+    calls = [calls_of(lambda core=core: core._roster.plan(0.0)) for core in (few, many)]
+    assert calls[1] - calls[0] <= (64 - 8) * MOST_CALLS_EACH
+    assert calls[0] <= MOST_CALLS + 8 * MOST_CALLS_EACH
+
+
+def test_planning_asks_torch_for_nothing(tokenizer_dir, engine):
+    core = decoding(engine, tokenizer_dir, 64)
+    with Operations() as operations:
+        shares = core._roster.plan(0.0)
+    assert len(shares) == 64
+    assert operations.count == 0
+
+
+def test_packing_asks_torch_as_often_for_any_number(tokenizer_dir, engine):
+    counts = []
+    for running in (8, 64):
+        core = decoding(engine, tokenizer_dir, running)
+        parts = _parts(core)
+        with Operations() as operations:
+            core._machine.packer.pack(parts)
+        counts.append(operations.count)
+    assert counts[0] == counts[1] <= 24
+
+
+def _parts(core):
+    taken = []
+    plain = core._machine.forward
+
+    def forward(parts):
+        taken.append(list(parts))
+        return plain(parts)
+
+    core._machine.forward = forward
+    for _ in range(2):  # the views of a batch of this size are kept by then
+        core.step()
+    core._machine.forward = plain
+    return taken[-1]
