@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -205,6 +205,8 @@ class Packer:
         ]
         self._there = [host.to(self._device) if self._copies else host for host in self._host]
         self._numbers = [host.numpy() for host in self._host]
+        new: Any = torch.cuda.Event if self._copies else None
+        self._sent = [new() for _ in range(_BUFFERS)] if self._copies else []
         pages = tables.numbers.shape[1]
         shape = (_BUFFERS, sequences * pages)
         self._pages = torch.zeros(shape, dtype=torch.int32, device=self._device)
@@ -225,11 +227,14 @@ class Packer:
         padding = max(0, padded_to - len(parts))
         if padding:
             parts = [*parts, *[Part(self._tables.spare, [0], 0, wants_logits=True)] * padding]
+        if self._copies:
+            self._sent[turn].synchronize()  # what this buffer held is on the device
         filled = self._fill(self._numbers[turn], parts, padding)
         sequences = len(parts)
         flat, fields = self._views(turn, filled.tokens, sequences)
         if self._copies:
             flat.copy_(self._host[turn][: flat.shape[0]], non_blocking=True)
+            self._sent[turn].record()
         if filled.names_slots:
             named = fields.token_ids
             drawn = self._last[(-1 - named).clamp_(min=0)]

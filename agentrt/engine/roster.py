@@ -94,7 +94,7 @@ class Roster:
             computed = sequence.computed_tokens
             if computed < sequence.prompt_tokens or sequence.phase is not Phase.RUNNING:
                 continue
-            # As `pending_tokens` says, for the most common case: whoever decodes has a whole prompt.
+            # `pending_tokens` for the most common case: whoever decodes has a whole prompt.
             known = len(sequence.tokens)
             pending = sequence.pending_tokens(size) if sequence.in_flight else known - computed
             if pending <= most:
