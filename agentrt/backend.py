@@ -364,6 +364,10 @@ class Backend(Protocol):
         """
         ...
 
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+        """Say what constraints will be asked for. Never needed for correctness."""
+        ...
+
     def events(self) -> AsyncIterator[BackendEvent]:
         """Everything that happens, in order; one reader."""
         ...

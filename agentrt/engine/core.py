@@ -12,6 +12,7 @@ from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDon
 from agentrt.cache import PagePool
 from agentrt.clock import Clock
 from agentrt.config import EngineConfig
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.engine import output
 from agentrt.engine.abilities import abilities
 from agentrt.engine.account import Account
@@ -190,6 +191,10 @@ class EngineCore:
     def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
         """Say what will become of a prefix."""
         self._hints.obey(token_ids, hint, until_s)
+
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+        """Compile what will be asked for, aside from all steps."""
+        self._grammars.prewarm(constraints)
 
     def has_work(self) -> bool:
         """Whether `step` would do or tell anything."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 
 from agentrt.backend import GenerateRequest
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import CompiledConstraint
 from agentrt.constraints.cache import CompileCache
 from agentrt.constraints.suspicion import is_suspect
@@ -37,6 +38,11 @@ class Grammars:
             self._futures[request.request_id] = self._compiles.begin(
                 request.constraint, self._codec.vocab, self._codec.call_frame
             )
+
+    def prewarm(self, constraints: Iterable[ConstraintSpec]) -> None:
+        """Compile these before anybody waits for them; what is wrong is told to who asks."""
+        for constraint in constraints:
+            self._compiles.begin(constraint, self._codec.vocab, self._codec.call_frame)
 
     def are_open_for(self, sequence: Sequence) -> bool:
         """Whether the sequence needs a grammar that it does not have yet."""

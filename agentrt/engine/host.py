@@ -18,8 +18,20 @@ from typing import Protocol
 from agentrt.backend import Capabilities, End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
 from agentrt.clock import Clock, MonotonicClock
 from agentrt.config import EngineConfig
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.engine.host_link import Link, OwnerGone
-from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Ping, Pong, Quit
+from agentrt.engine.host_wire import (
+    Advise,
+    Cancel,
+    Command,
+    Grow,
+    Load,
+    Note,
+    Ping,
+    Pong,
+    Prewarm,
+    Quit,
+)
 from agentrt.errors import AgentrtError, ErrorRecord, ModelInvalid, record
 from agentrt.ids import RequestId
 
@@ -40,6 +52,7 @@ class Core(Protocol):
     def hint(
         self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None
     ) -> None: ...
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None: ...
     def has_work(self) -> bool: ...
     def step(self) -> StepDone | None: ...
     def close(self) -> None: ...
@@ -102,6 +115,8 @@ class Host:
                     core.cancel(request_id, reason)
             case Advise(token_ids, hint, until_s):
                 core.hint(token_ids, hint, until_s)
+            case Prewarm(constraints):
+                core.prewarm(constraints)
             case Ping():
                 self._link.send(Pong())
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agentrt.backend import Capabilities, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
 from agentrt.config import EngineConfig
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.errors import ErrorRecord
 from agentrt.frame import Wire
 from agentrt.ids import RequestId
@@ -51,6 +52,13 @@ class Advise:
 
 
 @dataclass(frozen=True, slots=True)
+class Prewarm:
+    """Constraints that will be asked for."""
+
+    constraints: tuple[ConstraintSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """Say that you are there."""
 
@@ -65,9 +73,11 @@ class Quit:
     """Cancel everything, say so, and end."""
 
 
-Command = Load | GenerateRequest | Grow | Note | Cancel | Advise | Ping | Quit
+Command = Load | GenerateRequest | Grow | Note | Cancel | Advise | Prewarm | Ping | Quit
 Report = Capabilities | StepDone | Pong | ErrorRecord
 """`Capabilities` once, when loaded; `ErrorRecord` as the last word of an engine that fails."""
 
-COMMANDS: Wire[Command] = Wire(Load, GenerateRequest, Grow, Note, Cancel, Advise, Ping, Quit)
+COMMANDS: Wire[Command] = Wire(
+    Load, GenerateRequest, Grow, Note, Cancel, Advise, Prewarm, Ping, Quit
+)
 REPORTS: Wire[Report] = Wire(Capabilities, StepDone, Pong, ErrorRecord)

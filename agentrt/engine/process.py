@@ -28,8 +28,9 @@ from agentrt.backend import (
 )
 from agentrt.clock import Clock
 from agentrt.config import EngineConfig
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.delivery import EventQueue
-from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Quit
+from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Prewarm, Quit
 from agentrt.engine.process_child import Child, Death, ProcessChild, ThreadChild
 from agentrt.engine.process_pipe import Pipe
 from agentrt.engine.process_watch import falls_silent
@@ -131,6 +132,9 @@ class EmbeddedBackend:
 
     def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
         self._send(Advise(token_ids, hint, until_s))
+
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+        self._send(Prewarm(constraints))
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()

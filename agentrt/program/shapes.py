@@ -5,16 +5,21 @@ What works them out brings native libraries along and is imported when the first
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from agentrt.canonical_json import content
 from agentrt.errors import ConstraintError
 
 if TYPE_CHECKING:
+    from agentrt.constraint_spec import ConstraintSpec
     from agentrt.constraints import Shape
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+_declared: weakref.WeakSet[Constraint[Any]] = weakref.WeakSet()
 
 
 class Constraint(Generic[T_co]):
@@ -24,13 +29,20 @@ class Constraint(Generic[T_co]):
         shape: The constraint and how its text is read.
     """
 
-    __slots__ = ("shape",)
+    __slots__ = ("__weakref__", "shape")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
+        _declared.add(self)
 
     def __repr__(self) -> str:
         return f"<Constraint {self.shape.name}>"
+
+
+def declared_constraints() -> tuple[ConstraintSpec, ...]:
+    """What programs have declared so far and still hold: constants of their modules, mostly."""
+    specs = (constraint.shape.spec for constraint in list(_declared))
+    return tuple(dict.fromkeys(spec for spec in specs if spec is not None))
 
 
 def regex(pattern: str) -> Constraint[str]:

@@ -22,6 +22,7 @@ from agentrt.backend import (
     StepDone,
 )
 from agentrt.clock import Clock
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.delivery import EventQueue
 from agentrt.errors import AgentrtError, EngineDied, InternalError, record
 from agentrt.ids import RequestId, RunId, root_span_id_of, trace_id_of
@@ -104,6 +105,9 @@ class RemoteBackend:
 
     def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
         """Nothing: the server keeps its own cache."""
+
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+        """Nothing: the server compiles what it gets."""
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()

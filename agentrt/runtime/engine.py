@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentrt.backend import Backend, Capabilities
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.errors import InternalError, Unsupported
 from agentrt.program import GenerateWork
 from agentrt.prompt import Codec
@@ -35,6 +36,11 @@ class Engine:
         if self.codec is None or self.capabilities.prompt == "messages":
             return 0
         return self.capabilities.window_tokens or self.codec.window_tokens
+
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+        """Tell it of constraints ahead, those that it enforces."""
+        kinds = self.capabilities.constraints
+        self.backend.prewarm(tuple(spec for spec in constraints if spec.kind in kinds))
 
     def check(self) -> None:
         """Refuse a backend that does not fit its codec.

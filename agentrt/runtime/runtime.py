@@ -21,6 +21,7 @@ from agentrt.errors import AgentrtError, SoFar, UsageError, record
 from agentrt.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.ids import RunId
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
+from agentrt.program.shapes import declared_constraints
 from agentrt.prompt import Codec
 from agentrt.runtime.bodies import Bodies
 from agentrt.runtime.effects import Effects
@@ -88,6 +89,7 @@ class Runtime:
                 stack.push_async_callback(_close, engine.backend)
                 await engine.backend.start()
                 engine.check()
+                engine.prewarm(declared_constraints())
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._loop = self._make_loop()
             stack.callback(self._loop.close)

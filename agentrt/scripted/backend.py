@@ -30,6 +30,7 @@ from agentrt.backend import (
     TokenPrompt,
 )
 from agentrt.clock import Clock
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.delivery import EventQueue
 from agentrt.errors import (
     AgentrtError,
@@ -151,6 +152,9 @@ class ScriptedBackend:
 
     def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
         self.seen.hints.append((token_ids, hint))
+
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+        self.seen.prewarmed += constraints
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepRecord
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.ids import RequestId
 
 
@@ -19,6 +20,7 @@ class Seen:
         facts: Each fact.
         cancels: Reason by request.
         hints: Each hint.
+        prewarmed: Constraints that it was told of ahead.
         steps: Every step it made.
     """
 
@@ -28,4 +30,5 @@ class Seen:
     facts: list[RequestFacts] = field(default_factory=list)
     cancels: dict[RequestId, str] = field(default_factory=dict)
     hints: list[tuple[tuple[int, ...], KvHint]] = field(default_factory=list)
+    prewarmed: list[ConstraintSpec] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)

@@ -98,3 +98,19 @@ def test_hostile_constraints_hurt_nobody_else(build, engine, name):
     assert (error is None) == (name == "behind")
     assert served.ids(3) == alone
     assert served.ends[4].error is None
+
+
+def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
+    core = build()
+    core.prewarm((NUMBERS, HOSTILE["nul"]))
+    cache = core._grammars._compiles
+    cache.begin(NUMBERS, core.codec.vocab, core.codec.call_frame).result(60)
+    compiled = cache.counts.compiled
+    core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=8))
+    assert one_of(core).guide is not None
+    assert engine.drain(core).ends[1].error is None
+    assert cache.counts.compiled == compiled == 2
+
+
+def one_of(core):
+    return next(iter(core._roster))
