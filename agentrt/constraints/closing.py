@@ -8,6 +8,7 @@ constraint counts as not closable from there.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -24,6 +25,10 @@ NO_LIMIT = 1 << 20
 """As a limit: the shortest that can be found is wanted, however long."""
 
 _STEPS_ON_THE_WAY = (64, 256)
+
+PATIENCE_S = 1.0
+"""Time on a processor that one search may take: behind it, a grammar counts as not closable."""
+
 _FIXED = 2
 _ROOMY = 4
 _SHUFFLES = 4
@@ -32,6 +37,9 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _REST = b"0123456789" + _LETTERS + b" -_.:/@+"
 _CLOSERS_FIRST = b'}]",:' + _REST
 _QUOTE_FIRST = b'"}],:' + _REST
+_SPACE_FIRST = b' )};]",:' + _REST
+"""Of other languages than JSON: lists end where the next word may begin."""
+
 _IN_STRING = b"x\\ "
 """Bytes that JSON allows inside of strings only."""
 
@@ -52,8 +60,9 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
     if state.can_stop():
         return []
     on_the_way = limit < NO_LIMIT  # others wait then, and an older way out is held anyway
+    until_s = time.thread_time() + PATIENCE_S
     for steps in _STEPS_ON_THE_WAY if on_the_way else STEPS:
-        best = _best(state, limit, alphabet, steps)
+        best = _best(state, limit, alphabet, steps, until_s)
         if best is not None:
             return best if len(best) <= limit else None
         if steps >= limit * alphabet.longest_bytes:
@@ -61,7 +70,9 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
     return None
 
 
-def _best(state: Walkable, limit: int, alphabet: Alphabet, steps: int) -> list[int] | None:
+def _best(
+    state: Walkable, limit: int, alphabet: Alphabet, steps: int, until_s: float
+) -> list[int] | None:
     """The shortest of the walks; the first that is far within the limit will do."""
     best: list[int] | None = None
     orders = _fixed_orders()
@@ -70,7 +81,7 @@ def _best(state: Walkable, limit: int, alphabet: Alphabet, steps: int) -> list[i
     for tried, order in enumerate(orders):
         if best is not None and (tried >= _FIXED or _ROOMY * len(best) <= limit < NO_LIMIT):
             break
-        walk = _walk(state, order, alphabet, steps)
+        walk = _walk(state, order, alphabet, steps, until_s)
         found = None if walk is None else _shortest_spelling(state, walk, alphabet)
         if found is not None and (best is None or len(found) < len(best)):
             best = found
@@ -78,7 +89,7 @@ def _best(state: Walkable, limit: int, alphabet: Alphabet, steps: int) -> list[i
 
 
 def _fixed_orders() -> list[Callable[[], bytes]]:
-    return [lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST]
+    return [lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST, lambda: _SPACE_FIRST]
 
 
 def _shuffled_orders() -> list[Callable[[], bytes]]:
@@ -94,22 +105,22 @@ def _shuffled_orders() -> list[Callable[[], bytes]]:
 
 
 def _walk(
-    state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int
+    state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
 ) -> list[int] | None:
     """Walk a copy until the text is whole; None when it goes on too long or loses its way."""
     try:
-        return _steps(state.fork(), order, alphabet, steps)
+        return _steps(state.fork(), order, alphabet, steps, until_s)
     except ConstraintError:  # the parser gave up on what was walked, not on the constraint
         return None
 
 
 def _steps(
-    here: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int
+    here: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
 ) -> list[int] | None:
     row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
     path: list[int] = []
     while not here.can_stop():
-        if len(path) >= steps:
+        if len(path) >= steps or time.thread_time() > until_s:
             return None
         tokens = here.forced(steps) or _next(here, row, order(), alphabet)
         if not tokens or here.advance(tokens) != len(tokens):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import perf_counter
 
 from llguidance import LLExecutor
 
@@ -12,19 +13,47 @@ from agentrt.constraints.matcher import ConstraintState, MaskRows
 from agentrt.errors import ConstraintError
 
 _WORTH_THREADS = 8
-"""Grammar rows from which on threads pay for themselves."""
+"""Grammar rows from which on threads may pay for themselves."""
+
+_TRIED_EVERY = 64
+_KEPT = 0.8
+"""Share that what was measured before has in the mean."""
 
 
 class MaskPool:
-    """Threads that compute masks. They start with the first batch that is worth it.
+    """Threads that compute masks, for as long as that turns out quicker than doing without.
+
+    On idle cores two threads take two thirds of the time; beside a forward that keeps all cores
+    busy, waiting for each other costs them a hundredfold. So both ways are measured, and the
+    slower one is tried again now and then.
+
+    Args:
+        threads: How many.
+        now_s: A clock.
 
     Attributes:
         threads: How many.
     """
 
-    def __init__(self, threads: int = 2) -> None:
+    def __init__(self, threads: int = 2, *, now_s: Callable[[], float] = perf_counter) -> None:
         self.threads = threads
+        self.now_s = now_s
         self._executor: LLExecutor | None = None
+        self._row_s = {True: 0.0, False: 0.0}  # by whether threads did it
+        self._calls = 0
+
+    def pays(self, rows: int) -> bool:
+        """Whether threads are to compute so many rows."""
+        if self.threads < 2 or rows < _WORTH_THREADS:
+            return False
+        self._calls += 1
+        better = self._row_s[True] < self._row_s[False]
+        return better != (self._calls % _TRIED_EVERY == 0)
+
+    def note(self, rows: int, seconds: float, *, threaded: bool) -> None:
+        """Remember what rows took."""
+        before = self._row_s[threaded] or seconds / rows
+        self._row_s[threaded] = _KEPT * before + (1 - _KEPT) * seconds / rows
 
     def fill(self, rows: Sequence[tuple[EarleyState, int]], mask: MaskRows) -> None:
         """Compute the rows natively, side by side."""
@@ -62,12 +91,28 @@ def fill_masks(
                 mask[index] = -1
         except ConstraintError as wrong:
             failed[index] = wrong
-    if pool is not None and len(grammars) >= _WORTH_THREADS and pool.threads > 1:
-        pool.fill(grammars, mask)
-        for state, index in grammars:
-            if state.native.is_error():
-                failed[index] = lost_in_grammar(state.native)
-        return failed
+    if pool is None or len(grammars) < _WORTH_THREADS:
+        return failed | _alone(grammars, mask)
+    threaded = pool.pays(len(grammars))
+    began_s = pool.now_s()
+    failed |= _threaded(grammars, mask, pool) if threaded else _alone(grammars, mask)
+    pool.note(len(grammars), pool.now_s() - began_s, threaded=threaded)
+    return failed
+
+
+def _threaded(
+    grammars: Sequence[tuple[EarleyState, int]], mask: MaskRows, pool: MaskPool
+) -> dict[int, ConstraintError]:
+    pool.fill(grammars, mask)
+    return {
+        index: lost_in_grammar(state.native) for state, index in grammars if state.native.is_error()
+    }
+
+
+def _alone(
+    grammars: Sequence[tuple[EarleyState, int]], mask: MaskRows
+) -> dict[int, ConstraintError]:
+    failed: dict[int, ConstraintError] = {}
     for state, index in grammars:
         try:
             state.fill_mask(mask[index])

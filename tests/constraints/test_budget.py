@@ -65,6 +65,7 @@ SHAPES = [
     regex_shape(r"[A-Z]{2}-\d{1,4}(?: [a-z]+)*"),
     regex_shape(r'"(?:[^"\\]|\\.)*"'),
     cfg_shape('start: item ("," item)*\nitem: /[0-9]+/ | "(" start ")"'),
+    cfg_shape('start: "SELECT " NAME (", " NAME)* " FROM " NAME\nNAME: /[a-z_]{1,30}/'),
 ]
 
 

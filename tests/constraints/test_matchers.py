@@ -173,7 +173,9 @@ def test_much_is_forced(compiled, vocab):
     assert alphabet_of(vocab).bytes_of(choice.forced(99)) == b"alue stock"
 
 
-@pytest.mark.parametrize("pool", [None, MaskPool(2)], ids=["alone", "threads"])
+@pytest.mark.parametrize(
+    "pool", [None, MaskPool(2), MaskPool(2, now_s=lambda: 0.0)], ids=["alone", "both", "threads"]
+)
 def test_many_rows_in_one_call(compiled, vocab, mask_of, pool):
     """Rows of different libraries at different places, filled at once as one by one."""
     words = mask_words(vocab.logits_size)
@@ -188,6 +190,25 @@ def test_many_rows_in_one_call(compiled, vocab, mask_of, pool):
     assert failed == {}
     assert not mask[0].any(), "rows that are not named stay as they are"
     assert [set(allowed_ids(row)) for row in mask[1:]] == [mask_of(s) for s in states]
+
+
+def test_threads_fill_masks_for_as_long_as_they_are_quicker():
+    """Both ways are tried; the slower one again only now and then."""
+    pool = MaskPool(2)
+    assert not pool.pays(7), "a few rows are not worth it"
+
+    def chosen(calls, alone_s, threaded_s):
+        found = []
+        for _ in range(calls):
+            found.append(pool.pays(8))
+            pool.note(8, threaded_s if found[-1] else alone_s, threaded=found[-1])
+        return found
+
+    assert chosen(3, alone_s=1.0, threaded_s=9.0) == [False, True, False]
+    assert sum(chosen(128, alone_s=1.0, threaded_s=9.0)) == 2
+    late = chosen(64 * 30, alone_s=1.0, threaded_s=0.1)
+    assert all(late[-60:-4])
+    assert not MaskPool(1).pays(64)
 
 
 def regex_rows():
