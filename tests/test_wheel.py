@@ -29,6 +29,13 @@ def test_every_module_is_shipped(files: set[str]) -> None:
     assert modules <= files
 
 
+def test_the_sources_of_native_kernels_are_shipped(files: set[str]) -> None:
+    kernels = ROOT / "kernels"
+    sources = {str(path.relative_to(kernels)) for path in kernels.rglob("source/*.*")}
+    assert "agentrt_kernels/cpu/source/native.cpp" in sources
+    assert sources <= files
+
+
 def test_the_embedded_model_is_shipped(files: set[str]) -> None:
     for part in ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"):
         assert f"agentrt/embedded/{part}" in files

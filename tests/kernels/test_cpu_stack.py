@@ -10,8 +10,9 @@ from agentrt_kernels.reference import Reference
 
 LAYERS, HIDDEN, HEADS, PAIRS, DIM, INNER, TOKENS = 3, 72, 6, 2, 32, 100, 90
 EPSILON, PAGE = 1e-4, 4
-LOOSE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-"""How far apart two results may be, as a share of their size: bf16 rounds between operations."""
+LOOSE = {torch.float32: 1e-5, torch.bfloat16: 0.1}
+"""How far apart two results may be, as a share of their size: bf16 rounds between operations, and
+sharp softmaxes widen that; another operation would be apart by about 1."""
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["alone", "three threads"])
@@ -48,9 +49,9 @@ def layer_of(number, full, dtype, source):
     )
 
 
-def batch(sequences):
+def batch(sequences, source):
     """Rows of (tokens before, rows) each with pages of its own; ids, positions, slots too."""
-    table = torch.randperm(len(sequences) * 16).view(len(sequences), 16).int()
+    table = torch.randperm(len(sequences) * 16, generator=source).view(len(sequences), 16).int()
     counts = [rows for _, rows in sequences]
     positions = [before + at for before, rows in sequences for at in range(rows)]
     owners = [number for number, rows in enumerate(counts) for _ in range(rows)]
@@ -125,7 +126,7 @@ def test_a_stack_computes_what_its_operations_do(kernels, dtype, full):
         ([(40, 5), (0, 17)], []),
         ([(50, 1)], [0]),
     ):
-        inputs, rows = batch(sequences), torch.tensor(wanted, dtype=torch.int64)
+        inputs, rows = batch(sequences, source), torch.tensor(wanted, dtype=torch.int64)
         expected = one_by_one(shape, embedding, layers, norm, head, theirs, angles, inputs, rows)
         found = stack(*inputs, rows)
         assert found.shape == (len(wanted), TOKENS)

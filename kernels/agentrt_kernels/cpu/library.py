@@ -316,6 +316,9 @@ class Native:
         found.agentrt_threads.argtypes = (c_int32, c_int32)
         found.agentrt_threads.restype = None
         self.threads = found.agentrt_threads
+        found.agentrt_trim.argtypes = ()
+        found.agentrt_trim.restype = None
+        self.trim = found.agentrt_trim
         self.register_bits = int(found.agentrt_lanes())
         self.has_bf16_dot = bool(found.agentrt_has_bf16_dot())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from ctypes import addressof
 from enum import IntEnum
 
@@ -15,6 +16,7 @@ KINDS = {torch.float32: 0, torch.bfloat16: 1}
 
 _PANEL, _LANES = 32, 16
 _ALIGNED = 64
+_LARGE_BYTES = 4 << 20
 
 
 class After(IntEnum):
@@ -94,10 +96,7 @@ def pack(
         raise ValueError(f"cannot pack a weight of {weight.dtype} with {inputs} inputs")
     outputs = rows // 2 if gated else rows
     panels = -(-outputs // (_LANES if gated else _PANEL))
-    spare = _ALIGNED // weight.element_size()
-    flat = torch.empty(panels * inputs * _PANEL + spare, dtype=weight.dtype)
-    skip = -flat.data_ptr() % _ALIGNED // weight.element_size()
-    memory = flat[skip : skip + panels * inputs * _PANEL].view(panels, inputs, _PANEL)
+    memory = _room(panels * inputs * _PANEL, weight.dtype).view(panels, inputs, _PANEL)
     weight = weight.contiguous()
     call = c.PackCall(
         weight=weight.data_ptr(),
@@ -110,3 +109,18 @@ def pack(
     )
     library.pack(addressof(call))
     return PackedLinear(library, memory, bias, inputs, outputs)
+
+
+def _room(values: int, dtype: torch.dtype) -> Tensor:
+    """Memory whose first value begins a line of the cache.
+
+    Much of it comes fresh from the system: native code asks for large pages before it is written.
+    """
+    size = values * dtype.itemsize
+    if size >= _LARGE_BYTES:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        return torch.frombuffer(mmap.mmap(-1, size, flags), dtype=dtype)
+    spare = _ALIGNED // dtype.itemsize
+    flat = torch.empty(values + spare, dtype=dtype)
+    skip = -flat.data_ptr() % _ALIGNED // dtype.itemsize
+    return flat[skip : skip + values]

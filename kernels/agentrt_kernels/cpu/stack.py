@@ -117,6 +117,7 @@ class Stack:
         call.kind, call.epsilon = KINDS[embedding.dtype], shape.epsilon
         call.embedding_scale = shape.embedding_scale
         self._at = addressof(call)
+        library.trim()
 
     def bind(self, memory: Tensor, angles: Tensor) -> None:
         """Where keys and values are from now on.

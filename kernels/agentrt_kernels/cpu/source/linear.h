@@ -8,6 +8,7 @@
 #include "vector.h"
 
 constexpr int PANEL = 32;
+constexpr int64_t AHEAD = 4096;  // bytes
 constexpr int WIDE = PANEL / LANES;
 #if defined(__AVX512F__)
 constexpr int MOST_ROWS = 12;
@@ -47,15 +48,18 @@ static void pack_panel(const T *weight, int64_t stride, int inputs, RowOf row_of
   }
 }
 
-// Sums of ROWS rows times one panel, `[ROWS][PANEL]`.
+// Sums of ROWS rows times one panel, `[ROWS][PANEL]`. What lies `ahead` bytes on is asked for.
 template <int ROWS>
 static __attribute__((noinline)) void multiply(const float *x, int64_t stride, const float *panel,
-                                               int inputs, float *out) {
+                                               int inputs, int64_t ahead, float *out) {
   f32 sums[ROWS][WIDE] = {};
   for (int k = 0; k < inputs; k++) {
     f32 w[WIDE];
     UNROLL
-    for (int v = 0; v < WIDE; v++) w[v] = load(panel + (size_t)k * PANEL + v * LANES);
+    for (int v = 0; v < WIDE; v++) {
+      w[v] = load(panel + (size_t)k * PANEL + v * LANES);
+      __builtin_prefetch((const char *)(panel + (size_t)k * PANEL + v * LANES) + ahead, 0, 2);
+    }
     UNROLL
     for (int row = 0; row < ROWS; row++) {
       f32 value = all(x[row * stride + k]);
@@ -71,12 +75,15 @@ static __attribute__((noinline)) void multiply(const float *x, int64_t stride, c
 
 template <int ROWS>
 static __attribute__((noinline)) void multiply(const bf16 *x, int64_t stride, const bf16 *panel,
-                                               int inputs, float *out) {
+                                               int inputs, int64_t ahead, float *out) {
   f32 sums[ROWS][WIDE] = {};
   for (int k = 0; k < inputs; k += 2) {
     u32 w[WIDE];
     UNROLL
-    for (int v = 0; v < WIDE; v++) w[v] = load_bits(panel + (size_t)k * PANEL + v * 2 * LANES);
+    for (int v = 0; v < WIDE; v++) {
+      w[v] = load_bits(panel + (size_t)k * PANEL + v * 2 * LANES);
+      __builtin_prefetch((const char *)(panel + (size_t)k * PANEL + v * 2 * LANES) + ahead, 0, 2);
+    }
     UNROLL
     for (int row = 0; row < ROWS; row++) {
       uint32_t pair;
@@ -94,9 +101,9 @@ static __attribute__((noinline)) void multiply(const bf16 *x, int64_t stride, co
 
 template <class T>
 static void multiply_rows(int rows, const T *x, int64_t stride, const T *panel, int inputs,
-                          float *out) {
+                          int64_t ahead, float *out) {
 #define ROWS_ARE(N) \
-  case N: return multiply<N>(x, stride, panel, inputs, out);
+  case N: return multiply<N>(x, stride, panel, inputs, ahead, out);
   switch (rows) {
     ROWS_ARE(1)
     ROWS_ARE(2)
@@ -170,11 +177,15 @@ template <class T, class Out>
 static void rows_by_panel(const Linear &linear, const T *x, int64_t x_stride, int rows, int panel,
                           Out *out, int64_t out_stride) {
   alignas(64) float sums[MOST_ROWS * PANEL];
-  const T *weight = (const T *)linear.weight + panel * panel_values<T>(linear.inputs);
+  size_t values = panel_values<T>(linear.inputs);
+  const T *weight = (const T *)linear.weight + panel * values;
   int blocks = (rows + MOST_ROWS - 1) / MOST_ROWS;
   for (int at = 0, left = blocks; left > 0; left--) {
     int count = (rows - at + left - 1) / left;
-    multiply_rows(count, x + at * x_stride, x_stride, weight, linear.inputs, sums);
+    // One block reads what comes from memory a little ahead; of several the last has the panel near
+    // and brings the next one.
+    int64_t ahead = blocks == 1 ? AHEAD : left == 1 ? (int64_t)(values * sizeof(T)) : 0;
+    multiply_rows(count, x + at * x_stride, x_stride, weight, linear.inputs, ahead, sums);
     finish_panel<T>(linear, sums, count, panel, out + at * out_stride, out_stride);
     at += count;
   }
@@ -194,7 +205,7 @@ static void apply_linear(Worker &me, const Linear &linear, const T *x, int64_t x
   int panels = panels_of(linear);
   int bands = (rows + BAND - 1) / BAND;
   int chunk = 1;
-  while (rows <= MOST_ROWS && chunk < 8 && panels / (chunk * 2) >= 8 * me.team->threads) chunk *= 2;
+  while (rows <= 4 * MOST_ROWS && chunk < 8 && panels / (chunk * 2) >= 8 * me.team->threads) chunk *= 2;
   int chunks = (panels + chunk - 1) / chunk;
   me.share(chunks * bands, [&](int piece) {
     int at = piece / chunks * BAND, first = piece % chunks * chunk;

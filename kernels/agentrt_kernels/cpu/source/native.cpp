@@ -6,6 +6,11 @@
 #include "stack.h"
 #include "team.h"
 
+#if defined(__linux__)
+#include <malloc.h>
+#include <sys/mman.h>
+#endif
+
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 constexpr int64_t WORTH_VALUES = 32768;   // values of rows before threads pay
@@ -163,9 +168,21 @@ struct PackCall {
   int32_t inputs, outputs, kind, gated;  // gated: rows 0 .. outputs are gates, then what they open
 };
 
+// Large pages, so that reading on is not held up at each small one; before memory is first written.
+static void use_large_pages(void *memory, size_t bytes) {
+#if defined(__linux__)
+  constexpr uintptr_t PAGE = 2 << 20;
+  uintptr_t begin = ((uintptr_t)memory + PAGE - 1) / PAGE * PAGE;
+  uintptr_t end = ((uintptr_t)memory + bytes) / PAGE * PAGE;
+  if (begin < end) madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#endif
+}
+
 template <class T>
 static void pack(const PackCall &call) {
   int columns = call.gated ? LANES : PANEL;
+  size_t panels = (call.outputs + columns - 1) / columns;
+  use_large_pages(call.packed, panels * panel_values<T>(call.inputs) * sizeof(T));
   auto work = [&](Worker &me) {
     me.share((call.outputs + columns - 1) / columns, [&](int panel) {
       auto row_of = [&](int column) -> int64_t {
@@ -226,6 +243,13 @@ EXPORT void agentrt_grouped(const GroupedCall *call) {
 }
 
 EXPORT void agentrt_stack(const StackCall *call) { run_stack(*call); }
+
+// What was freed goes back to the system: matrices that have been packed leave much behind.
+EXPORT void agentrt_trim() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
+}
 
 // How many threads, and how long who waits spins before it sleeps.
 EXPORT void agentrt_threads(int32_t threads, int32_t spins) {
