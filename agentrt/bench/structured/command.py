@@ -129,7 +129,7 @@ def _samples(found: Measured) -> dict[str, Any]:
     return {
         "library": found.library,
         "vocabulary": found.vocabulary,
-        "rows": {kind: dict(told) for kind, told in found.rows.items()},
+        "rows": [dict(row) for row in found.rows],
         "cases": [_sample_of(one) for one in found.told],
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrt.bench.structured.measure import Measured, Told
@@ -21,11 +21,7 @@ def figures(found: Measured) -> dict[str, Any]:
         "refusals": dict(_refusals(found.told).most_common()),
         "compile_ms": {name: _compile_ms(told) for name, told in kinds.items() if told},
         "mask_us": {name: _mask_us(told) for name, told in kinds.items() if told},
-        "rows_us": {
-            kind: {how: percentiles([ns / 1e3 for ns in times]) for how, times in one.items()}
-            for kind, told in found.rows.items()
-            if (one := told.get("wall_ns"))
-        },
+        "rows_us": {name: _rows_us(found.rows, name) for name in KINDS},
         "forced": {name: _forced(told) for name, told in kinds.items() if told},
         "closing": _closing(found.told),
     }
@@ -72,14 +68,13 @@ def _refusals(told: Sequence[Told]) -> Counter[str]:
     )
 
 
-def _compile_ms(told: Sequence[Told]) -> dict[str, float]:
-    return percentiles(
-        [
-            (one.answer["declare_ns"] + one.answer["compile_ns"]) / 1e6
-            for one in told
-            if one.compiled
-        ]
-    )
+def _compile_ms(told: Sequence[Told]) -> dict[str, dict[str, float]]:
+    """From the declaration to the first mask, by the wall and by the processors' clocks."""
+    answers = [one.answer for one in told if one.compiled]
+    return {
+        "wall": percentiles([(one["declare_ns"] + one["compile_ns"]) / 1e6 for one in answers]),
+        "cpu": percentiles([one["compile_cpu_ns"] / 1e6 for one in answers]),
+    }
 
 
 def _mask_us(told: Sequence[Told]) -> dict[str, dict[str, float]]:
@@ -88,6 +83,15 @@ def _mask_us(told: Sequence[Told]) -> dict[str, dict[str, float]]:
         clock: percentiles([ns / 1e3 for walk in walks for ns in walk[f"{clock}_ns"]])
         for clock in ("wall", "cpu")
     }
+
+
+def _rows_us(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, dict[str, float]]:
+    """By how they are filled: `pool` as the engine does it, `alone` without threads."""
+    times: dict[str, list[float]] = {}
+    for row in rows:
+        for how, wall_ns in row.get("wall_ns", {}).items() if row["kind"] == kind else ():
+            times.setdefault(how, []).extend(ns / 1e3 for ns in wall_ns)
+    return {how: percentiles(values) for how, values in times.items()}
 
 
 def _forced(told: Sequence[Told]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 _NARROWEST = 110
-_WIDE = 150
+_WIDE = 190
 
 
 def show(results: Sequence[Mapping[str, Any]]) -> None:
@@ -56,11 +56,14 @@ def _coverage(results: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _times(results: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title="times; masks by the wall and by the thread's own clock")
+    table = Table(title="times by the wall, and by the processors' clocks")
     for name in ("vocabulary", "library", "kind"):
         table.add_column(name, no_wrap=True)
     for name in (
         "compile ms p50",
+        "p99",
+        "max",
+        "cpu p50",
         "p99",
         "max",
         "mask us p50",
@@ -68,6 +71,7 @@ def _times(results: Sequence[Mapping[str, Any]]) -> Table:
         "cpu p50",
         "p99",
         "64 rows us p50",
+        "alone",
         "forced",
     ):
         table.add_column(name, justify="right")
@@ -79,9 +83,13 @@ def _times(results: Sequence[Mapping[str, Any]]) -> Table:
                 result["vocabulary"],
                 result["library"],
                 kind,
-                *(_figure(compiled, name, 2) for name in ("p50", "p99", "max")),
+                *(
+                    _figure(compiled[c], name, 2)
+                    for c in compiled
+                    for name in ("p50", "p99", "max")
+                ),
                 *(_figure(masks[clock], name) for clock in masks for name in ("p50", "p99")),
-                _figure(rows.get("pool", {}), "p50"),
+                *(_figure(rows.get(how, {}), "p50") for how in ("pool", "alone")),
                 f"{found['forced'][kind]['share']:.0%}" if found["forced"][kind]["tokens"] else "",
             )
         table.add_section()

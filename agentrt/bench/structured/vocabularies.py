@@ -125,7 +125,7 @@ def _grown(size: int, dice: random.Random) -> tuple[list[bytes], list[tuple[byte
     weights = [weight for _, _, weight in classes]
     while len(pieces) < size:
         for begun, goes_on, _ in dice.choices(classes, weights, k=256):
-            left = begun[int(len(begun) * dice.random() ** 2)]  # earlier ones are commoner
+            left = begun[int(len(begun) * dice.random() ** 4)]  # earlier ones are commoner
             if goes_on is words and dice.random() < 0.7:
                 right = dice.choices(_LETTERS, _WEIGHTS)[0].encode()
             else:
