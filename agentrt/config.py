@@ -40,6 +40,8 @@ class EngineConfig:
         graphs: Whether decode steps are captured and replayed. "auto" does so on CUDA, for models
             whose layers are computed here.
         host_kv_bytes: Memory of the host for KV that the device has no room for; 0 keeps none.
+        jump_forward: Whether tokens that a grammar forces are written without asking the model. The
+            tokens are the same where the model spells its text as the tokenizer does.
         stall_s: An engine that answers nothing for so long while it has work counts as dead and is
             started anew; 0 waits for ever.
     """
@@ -61,6 +63,7 @@ class EngineConfig:
     overlap: Literal["auto", "on", "off"] = "auto"
     graphs: Literal["auto", "off"] = "auto"
     host_kv_bytes: int = 0
+    jump_forward: bool = True
     stall_s: float = 300.0
 
 

@@ -90,7 +90,7 @@ class EngineCore:
         )
         self._hints = Hints(self.paging)
         self._roster = Roster(config, self.paging)
-        self._grammars = Grammars(self.codec)
+        self._grammars = Grammars(self.codec, jumps=config.jump_forward)
         self._outbox = Outbox(self._roster, self._grammars, self.paging)
         self._steps = Steps(
             self._machine,

@@ -24,10 +24,12 @@ class Grammars:
 
     Args:
         codec: Whose vocabulary and call frame they are compiled for.
+        jumps: Whether forced tokens are written without asking the model.
     """
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Codec, *, jumps: bool = True) -> None:
         self._codec = codec
+        self._jumps = jumps
         self._compiles = CompileCache()
         self._compiles.prepare(codec.vocab)
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
@@ -67,6 +69,7 @@ class Grammars:
             sequence.most_output_tokens,
             request.on_limit,
             is_slow=is_suspect(request.constraint),
+            jumps=self._jumps,
         )
         return output.open_with(sequence, sequence.most_output_tokens)
 

@@ -29,6 +29,7 @@ class Guide:
         most_tokens: The output gets, its end token not counted.
         on_limit: "close" keeps a way to a whole text within `most_tokens`.
         is_slow: Whether its masks are expected to be.
+        jumps: Whether forced tokens are written without asking the model.
 
     Attributes:
         is_slow: Its masks are filled apart from those of other rows.
@@ -38,7 +39,7 @@ class Guide:
         ConstraintError: No whole text fits into `most_tokens`.
     """
 
-    __slots__ = ("_budget", "_state", "apart", "is_slow")
+    __slots__ = ("_budget", "_jumps", "_state", "apart", "is_slow")
 
     def __init__(
         self,
@@ -47,7 +48,9 @@ class Guide:
         on_limit: OnLimit,
         *,
         is_slow: bool = False,
+        jumps: bool = True,
     ) -> None:
+        self._jumps = jumps
         self.is_slow = is_slow
         self.apart: Busy | None = None
         self._budget: Budgeted | None = None
@@ -86,7 +89,7 @@ class Guide:
 
     def forced(self, limit: int) -> list[int]:
         """Tokens that must come next, at most `limit`; they are taken."""
-        tokens = self._state.forced(limit) if limit > 0 else []
+        tokens = self._state.forced(limit) if self._jumps and limit > 0 else []
         return tokens[: self._state.advance(tokens)] if tokens else []
 
     @property

@@ -1,0 +1,52 @@
+"""Tokens that a grammar forces are written without asking the model, and are the same tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import finance
+import market
+import pytest
+
+from agentrt import embedded, program
+from agentrt.app import open_runtime
+from agentrt.config import EngineConfig
+
+pytestmark = pytest.mark.slow
+QUESTION = "What was the volatility of MSFT from 2003 to 2006?"
+
+
+@program(deadline=300.0)
+async def report(question: str) -> Any:
+    """The finance program, up to what is told of each token of its report."""
+    table = market.load(finance.STOCKS)
+    ask = finance.ANALYST.user("Symbols: ", table.symbols, "\nQuestion: ", question)
+    tools = [one.bind(table=table) for one in finance.TOOLS]
+    plan = ask.calls(*tools, max_tokens=400, name="plan")
+    facts = [call.start() async for call in plan]
+    written = plan.ctx.results(facts).user("Write the report.")
+    gen = written.generate(finance.Report, max_tokens=700, on_limit="close", logprobs=1)
+    await gen
+    return gen.meta.logprobs
+
+
+def written(*, jump_forward: bool) -> Any:
+    config = EngineConfig(Path(embedded.path()), threads=1, jump_forward=jump_forward)
+
+    async def run() -> Any:
+        async with open_runtime(engine=config, place="thread") as runtime:
+            return await runtime.run(report, QUESTION)
+
+    return anyio.run(run)
+
+
+def test_forced_tokens_are_what_the_model_writes() -> None:
+    jumped, asked = written(jump_forward=True), written(jump_forward=False)
+    assert [one.token_id for one in jumped] == [one.token_id for one in asked]
+    assert not any(one.forced for one in asked)
+    forced = [one for one in jumped if one.forced]
+    assert len(forced) >= 5
+    assert all(one.logprob == 0.0 and not one.top for one in forced)
+    assert all(one.top for one in jumped if not one.forced)
