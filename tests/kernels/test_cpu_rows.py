@@ -131,9 +131,9 @@ def check_linear(kernels, rows, inputs, outputs, bias, dtype):
     )
     packed = kernels.pack(weight, added)
     torch.testing.assert_close(
-        packed(x), expected.to(dtype), atol=5 * LOOSE[dtype], rtol=5 * LOOSE[dtype]
+        packed.apply(x), expected.to(dtype), atol=5 * LOOSE[dtype], rtol=5 * LOOSE[dtype]
     )
-    wide = packed(x, torch.empty(rows, outputs))
+    wide = packed.apply(x, torch.empty(rows, outputs))
     torch.testing.assert_close(wide, expected, atol=1e-3, rtol=1e-3)
 
 
