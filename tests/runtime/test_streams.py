@@ -26,6 +26,12 @@ def double(x: int) -> int:
     return 2 * x
 
 
+@tool(effects="pure")
+def half(x: int) -> float:
+    """Half of x."""
+    return x / 2
+
+
 def test_text_comes_as_it_is_written_and_may_be_read_again(bench: Any) -> None:
     @program
     async def outer() -> tuple[list[str], list[float], str, str]:
@@ -173,6 +179,25 @@ def test_a_step_is_calls_or_a_final_answer(bench: Any, asks_for_calls: bool) -> 
     if asks_for_calls:
         prompt = rig.backend.seen.prompts[rig.backend.seen.requests[1].request_id]
         assert "[result of double] 8" in prompt
+
+
+def test_a_step_with_fewer_tools_leaves_the_prompt_as_it_is(bench: Any) -> None:
+    """The mask forbids the others; the prompt still tells of them, so its beginning is shared."""
+
+    @program
+    async def outer() -> None:
+        first = ASK.user("x").step(tools=[double, half], final=Point)
+        await first
+        await first.ctx.user("And?").step(tools=[half], final=Point)
+
+    rig = bench(['{"x":1,"name":"a"}'] * 2)
+    rig.run(outer)
+    one, two = rig.backend.seen.requests
+    prompts = rig.backend.seen.prompts
+    assert [tool.name for tool in two.prompt.tools] == ["double", "half"]
+    assert prompts[two.request_id].startswith(prompts[one.request_id])
+    assert [tool.name for tool in one.constraint.tools] == ["double", "half"]
+    assert [tool.name for tool in two.constraint.tools] == ["half"]
 
 
 def test_a_final_answer_may_be_text(bench: Any) -> None:
