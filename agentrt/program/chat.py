@@ -20,7 +20,7 @@ from agentrt.program.messages import chat_of, chat_schema, messages_of
 from agentrt.program.node import Node
 from agentrt.program.options import GenOptions
 from agentrt.program.output import calls_of, items_of, step_of, value_of
-from agentrt.program.shapes import Constraint
+from agentrt.program.shapes import Constraint, Place, description_for
 from agentrt.program.site import call_site
 from agentrt.program.work import ToolWork
 from agentrt.segments import (
@@ -153,7 +153,7 @@ class Chat:
             NoRun: Outside a run.
             UsageError: An option does not exist or is out of range.
         """
-        return Gen.submit(self, value_of(out), options)
+        return Gen.submit(self._told(out, "alone", options), value_of(out), options)
 
     @overload
     def each(self, item: Constraint[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
@@ -161,7 +161,7 @@ class Chat:
     def each(self, item: TypeForm[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
     def each(self, item: Any, /, **options: Unpack[GenOptions]) -> Each[Any]:
         """A list whose items are handed out as each one closes."""
-        return Each.submit(self, items_of(item), options)
+        return Each.submit(self._told(item, "array", options), items_of(item), options)
 
     def calls(self, *tools: Tool[..., Any], **options: Unpack[GenOptions]) -> Each[ToolCall]:
         """A plan: typed tool calls, handed out as each one closes."""
@@ -171,7 +171,8 @@ class Chat:
         self, *, tools: Sequence[Tool[..., Any]], final: TypeForm[T], **options: Unpack[GenOptions]
     ) -> Gen[Calls | Final[T]]:
         """Tool calls, or the final answer: what the model prefers."""
-        return Gen.submit(self._offering(tools), step_of(tuple(tools), final), options)
+        chat = self._offering(tools)._told(final, "json", options)
+        return Gen.submit(chat, step_of(tuple(tools), final), options)
 
     @property
     def tools(self) -> tuple[ToolSchema, ...]:
@@ -300,6 +301,17 @@ class Chat:
                 )
         pieces.append(Close())
         return Chat(self, tuple(pieces))
+
+    def _told(self, form: Any, place: Place, options: GenOptions) -> Chat:
+        """This chat, telling the model of the type at the end of the user's message, if asked."""
+        words = description_for(form, place) if options.get("describe") else ""
+        if not words:
+            return self
+        last = next((link for link in reversed(self.line()) if link._pieces), self)
+        if last.role != "user":
+            return self.user(words)
+        pieces = (*last._pieces[:-1], Text(f"\n{words}"), Close())
+        return Chat(last._parent, pieces, tools=self._tools, label=self.label, history=self.history)
 
     def _offering(self, tools: Sequence[Tool[..., Any]]) -> Chat:
         """This chat, telling the model of these tools too; nothing changes when it knows them."""

@@ -32,6 +32,8 @@ class GenOptions(TypedDict, total=False):
             window; gives a shorter chat, which the answer then continues. `trim` is one.
         model: Which engine: a role that the runtime was opened with.
         logprobs: How many alternatives to report a token.
+        describe: Tell the model of the type, at the end of the last message: its fields, their
+            bounds, and what docstrings and `Field(description=...)` say of them.
     """
 
     max_tokens: int
@@ -50,6 +52,7 @@ class GenOptions(TypedDict, total=False):
     on_overflow: OnOverflow
     model: str
     logprobs: int
+    describe: bool
 
 
 _SAMPLING = frozenset(

@@ -94,6 +94,11 @@ def choice(*options: T) -> Constraint[T]:
 
 
 Place = Literal["alone", "json", "array"]
+_TOLD: dict[Place, str] = {
+    "alone": "Answer with JSON of this type:\n",
+    "json": "When no tool is needed any more, answer with JSON of this type:\n",
+    "array": "Answer with a JSON array. Each item is of this type:\n",
+}
 _shapes: dict[tuple[Place, type, Any], Shape] = {}
 _kept: dict[tuple[Place, int], tuple[Any, Shape]] = {}
 
@@ -117,6 +122,28 @@ def final_for(form: Any) -> Shape:
 
         return json_schema_shape(_schema_of(form))
     return _once("json", form)
+
+
+def description_for(form: Any, place: Place) -> str:
+    """What a prompt tells of such an output; "" of free text and of grammars.
+
+    Raises:
+        ConstraintError: The form is no type.
+    """
+    from agentrt.constraints.description import description_of, schema_description
+
+    shape = shape_for(form)
+    if place == "alone" and shape.spec is not None and shape.spec.kind == "choice":
+        return f"Answer with one of: {', '.join(shape.spec.options)}"
+    if not isinstance(form, Constraint):
+        told = description_of(form)
+    elif shape.schema is not None:
+        told = schema_description(shape.schema)
+    elif shape.spec is not None and shape.spec.kind == "regex":
+        return f"Answer with text that matches {shape.spec.source}"
+    else:
+        return ""
+    return _TOLD[place] + told if told else ""
 
 
 def _array_of(schema: dict[str, Any]) -> Shape:

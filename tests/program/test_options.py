@@ -42,7 +42,7 @@ def test_every_option_reaches_the_engine() -> None:
         7, 0.5, 3, 0.9, 0.1, 0.2, 0.3, 1.1, seed=5, stop=("end",), logprobs=2
     )
     rest = GenOptions.__annotations__.keys() - options.keys()
-    assert rest == {"name", "deadline", "on_limit", "on_overflow", "model"}
+    assert rest == {"name", "deadline", "on_limit", "on_overflow", "model", "describe"}
 
 
 def test_a_seed_left_out_is_the_nodes_own() -> None:
