@@ -166,10 +166,9 @@ class MaskFiller:
     def _awaited(self, rows: Rows[Sequence], begun: Future[Masks], together: list[int]) -> Masks:
         """What was begun; where it is late, its rows wait for it apart."""
         began = perf_counter()
-        wait([begun], timeout=ROW_BUDGET_S * max(1, len(together)))
-        if begun.done():
-            masks = begun.result()
-        else:
+        try:
+            masks = begun.result(timeout=ROW_BUDGET_S * max(1, len(together)))
+        except TimeoutError:
             masks = Masks(rows, self._logits_size, self._pool, ())
             _set_apart(rows, together)
             for row in together:

@@ -37,6 +37,23 @@ class Held:
         return self._state.fill_mask(row)
 
 
+class Late:
+    """A future that is late the first time it is waited for."""
+
+    def __init__(self, future):
+        self._future = future
+        self.refused = 0
+
+    def result(self, timeout=None):
+        if timeout is not None and not self.refused:
+            self.refused += 1
+            raise TimeoutError
+        return self._future.result(timeout)
+
+    def __getattr__(self, name):
+        return getattr(self._future, name)
+
+
 @pytest.mark.parametrize("overlap", ["off", "on"])
 def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overlap):
     """The held row skips every step until the other is through, then writes the same."""
@@ -114,3 +131,32 @@ def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
 
 def one_of(core):
     return next(iter(core._roster))
+
+
+def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monkeypatch):
+    """Of rows filled in one call nobody knows which is slow: each skips, and is quick by itself."""
+    how = {"constraint": NUMBERS, "on_limit": "close", "max_tokens": 24, "temperature": 1.0}
+
+    def serve(core):
+        for number in range(3):
+            core.submit(engine.request(number, PROMPT[number:], seed=number, **how))
+        return engine.drain(core)
+
+    plain = serve(build())
+    begun = []
+    begin = masking.MaskFiller.begin
+
+    def late_once(self, rows):
+        future = begin(self, rows)
+        if future is not None and not begun:
+            begun.append(Late(future))
+            return begun[0]
+        return future
+
+    monkeypatch.setattr(masking, "_WORTH_A_THREAD_S", -1.0)
+    monkeypatch.setattr(masking.MaskFiller, "begin", late_once)
+    core = build()
+    served = serve(core)
+    assert begun
+    assert begun[0].refused
+    assert [served.ids(number) for number in range(3)] == [plain.ids(number) for number in range(3)]
