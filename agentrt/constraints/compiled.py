@@ -25,6 +25,7 @@ MAX_TABLE_CELLS = 20_000_000
 """States times tokens up to which a table is made ahead; beyond, the lazy parser is better."""
 
 _MAX_WIDE_AFTER_CHOICE = 8
+_MAX_CHOICE_CHARS = 4_000
 
 
 def compile_constraint(
@@ -69,7 +70,7 @@ def ways(spec: ConstraintSpec, vocab: Vocab) -> tuple[Way, ...]:
             fits = fits_table(whole_match(spec.source), vocab)
         case "choice":
             text = "".join(spec.options)
-            fits = len(text) * vocab.size <= MAX_TABLE_CELLS
+            fits = len(text) * vocab.size <= MAX_TABLE_CELLS and len(text) <= _MAX_CHOICE_CHARS
             fits = fits and max(text, default="") < START_MARKER
         case _:
             fits = False
@@ -125,7 +126,7 @@ def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
             return regex_grammar(whole_match(spec.source))
         case "choice":
             options = (json.dumps(option, ensure_ascii=False) for option in spec.options)
-            return lark_grammar(f"start: {' | '.join(options)}")
+            return lark_grammar(f"start: TEXT\nTEXT: {' | '.join(options)}")  # rules have limits
         case "grammar":
             return lark_grammar(spec.source)
         case "calls":

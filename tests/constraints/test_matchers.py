@@ -247,3 +247,12 @@ def test_schema_cases_are_never_accepted_wrongly(accepts, name):
         right += got == row["valid"]
     assert right >= 0.93 * (len(lines) - refused)
     assert refused <= {"own_cases.jsonl": 0.01, "suite_cases.jsonl": 0.15}[name] * len(lines)
+
+
+def test_a_choice_among_thousands_can_be_followed(accepts):
+    """More options than a rule of a grammar may have."""
+    options = tuple(f"item {number * 7919 % 100_003}" for number in range(5_000))
+    spec = choice_shape(*options).spec
+    assert all(accepts(spec, options[at]) for at in (0, 1, 2_500, 4_999))
+    assert not accepts(spec, "item 100004")
+    assert not accepts(spec, options[7] + "x")
