@@ -15,6 +15,7 @@ from agentrt.backend import (
     StepDone,
     TokenPrompt,
 )
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.engine.host import Host
 from agentrt.engine.host_link import Link, OwnerGone
 from agentrt.engine.host_wire import (
@@ -77,6 +78,9 @@ class Counter:
 
     def hint(self, token_ids: tuple[int, ...], hint: str, until_s: float | None = None) -> None:
         self.told.append(hint)
+
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+        self.told += constraints
 
     def has_work(self) -> bool:
         return bool(self.left or self.ends)

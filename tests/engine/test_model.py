@@ -11,6 +11,7 @@ from agentrt.config import EngineConfig
 from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.core import EngineCore
 from agentrt.engine.fastpath.config_shape import Declined, shape_of
+from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.fastpath.weights import difference
 from agentrt.engine.model import load_model
 from agentrt.errors import EngineUnavailable, ModelInvalid
@@ -138,6 +139,7 @@ def test_what_is_not_plainly_dense_is_left_to_transformers(change, own_dir):
 
 def test_weights_that_are_not_known_are_left_to_transformers(own_dir):
     shape = shape_of(json.loads((own_dir / "config.json").read_text()))
+    assert isinstance(shape, DecoderShape)
     held = tensor_shapes(own_dir)
     assert difference(shape, held) is None
     odd = "model.layers.0.mlp.router.weight"

@@ -148,6 +148,7 @@ def test_rows_at_once_are_drawn_as_the_reference_draws_them(rows, tokens, spread
         for values, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)
     ]
     outs = [torch.empty(len(rows), dtype=torch.int64) for _ in range(2)]
+    temperature, top_k, top_p, min_p, uniform = columns
     for one, out in zip((Reference(), KERNELS), outs, strict=True):
-        one.sample(logits.clone(), mask, *columns, out)
+        one.sample(logits.clone(), mask, temperature, top_k, top_p, min_p, uniform, out)
     assert torch.equal(*outs)

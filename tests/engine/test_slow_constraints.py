@@ -67,10 +67,10 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
     plain = serve(build(overlap=overlap))
 
     let_go = threading.Event()
-    masked_by = guide.Guide.masked_by
+    masked_by = vars(guide.Guide)["masked_by"].fget
     monkeypatch.setattr(masking, "ROW_BUDGET_S", 0.0)
     monkeypatch.setattr(
-        guide.Guide, "masked_by", property(lambda self: Held(masked_by.fget(self), let_go))
+        guide.Guide, "masked_by", property(lambda self: Held(masked_by(self), let_go))
     )
     monkeypatch.setattr(grammars, "is_suspect", lambda spec: True)
     core = build(overlap=overlap)
@@ -143,7 +143,7 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monk
         return engine.drain(core)
 
     plain = serve(build())
-    begun = []
+    begun: list[object] = []
     begin = masking.MaskFiller.begin
 
     def late_once(self, rows):

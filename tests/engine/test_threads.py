@@ -4,9 +4,9 @@ import pytest
 
 from agentrt.config import EngineConfig
 from agentrt.engine import threads
-from agentrt.engine.threads import Timing, candidates, choose, probe
+from agentrt.engine.threads import Timing, Wait, candidates, choose, probe
 
-BOTH = ("passive", "active")
+BOTH: tuple[Wait, ...] = ("passive", "active")
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,13 @@ def machine(tmp_path, monkeypatch):
 
 def settled(config, parameters=50_000_000, computed_by="cpu fp32", costs=None):
     costs = costs or Costs({(1, "passive"): 0.2, (2, "passive"): 0.11, (2, "active"): 0.08})
-    original = threads.probe
-    threads.probe = lambda tried, use, step: original(tried, use, step, costs.clock)
-    try:
+
+    def probed(tried, use, step):
+        return probe(tried, use, step, costs.clock)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "probe", probed)
         choice = threads.settle(config, computed_by, parameters, BOTH, costs.use, costs.step)
-    finally:
-        threads.probe = original
     assert costs.using == (choice.threads, choice.wait)
     return choice, len(costs.order)
 

@@ -17,7 +17,17 @@ from agentrt.prompt.pen import Pen
 from agentrt.prompt.text_encoder import Place
 from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.whole import escaped_tools
-from agentrt.segments import CallMade, Close, Generated, Hole, Open, ResultOf, Text, ToolSchema
+from agentrt.segments import (
+    CallMade,
+    Close,
+    Generated,
+    Hole,
+    Open,
+    ResultOf,
+    Segment,
+    Text,
+    ToolSchema,
+)
 
 MARKUP = re.compile(
     r"<[|｜][^<>|｜\n]*[|｜]>|</?[a-zA-Z_]+>|\[/?[A-Z_]+\]|<[a-z]+_of_[a-z]+>|<\|[a-z_]+>|<[a-z_]+\|>"
@@ -316,7 +326,8 @@ def test_appended_answers_stand_as_they_were_made(archive, shard):
         if name in REFUSED:
             continue
         codec = codec_of((archive / f"{name}.jinja").read_text("utf-8"), name)
-        chat, computed = (), ()
+        chat: tuple[Segment, ...] = ()
+        computed: tuple[int, ...] = ()
         for index in range(3):
             chat = (*chat, Open("user"), Text(f"question {index}"), Close())
             encoded = codec.encode((), chat, "append")
