@@ -85,9 +85,10 @@ def check_options(options: GenOptions) -> None:
     deadline_s = options.get("deadline")
     if deadline_s is not None and not deadline_s > 0:
         raise UsageError(f"deadline={deadline_s!r} is out of range", hint="Give seconds above 0")
-    if not callable(options.get("on_overflow", callable)):
+    on_overflow = options.get("on_overflow", callable)
+    if not callable(on_overflow):
         raise UsageError(
-            f"on_overflow={options['on_overflow']!r} cannot be called",
+            f"on_overflow={on_overflow!r} cannot be called",
             hint="Give a function of an Overflow, such as `trim`",
         )
     on_limit = options.get("on_limit", "raise")

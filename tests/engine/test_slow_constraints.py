@@ -143,7 +143,7 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monk
         return engine.drain(core)
 
     plain = serve(build())
-    begun: list[object] = []
+    begun: list[Late] = []
     begin = masking.MaskFiller.begin
 
     def late_once(self, rows):
