@@ -144,8 +144,10 @@ class _Child:
     def receive(self, ends_s: float) -> Answer | None:
         """Its next answer; None when it died, or has not answered by then."""
         source = _pipe(self._process.stdout).fileno()
+        poll = select.poll()
+        poll.register(source, select.POLLIN)
         while not self._answers:
-            ready, _, _ = select.select([source], [], [], max(0.0, ends_s - time.monotonic()))
+            ready = poll.poll(max(0.0, ends_s - time.monotonic()) * 1e3)
             data = os.read(source, _READ_BYTES) if ready else b""
             if not data:
                 return None

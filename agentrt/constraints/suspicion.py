@@ -7,6 +7,7 @@ refused, it only takes the longer way.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -16,27 +17,27 @@ from agentrt.constraints.regex_text import cost_of, whole_match
 PLAIN_BYTES = 64_000
 """Of a schema."""
 
-PLAIN_GRAMMAR_BYTES = 4_000
+PLAIN_GRAMMAR_BYTES = 16_000
 """Of a grammar that stands for itself: each byte of it can cost more than one of a schema."""
 
 PLAIN_COUNT = 1_000
 """Of items, characters or fields."""
 
-PLAIN_REPEAT = 200
-"""Of a repetition in a grammar."""
+PLAIN_REPEATS = 5_000
+"""Of all repetitions in a grammar, multiplied."""
 
 PLAIN_STATES = 400
-"""Of the automaton of a regex, before determinising."""
+"""Of the automaton of a regex, before determinising; one that may double has no table anyway."""
 
-PLAIN_WIDE = 4
-"""Atoms of several characters behind an open repetition: each may double the automaton."""
+PLAIN_LAZY_STATES = 2_000
+"""Of a regex inside of a schema, where only those are made that a text comes to."""
 
 _COUNTS = frozenset(
     ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 )
 _REGEXES = frozenset(("pattern",))
 _MOST_REFS = 64
-_NUMBERS = re.compile(r"\d+")
+_REPEATS = re.compile(r"\{(\d{1,9}),?(\d{0,9})\}")
 
 
 def is_suspect(spec: ConstraintSpec) -> bool:
@@ -58,13 +59,14 @@ def is_suspect(spec: ConstraintSpec) -> bool:
 
 def is_dear(pattern: str) -> bool:
     """Whether the automaton of a regex is not small for certain."""
-    cost = cost_of(pattern)
-    return cost.states > PLAIN_STATES or cost.wide_after_choice > PLAIN_WIDE
+    return cost_of(pattern).states > PLAIN_STATES
 
 
 def _is_dear_grammar(source: str) -> bool:
-    numbers = (int(number) for number in _NUMBERS.findall(source) if len(number) < 9)
-    return len(source) > PLAIN_GRAMMAR_BYTES or any(n > PLAIN_REPEAT for n in numbers)
+    """Repetitions may stand inside of each other, which a text alone does not tell."""
+    counts = (int(high or low) for low, high in _REPEATS.findall(source))
+    repeats = math.prod(max(1, count) for count in counts)
+    return len(source) > PLAIN_GRAMMAR_BYTES or repeats > PLAIN_REPEATS
 
 
 def _is_dear_schema(source: str) -> bool:
@@ -85,7 +87,7 @@ def _is_dear_schema(source: str) -> bool:
         patterns = here.get("patternProperties")
         named = list(patterns) if isinstance(patterns, dict) else []
         named += [here[k] for k in _REGEXES if isinstance(here.get(k), str)]
-        if any(is_dear(pattern) for pattern in named):
+        if any(cost_of(pattern).states > PLAIN_LAZY_STATES for pattern in named):
             return True
         todo += here.values()
     return False

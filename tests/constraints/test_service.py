@@ -6,11 +6,13 @@ import json
 import random
 import threading
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import Field
 
 from agentrt.constraint_spec import ConstraintSpec
-from agentrt.constraints import CompileCache, json_schema_shape
+from agentrt.constraints import CompileCache, json_schema_shape, shape_of
 from agentrt.constraints.probe import Probe, TooDear
 from agentrt.constraints.probe_wire import Limits
 from agentrt.constraints.service import LIMITS, CompileService
@@ -76,6 +78,22 @@ def test_what_is_plain_starts_no_process(vocab, frame):
         assert spec is not None
         service.compile(spec, vocab, frame)
     assert service.probe.starts == 0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        Annotated[str, Field(max_length=400)],
+        Annotated[str, Field(min_length=100, max_length=400, pattern="^[a-z ]+$")],
+        Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=8)],
+        Literal["yes", "no"],
+        dict[str, float],
+    ],
+)
+def test_what_programs_ask_for_is_plain(form):
+    spec = shape_of(form).spec
+    assert spec is not None
+    assert not is_suspect(spec)
 
 
 def test_a_regex_whose_table_explodes_is_parsed_instead(service, vocab, frame):
