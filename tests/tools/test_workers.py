@@ -124,13 +124,19 @@ def test_a_loop_that_closed_is_not_called() -> None:
     """The function goes on, and what it gives is dropped."""
     release, done = threading.Event(), threading.Event()
 
-    def late() -> None:
-        release.wait()
-        done.set()
-
     async def main() -> None:
-        with anyio.move_on_after(0):
-            await run_in_worker(late, nothing)
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def late() -> None:
+            loop.call_soon_threadsafe(begun.set)
+            release.wait()
+            done.set()
+
+        task = asyncio.ensure_future(run_in_worker(late, nothing))
+        await begun.wait()  # one that was cancelled before would not begin
+        task.cancel()
+        await asyncio.wait([task])
 
     asyncio.run(main())
     release.set()
