@@ -101,7 +101,7 @@ def test_a_schema_that_cannot_compile(served: Run, program: Write, tmp_path: Pat
         "from agentrt import chat, json_schema, program\n"
         "@program\n"
         "async def job() -> object:\n"
-        "    shape = json_schema({'type': 'object', 'properties': {'x': {'not': {'pattern': 'a'}}}})\n"
+        "    shape = json_schema({'properties': {'x': {'not': {'pattern': 'a'}}}})\n"
         "    return await chat().user('a').generate(shape)\n"
     )
     what, where, _ = failed(served("job.py"), tmp_path, 4)
