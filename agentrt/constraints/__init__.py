@@ -2,7 +2,7 @@
 
 A type, schema, regex, choice or grammar becomes a `ConstraintSpec` (the language's side), a spec
 becomes a `CompiledConstraint` for a vocabulary, and each sequence walks its own `ConstraintState`
-(the engine's side). The scanners read what comes back. No torch, no engine, no I/O here.
+(the engine's side). The scanners read what comes back. No torch and no engine here.
 """
 
 from agentrt.constraints.budget import Budgeted

@@ -24,7 +24,9 @@ from agentrt.vocab import Vocab
 MAX_TABLE_CELLS = 20_000_000
 """States times tokens up to which a table is made ahead; beyond, the lazy parser is better."""
 
-_MAX_WIDE_AFTER_CHOICE = 8
+MAX_WIDE_AFTER_CHOICE = 8
+"""Atoms that may double the states of an automaton; with more of them no table is made."""
+
 _MAX_CHOICE_CHARS = 4_000
 
 
@@ -85,7 +87,7 @@ def fits_table(pattern: str, vocab: Vocab) -> bool:
     """
     cost = cost_of(pattern)
     small = cost.states * vocab.size <= MAX_TABLE_CELLS
-    return small and not cost.broad and cost.wide_after_choice <= _MAX_WIDE_AFTER_CHOICE
+    return small and not cost.broad and cost.wide_after_choice <= MAX_WIDE_AFTER_CHOICE
 
 
 def _pattern(spec: ConstraintSpec) -> str | None:

@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints.compiled import MAX_WIDE_AFTER_CHOICE
 from agentrt.constraints.regex_text import cost_of, whole_match
 
 PLAIN_BYTES = 64_000
@@ -27,7 +28,10 @@ PLAIN_REPEATS = 5_000
 """Of all repetitions in a grammar, multiplied."""
 
 PLAIN_STATES = 400
-"""Of the automaton of a regex, before determinising; one that may double has no table anyway."""
+"""Of the automaton of a regex, before determinising."""
+
+PLAIN_DOUBLED = 1_200
+"""Of a regex that gets a table, when each atom that may double its states does."""
 
 PLAIN_LAZY_STATES = 2_000
 """Of a regex inside of a schema, where only those are made that a text comes to."""
@@ -59,7 +63,10 @@ def is_suspect(spec: ConstraintSpec) -> bool:
 
 def is_dear(pattern: str) -> bool:
     """Whether the automaton of a regex is not small for certain."""
-    return cost_of(pattern).states > PLAIN_STATES
+    cost = cost_of(pattern)
+    tabled = cost.wide_after_choice <= MAX_WIDE_AFTER_CHOICE
+    doubled = cost.states << cost.wide_after_choice if tabled else 0
+    return cost.states > PLAIN_STATES or doubled > PLAIN_DOUBLED
 
 
 def _is_dear_grammar(source: str) -> bool:

@@ -96,6 +96,20 @@ def test_what_programs_ask_for_is_plain(form):
     assert not is_suspect(spec)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "suspect"),
+    [
+        (r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", False),
+        (r"(\d{1,3}\.){3}\d{1,3}", False),
+        ("[A-Z]{1,5}", False),
+        ("[ab]{0,30}a[ab]{7}", True),
+        ("(a|b|ab){1,5000}", True),
+    ],
+)
+def test_a_regex_is_suspected_for_what_its_table_may_grow_to(pattern, suspect):
+    assert is_suspect(ConstraintSpec("regex", source=pattern)) == suspect
+
+
 def test_a_regex_whose_table_explodes_is_parsed_instead(service, vocab, frame):
     """The table is given up when its process is killed; the parser takes it, or it is refused."""
     assert is_suspect(EXPLODES)
