@@ -6,8 +6,9 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from agentrt import Calls, Final, Truncated, chat, emit, program, tool
+from agentrt import Calls, Final, Truncated, chat, constraints, emit, program, tool
 from agentrt.backend import GenerateRequest
+from agentrt.constraints import ItemScanner, PartialJson
 from agentrt.events import ItemClosed
 from agentrt.runtime import RunOptions
 from agentrt.scripted import calls_text
@@ -255,3 +256,39 @@ def test_branches_of_a_fork_are_named(bench: Any) -> None:
     assert rig.run(outer) == ["draft#0", "guard#0", "str#0"]
     forks = [e.fork_of for e in rig.recorder.events if getattr(e, "kind", "") == "generate"]
     assert forks == [None, "outer#0/draft#0", None]
+
+
+@pytest.mark.parametrize("tokens", [True, False], ids=["tokens", "text"])
+def test_what_streams_is_read_once_and_alike(
+    bench: Any, codec: Any, monkeypatch: pytest.MonkeyPatch, tokens: bool
+) -> None:
+    """From an engine that sends ids or one that sends text: every character is fed once."""
+    fed: dict[str, list[str]] = {"items": [], "partial": []}
+
+    class Items(ItemScanner):
+        def push(self, text: str) -> list[str]:
+            fed["items"].append(text)
+            return super().push(text)
+
+    class Read(PartialJson):
+        def push(self, text: str) -> None:
+            fed["partial"].append(text)
+            super().push(text)
+
+    monkeypatch.setattr(constraints, "ItemScanner", Items)
+    monkeypatch.setattr(constraints, "PartialJson", Read)
+    answer = '[{"x":1,"name":"a]\\"é"},{"x":-20,"name":""}]'
+
+    @program
+    async def outer() -> tuple[list[Point], list[Any]]:
+        each = ASK.user("x").each(Point, max_tokens=99)
+        points = [point async for point in each]
+        gen = ASK.user("y").generate(list[Point], max_tokens=99)
+        return points, [p.data async for p in gen.partials()]
+
+    points, data = bench([answer, answer], codec=codec if tokens else None).run(outer)
+    assert points == [Point(x=1, name='a]"é'), Point(x=-20, name="")]
+    assert data[-1] == [point.model_dump() for point in points]
+    assert [{"x": 1, "name": 'a]"é'}] in data
+    assert "".join(fed["items"]) == "".join(fed["partial"]) == answer
+    assert len(fed["items"]) > 5
