@@ -47,11 +47,12 @@ _PATH = r"(?:/[A-Za-z0-9._~+,;=:@&/-]*(?:\?[A-Za-z0-9._~+,;=:@&/-]*)?)?"
 _PERCENT = r"%[0-9A-Fa-f]{2}"
 _MARKS = "._~!$&()*+,;=@-"
 _PLAIN = rf"A-Za-z0-9'{_MARKS}"
-_BEYOND_ASCII = r"\x{a0}-\x{d7ff}\x{f900}-\x{fdcf}\x{fdf0}-\x{ffef}"
+_NAMED = _PLAIN.replace("@", "")
+_BEYOND_ASCII = r"\x{a0}-\x{d7ff}\x{f900}-\x{fdcf}\x{fdf0}-\x{ffef}\x{10000}-\x{1fffd}"
 
 
 def reference(more: str = "") -> str:
-    """RFC 3986 `URI-reference` whose scheme, if any, is followed by a host or a plain path.
+    """RFC 3986 `URI-reference`, hosts by name or by four numbers.
 
     Args:
         more: Characters beyond those of a URI, as in a regex class.
@@ -60,15 +61,22 @@ def reference(more: str = "") -> str:
     first = rf"(?:[{more}{_PLAIN}]|{_PERCENT})"
     path = rf"(?:/{char}*)*"
     rest = rf"(?:\?(?:{char}|[/?])*)?(?:#(?:{char}|[/?])*)?"
-    host = rf"//{_HOST}(?::[1-9][0-9]{{0,3}})?{path}"
+    user = rf"(?:[{more}:{_NAMED}]|{_PERCENT})*@"
+    name = rf"(?:[{more}{_NAMED}]|{_PERCENT})+"
+    host = rf"//(?:{user})?{name}(?::[0-9]{{1,5}})?{path}"
     scheme = r"[A-Za-z][A-Za-z0-9+.-]*:"
     local = rf"/(?:{first}+{path})?|(?:{first}+{path})?"
     return rf"(?:(?:{scheme})?{host}|{scheme}{first}+{path}|{local}){rest}"
 
 
-_NAME = r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*(?:\*|:[1-9][0-9]{0,3})?"
-URI_TEMPLATE = rf"(?:[A-Za-z0-9:/?#\[\]{_MARKS}]|{_PERCENT}|\{{[+#./;?&]?{_NAME}(?:,{_NAME})*\}})*"
-"""RFC 6570, up to level 4, literals in ASCII."""
+_NAME = (
+    rf"(?:[A-Za-z0-9_]|{_PERCENT})+(?:\.(?:[A-Za-z0-9_]|{_PERCENT})+)*(?:\*|:[1-9][0-9]{{0,3}})?"
+)
+URI_TEMPLATE = (
+    rf"(?:[{_BEYOND_ASCII}A-Za-z0-9:/?#\[\]{_MARKS}]|{_PERCENT}"
+    rf"|\{{[+#./;?&]?{_NAME}(?:,{_NAME})*\}})*"
+)
+"""RFC 6570, up to level 4."""
 
 _ATOM = r"(?:[A-Za-z0-9 _,:;=@/<>!#%&'~-]|\\[dDsSwW.^$*+?()\[\]{}|\\/]|\.)[*+?]?"
 REGEX = rf"\^?(?:{_ATOM})*(?:\|(?:{_ATOM})*)*\$?"

@@ -254,12 +254,21 @@ def test_a_reference_out_of_the_schema_is_refused_by_name():
     [
         (
             "uri-reference",
-            ["", "a/b", "/x?y#z", "//a.b/c", "http://a.b:80/", "mailto:x@y"],
-            ["a b", "é"],
+            [
+                "",
+                "a/b",
+                "/x?y#z",
+                "//a.b/c",
+                "http://a:80/",
+                "mailto:x@y",
+                "//087.1.0.1/",
+                "//u:p@h:1",
+            ],
+            ["a b", "é", "//a@b@c", "//[a", "%4"],
         ),
-        ("iri-reference", ["é/ü", "/ä?x"], ["a b", "<"]),
-        ("uri-template", ["http://x/{id}{?q,r*}", "a"], ["{", "}", "{a b}"]),
-        ("regex", ["a+b?", "^(?:)$"[:1] + "x$", "a|b", r"\\d."], ["(", "a**", "["]),
+        ("iri-reference", ["é/ü", "/ä?x", "//ö.å/∂#π"], ["a b", "<"]),
+        ("uri-template", ["http://x/{id}{?q,r*}", "a", "{%41}", "a😀b"], ["{", "}", "{a b}"]),
+        ("regex", ["a+b?", "^x$", "a|b", r"\\d."], ["(", "a**", "["]),
         ("idn-hostname", ["a.example"], ["-a", "a b"]),
     ],
 )
