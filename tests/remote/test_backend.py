@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import socket
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import anyio
 import anyio.lowlevel
@@ -206,22 +206,28 @@ def test_a_connection_lost_before_the_first_byte_is_made_again(portal, server_ur
     """A door that shuts each time the first of two connections comes."""
     port = int(server_url.rpartition(":")[2])
     opened = 0
+    doors = []
 
     async def door(reader, writer):
         nonlocal opened
         opened += 1
+        doors.append(asyncio.current_task())
         if opened % 2:
-            writer.close()
+            await shut(writer)
             return
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(pump, reader, inner_writer)
-            tasks.start_soon(pump, inner_reader, writer)
+        await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
 
     async def pump(source, sink):
-        while data := await source.read(1 << 16):
-            sink.write(data)
+        with suppress(ConnectionError):
+            while data := await source.read(1 << 16):
+                sink.write(data)
+        await shut(sink)
+
+    async def shut(sink):
         sink.close()
+        with suppress(ConnectionError):
+            await sink.wait_closed()
 
     async def main():
         async with await asyncio.start_server(door, "127.0.0.1", 0) as listener:
@@ -229,6 +235,7 @@ def test_a_connection_lost_before_the_first_byte_is_made_again(portal, server_ur
             async with connected(f"http://127.0.0.1:{here}") as backend:
                 result = await outcome(backend, request())
             listener.close()
+            await asyncio.wait(doors)  # what they hold open would be complained of later
             return result
 
     _, end = portal.call(main)
