@@ -211,7 +211,9 @@ def test_a_connection_lost_before_the_first_byte_is_made_again(portal, server_ur
     async def door(reader, writer):
         nonlocal opened
         opened += 1
-        doors.append(asyncio.current_task())
+        here = asyncio.current_task()
+        assert here is not None
+        doors.append(here)
         if opened % 2:
             await shut(writer)
             return
