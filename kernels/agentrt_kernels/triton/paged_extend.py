@@ -14,7 +14,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.blocks import Blocks
-from agentrt_kernels.triton.tile import absorb, drain, is_wide
+from agentrt_kernels.triton.tile import drain, is_wide, sweep
 
 
 def paged_extend(
@@ -164,63 +164,31 @@ def _paged_extend(
     if not WINDOW:
         whole = (first_own + 1) // BLOCK_N * BLOCK_N
 
-    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-    largest = tl.full([BLOCK_M], -float("inf"), tl.float32)
-    total = tl.zeros([BLOCK_M], tl.float32)
     history = pages + kv_head.to(tl.int64) * head_stride
     table = block_table + sequence.to(tl.int64) * table_stride
-    for place in range(begin, whole, BLOCK_N):
-        acc, largest, total = absorb(
-            acc,
-            largest,
-            total,
-            q,
-            own,
-            history,
-            table,
-            place,
-            end,
-            page_stride,
-            part_stride,
-            token_stride,
-            scaling,
-            softcap,
-            window,
-            P,
-            D,
-            BLOCK_N,
-            BLOCK_D,
-            SOFTCAP,
-            WINDOW,
-            False,
-            WIDE,
-        )
-    for place in range(whole, end, BLOCK_N):
-        acc, largest, total = absorb(
-            acc,
-            largest,
-            total,
-            q,
-            own,
-            history,
-            table,
-            place,
-            end,
-            page_stride,
-            part_stride,
-            token_stride,
-            scaling,
-            softcap,
-            window,
-            P,
-            D,
-            BLOCK_N,
-            BLOCK_D,
-            SOFTCAP,
-            WINDOW,
-            True,
-            WIDE,
-        )
+    acc, largest, total = sweep(
+        q,
+        own,
+        history,
+        table,
+        begin,
+        whole,
+        end,
+        page_stride,
+        part_stride,
+        token_stride,
+        scaling,
+        softcap,
+        window,
+        P,
+        D,
+        BLOCK_M,
+        BLOCK_N,
+        BLOCK_D,
+        SOFTCAP,
+        WINDOW,
+        WIDE,
+    )
     if SINKS:
         sink = tl.load(sinks + head, mask=real, other=0.0).to(tl.float32)
         acc, total = drain(acc, largest, total, sink)

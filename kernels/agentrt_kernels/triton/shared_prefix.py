@@ -14,7 +14,7 @@ from torch import Tensor
 from agentrt_kernels.contract import PagedRows, Score, SharedPrefix
 from agentrt_kernels.triton.blocks import Blocks
 from agentrt_kernels.triton.merge import Partials, leave
-from agentrt_kernels.triton.tile import absorb, is_wide
+from agentrt_kernels.triton.tile import is_wide, sweep
 
 
 def shared_prefix(
@@ -166,63 +166,31 @@ def _shared_prefix(
     if not WINDOW:
         whole = begin + tl.maximum(end - begin, 0) // BLOCK_N * BLOCK_N
 
-    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-    largest = tl.full([BLOCK_M], -float("inf"), tl.float32)
-    total = tl.zeros([BLOCK_M], tl.float32)
     history = pages + kv_head.to(tl.int64) * head_stride
     table = block_table + group.to(tl.int64) * table_stride
-    for place in range(begin, whole, BLOCK_N):
-        acc, largest, total = absorb(
-            acc,
-            largest,
-            total,
-            q,
-            own,
-            history,
-            table,
-            place,
-            end,
-            page_stride,
-            part_stride,
-            token_stride,
-            scaling,
-            softcap,
-            window,
-            P,
-            D,
-            BLOCK_N,
-            BLOCK_D,
-            SOFTCAP,
-            WINDOW,
-            False,
-            WIDE,
-        )
-    for place in range(whole, end, BLOCK_N):
-        acc, largest, total = absorb(
-            acc,
-            largest,
-            total,
-            q,
-            own,
-            history,
-            table,
-            place,
-            end,
-            page_stride,
-            part_stride,
-            token_stride,
-            scaling,
-            softcap,
-            window,
-            P,
-            D,
-            BLOCK_N,
-            BLOCK_D,
-            SOFTCAP,
-            WINDOW,
-            True,
-            WIDE,
-        )
+    acc, largest, total = sweep(
+        q,
+        own,
+        history,
+        table,
+        begin,
+        whole,
+        end,
+        page_stride,
+        part_stride,
+        token_stride,
+        scaling,
+        softcap,
+        window,
+        P,
+        D,
+        BLOCK_M,
+        BLOCK_N,
+        BLOCK_D,
+        SOFTCAP,
+        WINDOW,
+        WIDE,
+    )
     at = (((own_shares + share) * sequences + sequence) * rows).to(tl.int64) * H + head
     leave(partial, logsumexp, at, acc, largest, total, real, D, BLOCK_D)
 

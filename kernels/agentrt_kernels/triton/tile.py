@@ -93,6 +93,89 @@ def absorb(
 
 
 @triton.jit
+def sweep(
+    query,
+    own,
+    pages,
+    table,
+    begin,
+    whole,
+    end,
+    page_stride,
+    part_stride,
+    token_stride,
+    scaling,
+    softcap,
+    window,
+    P: tl.constexpr,
+    D: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    WINDOW: tl.constexpr,
+    WIDE: tl.constexpr,
+):
+    """The state after all tokens `[begin, end)`; tiles below `whole` need no mask."""
+    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    largest = tl.full([BLOCK_M], -float("inf"), tl.float32)
+    total = tl.zeros([BLOCK_M], tl.float32)
+    for place in range(begin, whole, BLOCK_N):
+        acc, largest, total = absorb(
+            acc,
+            largest,
+            total,
+            query,
+            own,
+            pages,
+            table,
+            place,
+            end,
+            page_stride,
+            part_stride,
+            token_stride,
+            scaling,
+            softcap,
+            window,
+            P,
+            D,
+            BLOCK_N,
+            BLOCK_D,
+            SOFTCAP,
+            WINDOW,
+            False,
+            WIDE,
+        )
+    for place in range(whole, end, BLOCK_N):
+        acc, largest, total = absorb(
+            acc,
+            largest,
+            total,
+            query,
+            own,
+            pages,
+            table,
+            place,
+            end,
+            page_stride,
+            part_stride,
+            token_stride,
+            scaling,
+            softcap,
+            window,
+            P,
+            D,
+            BLOCK_N,
+            BLOCK_D,
+            SOFTCAP,
+            WINDOW,
+            True,
+            WIDE,
+        )
+    return acc, largest, total
+
+
+@triton.jit
 def drain(acc, largest, total, sink):
     """Give each row's `sink` `[M]`, a logit of nothing, its share of the softmax."""
     sink = sink * LOG2_E
