@@ -18,8 +18,8 @@ from agentrt.constraints.keywords import resolve
 
 MAX_WAYS = 64
 
-_BRANCHES = frozenset({"$ref", "allOf", "anyOf", "contains", "dependentSchemas", "if", "oneOf"})
-_BRANCHES |= {"$dynamicRef", "$recursiveRef"}
+_DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
+_BRANCHES = _DYNAMIC | {"$ref", "allOf", "anyOf", "contains", "dependentSchemas", "if", "oneOf"}
 
 SIMPLE = {"unevaluatedProperties": "additionalProperties", "unevaluatedItems": "items"}
 
@@ -94,7 +94,7 @@ def _ways(schema: Any, keyword: str, root: Any, depth: int) -> list[Way]:
     """Every way through `schema`; `taken` holds what is not said by `schema` itself."""
     if not isinstance(schema, dict):
         return [Way()]
-    if depth > MAX_DEPTH or schema.keys() & {"$dynamicRef", "$recursiveRef"}:
+    if depth > MAX_DEPTH or schema.keys() & _DYNAMIC:
         raise _Unsaid
     if keyword == "unevaluatedItems" and "contains" in schema:
         raise _Unsaid

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from agentrt.constraints.keywords import DEFINITIONS, children, resolve
+from agentrt.constraints.keywords import DEFINITIONS, children, escape, resolve
 
 _NO_BASE = "urn:schema"
 """The base of a schema without `$id`."""
@@ -109,8 +109,7 @@ class _Resources:
         for keyword in DEFINITIONS:
             for name, child in self._root.get(keyword, {}).items():
                 if child is target:
-                    escaped = name.replace("~", "~0").replace("/", "~1")
-                    return f"#/{keyword}/{escaped}"
+                    return f"#/{keyword}/{escape(name)}"
         if id(target) not in self._hoisted:
             name = f"at-{len(self._hoisted)}"
             while name in self._root.get("$defs", {}):
