@@ -8,18 +8,49 @@ All instants are seconds of the injected clock (`agentrt.clock`).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import field
 from typing import Literal, Protocol
 
 from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.errors import ErrorRecord
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
 from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ToolSchema
+from agentrt.step import (
+    Admission,
+    BackendDown,
+    BackendEvent,
+    Delta,
+    End,
+    FinishReason,
+    Ledger,
+    StepDone,
+    StepRecord,
+    TokenLogprob,
+)
+
+__all__ = [
+    "Admission",
+    "Backend",
+    "BackendDown",
+    "BackendEvent",
+    "Capabilities",
+    "Delta",
+    "End",
+    "Fill",
+    "FinishReason",
+    "GenerateRequest",
+    "KvHint",
+    "Ledger",
+    "MessagePrompt",
+    "OnLimit",
+    "RequestFacts",
+    "StepDone",
+    "StepRecord",
+    "TokenLogprob",
+    "TokenPrompt",
+]
 
 OnLimit = Literal["raise", "close"]
-FinishReason = Literal["stop", "length", "cancelled", "failed"]
 KvHint = Literal["keep", "demote", "drop", "prefetch"]
 
 
@@ -42,6 +73,8 @@ class Capabilities:
         batches: Serves several requests in one step.
         call_frame: How tool calls stand in the text of its deltas. Engines that report calls apart
             from the text write them into it in `JSON_ARRAY_FRAME`.
+        kv_tokens: Tokens whose KV it can hold at once; 0 when unknown.
+        host_kv_tokens: Tokens whose KV its slower tier can hold; 0 when there is none.
     """
 
     backend: str
@@ -57,6 +90,8 @@ class Capabilities:
     closes: bool = False
     batches: bool = True
     call_frame: CallFrame = JSON_ARRAY_FRAME
+    kv_tokens: int = 0
+    host_kv_tokens: int = 0
 
 
 @fact
@@ -86,6 +121,54 @@ class MessagePrompt:
 
 
 @fact
+class RequestFacts:
+    """What the order of waiting work depends on; sent with the request and when it changes.
+
+    What is said of the run holds at `told_at_s`; who reads it later may let its waiting grow.
+
+    Attributes:
+        request_id: Of which request.
+        demanded: Somebody waits for it.
+        run_started_at_s: When its run began.
+        rest_s: Learned service that its run still needs, this request included; 0 when nothing is
+            known.
+        deadline_at_s: When it must be done, or None.
+        run_id: The run it belongs to.
+        tenant: Who pays for the run; "" is one tenant like any other.
+        tenant_debt_s: Service that the tenant had beyond its fair share; negative when it is owed.
+        priority: Of the run; a higher one goes first within a tenant.
+        attained_s: Service that its run has had.
+        waited_s: How long runnable nodes of its run have waited.
+        waiting: How many of them wait now: `waited_s` grows by so many seconds a second.
+        rank_s: Learned time from its start to the end of its run, along the longest path.
+        path_p50_s: Median of the learned time that its run still needs.
+        path_p90_s: The same time, which nine of ten runs stay within.
+        output_tokens: Learned length of its output; 0 when nothing is known.
+        true_rest_s: What its run really needs, where a replay knows; None elsewhere.
+        told_at_s: When this was so.
+    """
+
+    request_id: RequestId
+    demanded: bool
+    run_started_at_s: float = 0.0
+    rest_s: float = 0.0
+    deadline_at_s: float | None = None
+    run_id: RunId = RunId("")
+    tenant: str = ""
+    tenant_debt_s: float = 0.0
+    priority: int = 0
+    attained_s: float = 0.0
+    waited_s: float = 0.0
+    waiting: int = 0
+    rank_s: float = 0.0
+    path_p50_s: float = 0.0
+    path_p90_s: float = 0.0
+    output_tokens: float = 0.0
+    true_rest_s: float | None = None
+    told_at_s: float = 0.0
+
+
+@fact
 class GenerateRequest:
     """One generation.
 
@@ -102,6 +185,7 @@ class GenerateRequest:
         deadline_at_s: When it must be done, or None.
         submitted_at_s: When the runtime sent it.
         keep_special: Report the text of special tokens too (tool-call frames).
+        facts: What its place among waiting requests depends on; None where nobody schedules.
     """
 
     request_id: RequestId
@@ -116,6 +200,7 @@ class GenerateRequest:
     deadline_at_s: float | None = None
     submitted_at_s: float = 0.0
     keep_special: bool = False
+    facts: RequestFacts | None = None
 
 
 @fact
@@ -129,195 +214,6 @@ class Fill:
 
     token_ids: tuple[int, ...]
     complete: bool
-
-
-@fact
-class RequestFacts:
-    """What the order of waiting work depends on; sent when it changes.
-
-    Attributes:
-        request_id: Of which request.
-        demanded: Somebody waits for it.
-        run_started_at_s: When its run began.
-        rest_s: Learned time that its run still needs after it, or 0.
-        deadline_at_s: When it must be done, or None.
-    """
-
-    request_id: RequestId
-    demanded: bool
-    run_started_at_s: float = 0.0
-    rest_s: float = 0.0
-    deadline_at_s: float | None = None
-
-
-@fact
-class TokenLogprob:
-    """Log-probability of one token that was produced.
-
-    Attributes:
-        token_id: The token.
-        logprob: Natural logarithm, after temperature and penalties; 0.0 with `forced`.
-        top: The likeliest alternatives, (token id, log-probability).
-        forced: The grammar left no choice.
-    """
-
-    token_id: int
-    logprob: float
-    top: tuple[tuple[int, float], ...] = ()
-    forced: bool = False
-
-
-@fact
-class Delta:
-    """What one step added to one request.
-
-    Attributes:
-        request_id: Which request.
-        token_ids: New tokens, end token not included.
-        text: New text that later tokens cannot change.
-        forced_tokens: How many of the tokens the grammar forced.
-        logprobs: One a token when asked for, else ().
-    """
-
-    request_id: RequestId
-    token_ids: tuple[int, ...]
-    text: str
-    forced_tokens: int = 0
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
-@fact
-class Ledger:
-    """Where the time and the tokens of one request went, measured by the backend.
-
-    `queue_s + kv_reload_s + prefill_s + decode_s + constraint_s` is the time from `received_at_s`
-    to `finished_at_s` less the time it waited for a hole.
-
-    Attributes:
-        received_at_s: The backend had the request.
-        completed_at_s: Its prompt was complete.
-        admitted_at_s: Its first token was put in a step.
-        first_token_at_s: Its first output token was there; 0.0 when there was none.
-        finished_at_s: It ended.
-        queue_s: Waiting with a complete prompt, preemption included.
-        kv_reload_s: Bringing KV back from a lower tier.
-        prefill_s: In steps that computed its prompt.
-        decode_s: In steps that produced its tokens.
-        constraint_s: Waiting for its grammar or mask.
-        prompt_tokens: Length of the prompt.
-        cached_tokens: Prompt tokens found in the radix tree.
-        recomputed_tokens: Computed again after a preemption.
-        prefill_chunks: Steps that computed prompt tokens.
-        output_tokens: Tokens produced.
-        forced_tokens: Of those, forced by the grammar.
-        steps: Steps it took part in.
-        batch_size_sum: Sum over its steps of the sequences in the step.
-        preemptions: How often it lost its pages.
-        source: Whether the figures are measured, told by a remote engine, or inferred.
-        cached_host_tokens: Tokens whose KV came back from the host's memory, at every admission.
-    """
-
-    received_at_s: float = 0.0
-    completed_at_s: float = 0.0
-    admitted_at_s: float = 0.0
-    first_token_at_s: float = 0.0
-    finished_at_s: float = 0.0
-    queue_s: float = 0.0
-    kv_reload_s: float = 0.0
-    prefill_s: float = 0.0
-    decode_s: float = 0.0
-    constraint_s: float = 0.0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    recomputed_tokens: int = 0
-    prefill_chunks: int = 0
-    output_tokens: int = 0
-    forced_tokens: int = 0
-    steps: int = 0
-    batch_size_sum: int = 0
-    preemptions: int = 0
-    source: Literal["measured", "engine_reported", "inferred"] = "measured"
-    cached_host_tokens: int = 0
-
-
-@fact
-class End:
-    """A request is over.
-
-    Attributes:
-        request_id: Which request.
-        reason: `stop` (complete, or a stop string), `length`, `cancelled` or `failed`.
-        ledger: Its account.
-        closed_early: The grammar was driven to its shortest valid end.
-        error: Set with `failed`.
-        stopped_by: The stop string that ended it, or "". The ids of the deltas run on to the end of
-            the token that completed it, their text ends before it.
-    """
-
-    request_id: RequestId
-    reason: FinishReason
-    ledger: Ledger = field(default_factory=Ledger)
-    closed_early: bool = False
-    error: ErrorRecord | None = None
-    stopped_by: str = ""
-
-
-@fact
-class StepRecord:
-    """One engine step.
-
-    Attributes:
-        index: Counts steps from 0.
-        started_at_s: When planning began.
-        ended_at_s: When its tokens were known.
-        prefill_tokens: Prompt tokens computed.
-        decode_tokens: Sequences that produced a token.
-        requests: Every request in the batch.
-    """
-
-    index: int
-    started_at_s: float
-    ended_at_s: float
-    prefill_tokens: int
-    decode_tokens: int
-    requests: tuple[RequestId, ...]
-
-
-@fact
-class StepDone:
-    """Everything that one engine step changed.
-
-    Attributes:
-        step: Its record; None for a delivery outside a step (a cancel, a rejection).
-        deltas: Tokens by request.
-        ends: Requests that are over.
-        free_pages: KV pages free now.
-        evictable_pages: Pages that the tree can give up.
-    """
-
-    step: StepRecord | None
-    deltas: tuple[Delta, ...]
-    ends: tuple[End, ...]
-    free_pages: int = 0
-    evictable_pages: int = 0
-
-
-@fact
-class BackendDown:
-    """The backend lost its engine; `lost` will never end otherwise.
-
-    Attributes:
-        error: Why.
-        lost: Requests that were under way.
-        restarting: Whether it takes requests again by itself.
-    """
-
-    error: ErrorRecord
-    lost: tuple[RequestId, ...]
-    restarting: bool
-
-
-BackendEvent = StepDone | BackendDown
 
 
 class Backend(Protocol):

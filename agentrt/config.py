@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 Device = Literal["cpu", "cuda"]
+Policy = Literal["fcfs", "lpm", "plas", "rwa", "oracle"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 
@@ -42,6 +43,7 @@ class EngineConfig:
         host_kv_bytes: Memory of the host for KV that the device has no room for; 0 keeps none.
         jump_forward: Whether tokens that a grammar forces are written without asking the model. The
             tokens are the same where the model spells its text as the tokenizer does.
+        policy: In which order waiting requests are served; see `SchedulerConfig`.
         stall_s: An engine that answers nothing for so long while it has work counts as dead and is
             started anew; 0 waits for ever.
     """
@@ -65,6 +67,31 @@ class EngineConfig:
     host_kv_bytes: int = 0
     jump_forward: bool = True
     stall_s: float = 300.0
+    policy: Policy = "rwa"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """How the programs of one runtime share its engines.
+
+    Attributes:
+        policy: Which work goes first. "fcfs" the run that began first, "lpm" what the cache knows
+            most of, "plas" the run that had the least service, "rwa" the run that needs the least
+            more, aged by how long it waited, "oracle" as "rwa" with what a replay knows.
+        gate_share: Share of an engine's KV memory that the peaks of admitted runs may add up to;
+            0 admits every run at once.
+        retention: Whether engines are told what becomes of prefixes (keep, demote, drop,
+            prefetch).
+        share_nodes: Whether like generations under way are computed once.
+        speculate: Whether tools that are `pure` or `stable_for` are called ahead where past runs
+            say what comes next.
+    """
+
+    policy: Policy = "rwa"
+    gate_share: float = 0.8
+    retention: bool = True
+    share_nodes: bool = True
+    speculate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

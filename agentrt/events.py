@@ -32,6 +32,8 @@ class RunStarted:
         unix_ns: The same instant on the calendar.
         deadline_s: Allowed for the run, or None.
         seed: Of the run.
+        tenant: Who pays for it.
+        priority: Above or below other runs of its tenant.
     """
 
     run_id: RunId
@@ -41,6 +43,8 @@ class RunStarted:
     unix_ns: int
     deadline_s: float | None = None
     seed: int = 0
+    tenant: str = ""
+    priority: int = 0
 
 
 @fact
@@ -127,6 +131,30 @@ class RequestSent:
     complete: bool
     at_s: float
     held_s: float = 0.0
+
+
+@fact
+class Scheduled:
+    """The scheduler or an engine decided about a node, and what it went by.
+
+    Attributes:
+        run_id: Its run.
+        node_id: Its node.
+        at_s: When.
+        decision: What was decided: `held` by the admission gate, `admitted` by it, `placed` in a
+            step of its engine, `joined` to a like one under way, `speculated`, `refused`.
+        reason: In a few words, for people.
+        policy: By whose order; "" where order was not the question.
+        terms: What was weighed, by name.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    at_s: float
+    decision: str
+    reason: str
+    policy: str = ""
+    terms: tuple[tuple[str, float], ...] = ()
 
 
 @fact
@@ -269,6 +297,7 @@ NodeEvent = (
     NodeDeclared
     | NodeDemanded
     | RequestSent
+    | Scheduled
     | PrefixLost
     | HoleFilled
     | PromptRevised

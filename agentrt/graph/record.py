@@ -27,6 +27,7 @@ from agentrt.events import (
     RequestSent,
     RunFinished,
     RunStarted,
+    Scheduled,
     ToolEnded,
     ToolStarted,
 )
@@ -66,6 +67,7 @@ class NodeRecord:
         items: Index of a streamed item -> when it was complete.
         attempts: Of a tool.
         lost: Prefixes that could not be shared.
+        scheduled: What was decided about it, in order.
         finished: How it ended; None while it is open.
         finished_seq: When, in the order of events.
         node_id: Its path in the run.
@@ -82,6 +84,7 @@ class NodeRecord:
     items: dict[int, Closed] = field(default_factory=dict)
     attempts: tuple[Attempt, ...] = ()
     lost: tuple[PrefixLost, ...] = ()
+    scheduled: tuple[Scheduled, ...] = ()
     finished: NodeFinished | None = None
     finished_seq: int = 0
     node_id: NodeId = field(init=False)
@@ -208,6 +211,8 @@ class RunRecord:
                 self._requests.add(event.request_id)
             case PrefixLost():
                 node.lost += (event,)
+            case Scheduled():
+                node.scheduled += (event,)
             case HoleFilled():
                 node.filled_at_s = event.at_s
             case PromptRevised():
@@ -238,6 +243,7 @@ _NodeEvent = (
     NodeDeclared
     | NodeDemanded
     | RequestSent
+    | Scheduled
     | PrefixLost
     | HoleFilled
     | PromptRevised

@@ -19,6 +19,7 @@ from agentrt.events import (
     RequestSent,
     RunFinished,
     RunStarted,
+    Scheduled,
     ToolEnded,
     ToolStarted,
 )
@@ -226,6 +227,7 @@ TAKES: dict[type[Any], Callable[[State, Any], None] | None] = {
     # Told for observers; what follows from them arrives as other facts.
     FirstToken: None,
     HoleFilled: None,
+    Scheduled: None,
     ItemClosed: None,
     PrefixLost: None,
     ToolEnded: None,
