@@ -1,0 +1,272 @@
+"""One program as a fixed graph: prompts, output lengths and tool times are known beforehand.
+
+The simulator, the replay on our runtime and the clients of peers all read this, so that each of
+them does the same work. A prompt is told as pieces with keys: equal keys are equal text, which is
+what caches share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from agentrt.errors import UsageError
+from agentrt.fact import fact
+
+TraceRole: TypeAlias = Literal["system", "user", "assistant"]
+
+
+@fact
+class Piece:
+    """Part of a prompt that is known from the start.
+
+    Attributes:
+        key: Equal keys are equal text.
+        tokens: Its length.
+    """
+
+    key: str
+    tokens: int
+
+
+@fact
+class OutputOf:
+    """Part of a prompt: what an earlier call put out.
+
+    Attributes:
+        call: Its name.
+    """
+
+    call: str
+
+
+@fact
+class ResultOf:
+    """Part of a prompt: what a tool (or a person) answered.
+
+    Attributes:
+        tool: Its name.
+        tokens: Length of that text.
+    """
+
+    tool: str
+    tokens: int
+
+
+Part: TypeAlias = Piece | OutputOf | ResultOf
+Message: TypeAlias = tuple[TraceRole, tuple[Part, ...]]
+
+
+@fact
+class Call:
+    """One generation.
+
+    Attributes:
+        name: Its own within the program.
+        prompt: Its messages; the answer follows as one of the assistant.
+        output_tokens: That it puts out, no more and no less.
+        after: Names that must have ended first, beside those that its prompt quotes.
+        site: The place in the program's source; calls of one site are alike.
+        forced_tokens: Of the output, those that a grammar leaves no choice about.
+    """
+
+    name: str
+    prompt: tuple[Message, ...]
+    output_tokens: int
+    after: tuple[str, ...] = ()
+    site: str = field(kw_only=True)
+    forced_tokens: int = 0
+
+
+@fact
+class ToolUse:
+    """One call of a tool.
+
+    Attributes:
+        name: Its own within the program.
+        seconds: That it takes.
+        after: Names that must have ended first, beside its plan.
+        plan: The generation that wrote its arguments; "" where the program's own code calls it.
+        at_token: Its arguments are complete after so many tokens of the plan; 0 where they are
+            known only at its end.
+        result_tokens: Length of what it answers.
+        site: As of a call.
+    """
+
+    name: str
+    seconds: float
+    after: tuple[str, ...] = ()
+    plan: str = ""
+    at_token: int = 0
+    result_tokens: int = field(kw_only=True)
+    site: str = field(kw_only=True)
+
+
+@fact
+class Think:
+    """A person's pause.
+
+    Attributes:
+        name: Its own within the program.
+        seconds: That it takes.
+        after: Names that must have ended first.
+    """
+
+    name: str
+    seconds: float
+    after: tuple[str, ...] = ()
+
+
+TraceNode: TypeAlias = Call | ToolUse | Think
+
+
+@fact
+class ProgramTrace:
+    """One program.
+
+    Attributes:
+        shape: Name of its kind.
+        serial: Which of that kind; its own within a workload.
+        nodes: In a topological order.
+        result: Names whose end is the program's end.
+        quorum: Calls of which the first `k` to end suffice, and `k`: the rest is then given up.
+            None where every node counts.
+        tenant: On whose behalf it runs.
+
+    Raises:
+        UsageError: Something is quoted before it is there, or the like.
+    """
+
+    shape: str
+    serial: int
+    nodes: tuple[TraceNode, ...]
+    result: tuple[str, ...]
+    quorum: tuple[tuple[str, ...], int] | None = None
+    tenant: str = ""
+
+    def __post_init__(self) -> None:
+        known: dict[str, TraceNode] = {}
+        for node in self.nodes:
+            if node.name in known:
+                raise _wrong(self, node.name, "there are two of that name")
+            for name in needs(node):
+                if name not in known:
+                    raise _wrong(self, node.name, f"it needs {name!r}, which is not before it")
+            _check_node(self, node, known)
+            known[node.name] = node
+        if not self.result:
+            raise _wrong(self, "result", "nothing ends the program")
+        for name in self.result:
+            if name not in known:
+                raise _wrong(self, "result", f"there is no node {name!r}")
+        _check_quorum(self, known)
+
+    @property
+    def name(self) -> str:
+        """For messages and files."""
+        return f"{self.shape}/{self.serial}"
+
+    def calls(self) -> tuple[Call, ...]:
+        """The generations."""
+        return tuple(node for node in self.nodes if isinstance(node, Call))
+
+    def tools(self) -> tuple[ToolUse, ...]:
+        """The uses of tools."""
+        return tuple(node for node in self.nodes if isinstance(node, ToolUse))
+
+
+@fact
+class Arrival:
+    """A program, and when somebody wants it.
+
+    Attributes:
+        at_s: From the beginning of the workload.
+        program: What is wanted.
+    """
+
+    at_s: float
+    program: ProgramTrace
+
+
+Workload: TypeAlias = tuple[Arrival, ...]
+
+
+def parts(call: Call) -> Iterable[Part]:
+    """All parts of a prompt, in order."""
+    for _, message in call.prompt:
+        yield from message
+
+
+def needs(node: TraceNode) -> tuple[str, ...]:
+    """Names that a node waits for, each once: the quoted ones, the plan, and what it is after."""
+    found = dict.fromkeys(node.after)
+    if isinstance(node, Call):
+        for part in parts(node):
+            if isinstance(part, OutputOf):
+                found[part.call] = None
+            elif isinstance(part, ResultOf):
+                found[part.tool] = None
+    elif isinstance(node, ToolUse) and node.plan:
+        found[node.plan] = None
+    return tuple(found)
+
+
+def prompt_tokens(program: ProgramTrace) -> dict[str, int]:
+    """Length of each call's prompt by its name, without what a template adds."""
+    outputs = {call.name: call.output_tokens for call in program.calls()}
+    return {
+        call.name: sum(
+            outputs[part.call] if isinstance(part, OutputOf) else part.tokens
+            for part in parts(call)
+        )
+        for call in program.calls()
+    }
+
+
+def _check_node(program: ProgramTrace, node: TraceNode, known: dict[str, TraceNode]) -> None:
+    if isinstance(node, Call):
+        _check_call(program, node, known)
+    elif not node.seconds >= 0:
+        raise _wrong(program, node.name, f"it takes {node.seconds} s")
+    if isinstance(node, ToolUse) and node.plan:
+        plan = known[node.plan]
+        if not isinstance(plan, Call):
+            raise _wrong(program, node.name, f"its plan {node.plan!r} is no call")
+        if not 0 <= node.at_token <= plan.output_tokens:
+            raise _wrong(program, node.name, f"its plan has no token {node.at_token}")
+
+
+def _check_call(program: ProgramTrace, call: Call, known: dict[str, TraceNode]) -> None:
+    if call.output_tokens < 1 or not 0 <= call.forced_tokens <= call.output_tokens:
+        raise _wrong(program, call.name, f"{call.forced_tokens} of {call.output_tokens} tokens")
+    if not any(True for _ in parts(call)):
+        raise _wrong(program, call.name, "its prompt is empty")
+    for part in parts(call):
+        if isinstance(part, OutputOf) and not isinstance(known[part.call], Call):
+            raise _wrong(program, call.name, f"{part.call!r} is no call and puts nothing out")
+        if isinstance(part, ResultOf) and isinstance(known[part.tool], Call):
+            raise _wrong(program, call.name, f"{part.tool!r} is a call and has no result")
+        if not isinstance(part, OutputOf) and part.tokens < 1:
+            raise _wrong(program, call.name, f"a part of {part.tokens} tokens")
+
+
+def _check_quorum(program: ProgramTrace, known: dict[str, TraceNode]) -> None:
+    if program.quorum is None:
+        return
+    names, least = program.quorum
+    if not all(isinstance(known.get(name), Call) for name in names):
+        raise _wrong(program, "quorum", "not all of it are calls")
+    if not 1 <= least <= len(set(names)) == len(names):
+        raise _wrong(program, "quorum", f"{least} of {len(names)}")
+    given_up = set(names)
+    for node in program.nodes:
+        if given_up.intersection(needs(node)):
+            raise _wrong(program, node.name, "it needs a call that may be given up")
+
+
+def _wrong(program: ProgramTrace, where: str, what: str) -> UsageError:
+    return UsageError(
+        f"{program.name}: {where}: {what}",
+        hint="A trace lists each node after those that it needs, with lengths of at least 1",
+    )
