@@ -23,6 +23,8 @@ class Sampling:
         seed: Of this generation; the same seed gives the same tokens whatever else runs.
         stop: Strings that end the output; they are not part of it.
         logprobs: How many alternatives to report a token; 0 reports none.
+        ignore_eos: End tokens do not end the output and are not picked: only `max_tokens`, a stop
+            string or the window does. Not together with a constraint, which ends its own output.
     """
 
     max_tokens: int = 512
@@ -36,6 +38,7 @@ class Sampling:
     seed: int = 0
     stop: tuple[str, ...] = ()
     logprobs: int = 0
+    ignore_eos: bool = False
 
     def __post_init__(self) -> None:
         for name, holds, meaning in (

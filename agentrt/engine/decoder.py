@@ -14,7 +14,7 @@ from agentrt.engine.masking import MaskFiller, Masks
 from agentrt.engine.output import Finish
 from agentrt.engine.sampler import Draw, Picked, Picks, pick
 from agentrt.engine.sequence import Sequence
-from agentrt.engine.transfer import Arriving
+from agentrt.engine.transfer import Arriving, to_device
 from agentrt.errors import InternalError, record
 from agentrt.ids import RequestId
 from agentrt_kernels.contract import Kernels
@@ -100,6 +100,7 @@ class Decoder:
             broken = logits.amax(-1).isnan()  # a NaN is the largest
             if logits.device.type != "cpu" or bool(broken.any()):  # asking costs a wait elsewhere
                 logits.masked_fill_(broken[:, None], 0.0)  # who draws need not know of them
+            self._keep_from_ending(rows, logits)
             draws = [_draw(sequence) for sequence in rows]
             words = masks.words(logits.device)
             picks = pick(self._kernels, logits, draws, words)
@@ -140,6 +141,14 @@ class Decoder:
                 # Another was taken; a step that was launched meanwhile has seen the wrong one.
                 sequence.computed_tokens = min(sequence.computed_tokens, known)
         return outcome
+
+    def _keep_from_ending(self, rows: Rows[Sequence], logits: Tensor) -> None:
+        """Take the end tokens from rows whose output they are not to end."""
+        going = [at for at, one in enumerate(rows) if one.request.sampling.ignore_eos]
+        if going:
+            at = to_device(going, torch.int64, logits.device)
+            ends = to_device(sorted(self._eos_ids), torch.int64, logits.device)
+            logits[at[:, None], ends] = -torch.inf
 
     def _append(
         self, sequence: Sequence, picked: Picked, drawing: Drawing, index: int

@@ -11,12 +11,17 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
 
     Raises:
         Unsupported: The prompt is messages.
-        RequestRejected: An id is not in the vocabulary.
+        RequestRejected: An id is not in the vocabulary, or the sampling contradicts the constraint.
     """
     if not isinstance(request.prompt, TokenPrompt):
         raise Unsupported(
             "the embedded engine takes token ids, not messages",
             hint="Encode the prompt with the engine's codec",
+        )
+    if request.sampling.ignore_eos and request.constraint is not None:
+        raise RequestRejected(
+            "ignore_eos goes on where the constraint ends its output",
+            hint="Leave ignore_eos or the constraint out",
         )
     check_ids(request.prompt.token_ids, logits_size)
     return request.prompt.token_ids

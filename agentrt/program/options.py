@@ -32,6 +32,7 @@ class GenOptions(TypedDict, total=False):
             window; gives a shorter chat, which the answer then continues. `trim` is one.
         model: Which engine: a role that the runtime was opened with.
         logprobs: How many alternatives to report a token.
+        ignore_eos: End tokens do not end the output and are not picked (free text only).
         describe: Tell the model of the type, at the end of the last message: its fields, their
             bounds, and what docstrings and `Field(description=...)` say of them.
     """
@@ -52,6 +53,7 @@ class GenOptions(TypedDict, total=False):
     on_overflow: OnOverflow
     model: str
     logprobs: int
+    ignore_eos: bool
     describe: bool
 
 
@@ -66,6 +68,7 @@ _SAMPLING = frozenset(
         "frequency_penalty",
         "repetition_penalty",
         "logprobs",
+        "ignore_eos",
     }
 )
 _KNOWN = GenOptions.__annotations__.keys()

@@ -67,6 +67,8 @@ def asking(request: GenerateRequest, server: Server) -> Asking:
     body |= _sampling(request.sampling, server)
     body |= {"stream": True, "stream_options": {"include_usage": True}}
     spec = request.constraint
+    if spec is not None and request.sampling.ignore_eos:
+        raise Unsupported("ignore_eos goes on where the constraint ends its output")
     way = way_for(spec, server.proven, server.where) if spec is not None else None
     if prompt.tools:
         body |= {"tools": tools_of(prompt.tools), "tool_choice": "none"}
@@ -120,6 +122,8 @@ def _extensions(sampling: Sampling, server: Server) -> Json:
     """Parameters beyond OpenAI's; a server we do not know would drop them without a word."""
     repeat = "repeat_penalty" if server.family == "llamacpp" else "repetition_penalty"
     asked: Json = {}
+    if sampling.ignore_eos:
+        asked["ignore_eos"] = True
     if sampling.top_k:
         asked["top_k"] = sampling.top_k
     if sampling.min_p:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentrt.backend import Backend, Capabilities
 from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import InternalError, Unsupported
+from agentrt.errors import InternalError, Unsupported, UsageError
 from agentrt.program import GenerateWork
 from agentrt.prompt import Codec
 
@@ -60,6 +60,7 @@ class Engine:
         """Refuse what this engine cannot do.
 
         Raises:
+            UsageError: The options contradict each other.
             Unsupported: It does not enforce the constraint, writes prompts by its template though
                 the chat wants its answers appended, or reports no logprobs.
         """
@@ -81,3 +82,9 @@ class Engine:
             )
         if work.sampling.logprobs and not takes.logprobs:
             raise Unsupported(f"{name} reports no logprobs", hint="Leave logprobs at 0", where=site)
+        if work.sampling.ignore_eos and constraint is not None:
+            raise UsageError(
+                f"ignore_eos=True goes on where {work.output.name} ends",
+                hint="Leave ignore_eos out, or generate free text",
+                where=site,
+            )

@@ -37,9 +37,10 @@ def test_every_option_reaches_the_engine() -> None:
         stop="end",
         seed=5,
         logprobs=2,
+        ignore_eos=True,
     )
     assert sampling_of(options, seed=99) == Sampling(
-        7, 0.5, 3, 0.9, 0.1, 0.2, 0.3, 1.1, seed=5, stop=("end",), logprobs=2
+        7, 0.5, 3, 0.9, 0.1, 0.2, 0.3, 1.1, seed=5, stop=("end",), logprobs=2, ignore_eos=True
     )
     rest = GenOptions.__annotations__.keys() - options.keys()
     assert rest == {"name", "deadline", "on_limit", "on_overflow", "model", "describe"}

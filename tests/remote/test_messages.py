@@ -85,10 +85,19 @@ def test_sampling_becomes_fields():
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
 
 
-@pytest.mark.parametrize("sampling", [{"top_k": 3}, {"min_p": 0.1}, {"repetition_penalty": 1.1}])
+@pytest.mark.parametrize(
+    "sampling", [{"top_k": 3}, {"min_p": 0.1}, {"repetition_penalty": 1.1}, {"ignore_eos": True}]
+)
 def test_what_an_unknown_server_may_drop_is_refused(sampling):
     with pytest.raises(Unsupported, match="not known to take"):
         asking(request(**sampling), NONE)
+
+
+def test_an_output_that_nothing_ends_is_asked_for_where_it_is_known():
+    assert asking(request(ignore_eos=True), ALL).body["ignore_eos"] is True
+    assert "ignore_eos" not in asking(request(), ALL).body
+    with pytest.raises(Unsupported, match="ignore_eos goes on where"):
+        asking(request(ConstraintSpec("choice", options=("a",)), ignore_eos=True), ALL)
 
 
 def test_tools_of_a_chat_stay_in_sight_without_being_called():

@@ -70,6 +70,7 @@ def notes(error: BaseException) -> str:
         (lambda: limits(seconds=0), "seconds=0"),
         (lambda: limits(on_limit=wrong_word()), "on_limit='x'"),
         (lambda: ASK.user("x").generate(logprobs=2), "no logprobs"),
+        (lambda: ASK.user("x").generate(bool, ignore_eos=True), "goes on where bool ends"),
     ],
 )
 def test_wrong_use_is_told_at_once(bench: Any, make: Any, complaint: str) -> None:
