@@ -1,0 +1,247 @@
+"""Small plots as SVG text: lines, cumulative shares, bars with intervals.
+
+One element a plot, with nothing to load and nothing that runs: a page of them can be mailed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from agentrt.fact import fact
+from agentrt.report.axis import Axis, axis, told
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a8a8a")
+"""Told apart by eyes of every kind (Okabe and Ito)."""
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 30, 44
+_ROW = 15  # pixels of a line of the legend
+
+
+@fact
+class Line:
+    """Points joined in order.
+
+    Attributes:
+        name: For the legend.
+        points: x and y of each; one that is not finite breaks the line.
+        band: Low and high y at each point, or ().
+        dashed: For what is a bound or a reference.
+    """
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    band: tuple[tuple[float, float], ...] = ()
+    dashed: bool = False
+
+
+@fact
+class Interval:
+    """A value and how far it may be off.
+
+    Attributes:
+        value: The estimate.
+        low: Lower end; equal to `value` where nothing is known.
+        high: Upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def lines(
+    title: str,
+    series: Sequence[Line],
+    *,
+    x: str,
+    y: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    width: int = 560,
+    height: int = 320,
+) -> str:
+    """Lines over two axes, as one `<svg>` element.
+
+    Args:
+        title: Above.
+        series: At most as many as there are colours stay apart.
+        x: What the horizontal axis says, unit included.
+        y: What the vertical one says.
+        log_x: Logarithmic.
+        log_y: Logarithmic.
+        width: In pixels.
+        height: In pixels, with the legend below it.
+    """
+    floor = height - _BOTTOM
+    across = axis((p[0] for one in series for p in one.points), _LEFT, width - _RIGHT, log=log_x)
+    heights = [p[1] for one in series for p in one.points]
+    heights += [end for one in series for ends in one.band for end in ends]
+    up = axis(heights, floor, _TOP, log=log_y, zero=not log_y)
+    drawn = [_frame(across, up, x, y, width, height)]
+    for at, one in enumerate(series):
+        drawn.append(_line(one, across, up, COLOURS[at % len(COLOURS)]))
+    names = [(one.name, one.dashed) for one in series]
+    return _svg(title, drawn, names, width, height)
+
+
+def cdf(
+    title: str,
+    samples: Mapping[str, Sequence[float]],
+    *,
+    x: str,
+    log_x: bool = False,
+    width: int = 560,
+    height: int = 320,
+) -> str:
+    """The share of samples that are at most x, one staircase a name.
+
+    What is not finite (never ended) counts in the share and has no place: the staircase ends lower.
+    """
+    series = [Line(name, _stairs(values)) for name, values in samples.items()]
+    return lines(title, series, x=x, y="share", log_x=log_x, width=width, height=height)
+
+
+def bars(
+    title: str,
+    groups: Mapping[str, Mapping[str, Interval]],
+    *,
+    y: str,
+    log_y: bool = False,
+    line_at: float | None = None,
+    width: int = 900,
+    height: int = 340,
+) -> str:
+    """Groups of bars with their intervals, as one `<svg>` element.
+
+    Args:
+        title: Above.
+        groups: By the group's name, which stands below it, the bars by theirs, which the legend
+            tells. One that is not finite is left out.
+        y: What the vertical axis says, unit included.
+        log_y: Logarithmic: bars then begin at the lowest mark.
+        line_at: A dashed line across, such as a target.
+        width: In pixels.
+        height: In pixels, with the legend below it.
+    """
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    ends = [end for group in groups.values() for one in group.values() for end in _ends(one)]
+    up = axis(
+        [*ends, *([line_at] if line_at is not None else [])],
+        height - _BOTTOM,
+        _TOP,
+        log=log_y,
+        zero=not log_y,
+    )
+    room = (width - _LEFT - _RIGHT) / max(1, len(groups))
+    thick = room * 0.8 / max(1, len(names))
+    drawn = [_frame(None, up, "", y, width, height)]
+    for place, (group, columns) in enumerate(groups.items()):
+        left = _LEFT + room * (place + 0.1)
+        drawn.append(_label(left + room * 0.4, height - _BOTTOM + 14, group, "middle", room))
+        for name, one in columns.items():
+            at = names.index(name)
+            drawn.append(_bar(one, up, left + at * thick, thick, COLOURS[at % len(COLOURS)]))
+    if line_at is not None:
+        level = up.place(line_at)
+        drawn.append(_path([(_LEFT, level), (width - _RIGHT, level)], "#333", dashed=True))
+    return _svg(title, drawn, [(name, False) for name in names], width, height)
+
+
+def _stairs(values: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    points: list[tuple[float, float]] = []
+    for count, value in enumerate(sorted(v for v in values if math.isfinite(v))):
+        points += [(value, count / len(values)), (value, (count + 1) / len(values))]
+    return tuple(points)
+
+
+def _ends(one: Interval) -> tuple[float, ...]:
+    return (one.value, one.low, one.high) if math.isfinite(one.value) else ()
+
+
+def _line(one: Line, across: Axis, up: Axis, colour: str) -> str:
+    drawn = ""
+    if one.band:
+        ends = [(x, *ends) for (x, _), ends in zip(one.points, one.band, strict=True)]
+        corners = [(x, high) for x, _, high in ends] + [(x, low) for x, low, _ in reversed(ends)]
+        spots = " ".join(f"{across.place(x):.1f},{up.place(y):.1f}" for x, y in corners)
+        drawn += f'<polygon points="{spots}" fill="{colour}" fill-opacity="0.15"/>'
+    piece: list[tuple[float, float]] = []
+    for point in (*one.points, (math.nan, math.nan)):
+        if _placed(point[0], across) and _placed(point[1], up):
+            piece.append((across.place(point[0]), up.place(point[1])))
+            continue
+        if piece:
+            drawn += _path(piece, colour, dashed=one.dashed)
+        piece = []
+    return drawn
+
+
+def _placed(value: float, on: Axis) -> bool:
+    return math.isfinite(value) and (value > 0 or not on.log)
+
+
+def _bar(one: Interval, up: Axis, left: float, thick: float, colour: str) -> str:
+    if not _placed(one.value, up):
+        return ""
+    ground = up.place(up.low if up.log else 0.0)
+    top = up.place(one.value)
+    drawn = (
+        f'<rect x="{left:.1f}" y="{min(top, ground):.1f}" width="{max(thick - 1, 1):.1f}" '
+        f'height="{abs(ground - top):.1f}" fill="{colour}"/>'
+    )
+    if one.low != one.high:
+        middle = left + thick / 2
+        drawn += _path([(middle, up.place(one.low)), (middle, up.place(one.high))], "#333")
+    return drawn
+
+
+def _path(points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False) -> str:
+    spots = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    dash = ' stroke-dasharray="5 4"' if dashed else ""
+    return f'<polyline points="{spots}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>'
+
+
+def _label(x: float, y: float, text: str, anchor: str, room: float | None = None) -> str:
+    """Text, pressed together where it would be wider than its room."""
+    wide = len(text) * 6.2
+    fit = (
+        f' textLength="{room:.0f}" lengthAdjust="spacingAndGlyphs"' if room and wide > room else ""
+    )
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{fit}>{escape(text)}</text>'
+
+
+def _frame(across: Axis | None, up: Axis, x: str, y: str, width: int, height: int) -> str:
+    floor, right = height - _BOTTOM, width - _RIGHT
+    drawn = f'<path d="M{_LEFT} {_TOP}V{floor}H{right}" fill="none" stroke="#333"/>'
+    for tick in up.ticks():
+        level = up.place(tick)
+        drawn += f'<path d="M{_LEFT} {level:.1f}H{right}" stroke="#ddd"/>'
+        drawn += _label(_LEFT - 5, level + 4, told(tick), "end")
+    for tick in across.ticks() if across else ():
+        place = across.place(tick) if across else 0.0
+        drawn += f'<path d="M{place:.1f} {floor}v4" stroke="#333"/>'
+        drawn += _label(place, floor + 16, told(tick), "middle")
+    drawn += _label((_LEFT + right) / 2, height - 10, x, "middle")
+    turned = f'transform="rotate(-90 13 {(_TOP + floor) / 2:.0f})"'
+    middle = f'x="13" y="{(_TOP + floor) / 2:.0f}"'
+    return f'{drawn}<text {middle} text-anchor="middle" {turned}>{escape(y)}</text>'
+
+
+def _svg(
+    title: str, drawn: Sequence[str], names: Sequence[tuple[str, bool]], width: int, height: int
+) -> str:
+    legend = ""
+    for at, (name, dashed) in enumerate(names):
+        colour, y = COLOURS[at % len(COLOURS)], height + 4 + _ROW * at
+        legend += _path([(_LEFT, y), (_LEFT + 22, y)], colour, dashed=dashed)
+        legend += _label(_LEFT + 28, y + 4, name, "start")
+    tall = height + _ROW * len(names) + 6
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" '
+        f'viewBox="0 0 {width} {tall}" font-family="system-ui,sans-serif" font-size="11">'
+        f'<rect width="{width}" height="{tall}" fill="#fff"/>'
+        f'<text x="{_LEFT}" y="18" font-size="14">{escape(title)}</text>'
+        f"{''.join(drawn)}{legend}</svg>"
+    )
