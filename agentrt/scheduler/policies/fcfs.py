@@ -1,0 +1,26 @@
+"""First come, first served: what engines do that know of no programs."""
+
+from __future__ import annotations
+
+from agentrt.backend import RequestFacts
+from agentrt.config import Policy as Name
+from agentrt.scheduler.key import Key, Terms
+
+
+class Fcfs:
+    """The run that began first, and of one run the request that came first."""
+
+    name: Name = "fcfs"
+    most_waiting: int | None = None
+
+    def key(
+        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
+    ) -> Key:
+        """Start of the run, then the number of the request."""
+        return (facts.run_started_at_s, facts.request_id)
+
+    def terms(
+        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
+    ) -> Terms:
+        """Start of the run."""
+        return (("run_started_at_s", facts.run_started_at_s),)

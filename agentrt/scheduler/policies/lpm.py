@@ -1,0 +1,31 @@
+"""Longest prefix match: what engines do that know their cache, and no programs.
+
+The order of SGLang's radix cache (https://arxiv.org/abs/2312.07104): it raises the share of tokens
+that are found in the cache, splits programs, and lets prompts that share nothing wait; hence its
+bound, beyond which arrival counts.
+"""
+
+from __future__ import annotations
+
+from agentrt.backend import RequestFacts
+from agentrt.config import Policy as Name
+from agentrt.scheduler.key import Key, Terms
+
+
+class Lpm:
+    """The request whose prompt the cache knows most tokens of."""
+
+    name: Name = "lpm"
+    most_waiting: int | None = 128
+
+    def key(
+        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
+    ) -> Key:
+        """Cached tokens, most first."""
+        return (-cached_tokens,)
+
+    def terms(
+        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
+    ) -> Terms:
+        """Cached tokens."""
+        return (("cached_tokens", float(cached_tokens)),)

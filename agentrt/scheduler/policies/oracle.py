@@ -1,0 +1,28 @@
+"""What could be reached at best: the order of `rwa` by what a replay knows its runs will need."""
+
+from __future__ import annotations
+
+from agentrt.backend import RequestFacts
+from agentrt.config import Policy as Name
+from agentrt.errors import UsageError
+from agentrt.scheduler.policies.rwa import Rwa
+
+
+class Oracle(Rwa):
+    """As `Rwa`, without having to learn."""
+
+    name: Name = "oracle"
+
+    def rest_s(self, facts: RequestFacts) -> float:
+        """Service that the run still needs.
+
+        Raises:
+            UsageError: Nobody knows it: this is no replay.
+        """
+        if facts.true_rest_s is None:
+            raise UsageError(
+                f"request {facts.request_id} of run {facts.run_id or '?'} does not tell what its "
+                "run will need, which the policy 'oracle' goes by",
+                hint="Only replays know that: use the policy 'rwa', which learns it",
+            )
+        return facts.true_rest_s

@@ -1,0 +1,49 @@
+"""Least attained service of the program, in queues: what can be done without knowing what comes.
+
+After Autellix (https://arxiv.org/abs/2502.13965): a request starts in the queue of the service that
+its program has had, and within a queue arrival decides. One thing is not as there. A program that
+waited longer than a multiple of its service is promoted to the first queue at once there; when
+all are late all are promoted, and the order collapses. Here its service counts for less the longer
+it waits, smoothly, as in `rwa`.
+"""
+
+from __future__ import annotations
+
+from agentrt.backend import RequestFacts
+from agentrt.config import Policy as Name
+from agentrt.scheduler.key import Key, Terms, aged_s, level_of, waited_s
+
+_FIRST_LEVEL = level_of(0.1)
+"""Programs that had up to a tenth of a second of service share the first queue."""
+
+_QUEUES = 12
+"""Each queue holds twice the service of the one before; the last holds all beyond."""
+
+
+class Plas:
+    """The run that had the least service."""
+
+    name: Name = "plas"
+    most_waiting: int | None = None
+
+    def key(
+        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
+    ) -> Key:
+        """Queue of the aged service, 0 first."""
+        level = level_of(_aged_s(now_s, facts)) - _FIRST_LEVEL
+        return (float(min(max(0, level), _QUEUES - 1)),)
+
+    def terms(
+        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
+    ) -> Terms:
+        """Service, waiting, what the one makes of the other, and the queue."""
+        return (
+            ("attained_s", facts.attained_s),
+            ("waited_s", waited_s(now_s, facts)),
+            ("aged_s", _aged_s(now_s, facts)),
+            ("queue", self.key(now_s, facts, uncached_tokens)[0]),
+        )
+
+
+def _aged_s(now_s: float, facts: RequestFacts) -> float:
+    return aged_s(facts.attained_s, facts.attained_s, waited_s(now_s, facts))

@@ -1,0 +1,55 @@
+"""Remaining work with ageing: the run that needs the least more, unless others waited too long."""
+
+from __future__ import annotations
+
+from agentrt.backend import RequestFacts
+from agentrt.config import Policy as Name
+from agentrt.scheduler.key import Key, Terms, aged_s, level_of, waited_s
+
+
+class Rwa:
+    """The run with the least aged remaining service; inside a run the longest path first.
+
+    Remaining service is learned; what the cache does not know of the prompt comes on top. Of a run
+    of which nothing is learned yet the service that it had stands for what it will need, which is
+    the best that can be done without knowing.
+
+    Args:
+        token_s: What computing one token of a prompt takes.
+    """
+
+    name: Name = "rwa"
+    most_waiting: int | None = None
+
+    def __init__(self, token_s: float = 0.0) -> None:
+        self._token_s = token_s
+
+    def rest_s(self, facts: RequestFacts) -> float:
+        """Service that the run still needs, as far as is known."""
+        return facts.rest_s or facts.attained_s
+
+    def key(
+        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
+    ) -> Key:
+        """Power of two of the aged rest, start of the run, then the rank, highest first."""
+        level = level_of(self._aged_s(now_s, facts, uncached_tokens))
+        return (level, facts.run_started_at_s, -facts.rank_s)
+
+    def terms(
+        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
+    ) -> Terms:
+        """Rest, service, waiting, prefill, what they make together, its power of two, the rank."""
+        aged = self._aged_s(now_s, facts, uncached_tokens)
+        return (
+            ("rest_s", self.rest_s(facts)),
+            ("attained_s", facts.attained_s),
+            ("waited_s", waited_s(now_s, facts)),
+            ("uncached_s", uncached_tokens * self._token_s),
+            ("aged_s", aged),
+            ("level", float(level_of(aged))),
+            ("rank_s", facts.rank_s),
+        )
+
+    def _aged_s(self, now_s: float, facts: RequestFacts, uncached_tokens: int) -> float:
+        size_s = self.rest_s(facts) + uncached_tokens * self._token_s
+        return aged_s(size_s, facts.attained_s + size_s, waited_s(now_s, facts))
