@@ -14,7 +14,7 @@ from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
-from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ToolSchema
+from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ThinkFrame, ToolSchema
 from agentrt.step import (
     Admission,
     BackendDown,
@@ -23,6 +23,7 @@ from agentrt.step import (
     End,
     FinishReason,
     Ledger,
+    OptionScore,
     StepDone,
     StepRecord,
     TokenLogprob,
@@ -43,6 +44,7 @@ __all__ = [
     "Ledger",
     "MessagePrompt",
     "OnLimit",
+    "OptionScore",
     "RequestFacts",
     "StepDone",
     "StepRecord",
@@ -75,6 +77,9 @@ class Capabilities:
             from the text write them into it in `JSON_ARRAY_FRAME`.
         kv_tokens: Tokens whose KV it can hold at once; 0 when unknown.
         host_kv_tokens: Tokens whose KV its slower tier can hold; 0 when there is none.
+        thinking: How its model thinks within `thinking_tokens`; None when it cannot be held to
+            a number of tokens, so that asking for it is an error.
+        scores: Takes `scored` requests.
     """
 
     backend: str
@@ -92,6 +97,8 @@ class Capabilities:
     call_frame: CallFrame = JSON_ARRAY_FRAME
     kv_tokens: int = 0
     host_kv_tokens: int = 0
+    thinking: ThinkFrame | None = None
+    scores: bool = False
 
 
 @fact
@@ -186,6 +193,9 @@ class GenerateRequest:
         submitted_at_s: When the runtime sent it.
         keep_special: Report the text of special tokens too (tool-call frames).
         facts: What its place among waiting requests depends on; None where nobody schedules.
+        thinking_tokens: Most tokens of thought before the output that the constraint is about,
+            in the frame that the capabilities name; None leaves it to the model whether it thinks.
+        scored: Of a `choice`: every option is scored at once, instead of decoding one.
     """
 
     request_id: RequestId
@@ -201,6 +211,8 @@ class GenerateRequest:
     submitted_at_s: float = 0.0
     keep_special: bool = False
     facts: RequestFacts | None = None
+    thinking_tokens: int | None = None
+    scored: bool = False
 
 
 @fact

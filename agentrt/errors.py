@@ -11,6 +11,7 @@
     │   │   ├── DeadlineExceeded
     │   │   ├── BudgetExceeded
     │   │   └── Truncated       max_tokens ended an output that was not complete
+    │   ├── CheckFailed         no attempt gave a value that passes its check
     │   ├── Degenerate          the model repeats itself
     │   └── NodeCancelled       awaited a node that was cancelled
     ├── ToolError
@@ -243,6 +244,41 @@ class Truncated(LimitExceeded):
         super().__init__(message, hint=hint, where=where)
         self.partial_text = partial_text
         self.partial = partial
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """One answer that did not pass its check.
+
+    Attributes:
+        text: The whole answer.
+        reason: What did not pass, in the checker's words.
+    """
+
+    text: str
+    reason: str
+
+
+class CheckFailed(ProgramError):
+    """No attempt gave a value that passes its check.
+
+    Attributes:
+        attempts: All of them, in order.
+    """
+
+    exit_code = 4
+    default_hint = "Say in the prompt what is wanted, raise retries, or ask for a simpler type"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        attempts: tuple[FailedAttempt, ...] = (),
+        hint: str = "",
+        where: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.attempts = attempts
 
 
 class Degenerate(ProgramError):

@@ -225,6 +225,27 @@ class ItemClosed:
 
 
 @fact
+class AttemptFailed:
+    """A whole answer did not pass its check: the node asks once more, or fails.
+
+    Attributes:
+        run_id: Its run.
+        node_id: Its node.
+        attempt: Counts from 0.
+        reason: What did not pass, in the checker's words.
+        ledger: The backend's account of this attempt.
+        at_s: When it was known.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    attempt: int
+    reason: str
+    ledger: Ledger
+    at_s: float
+
+
+@fact
 class ToolStarted:
     """An attempt of a tool began to run (it has a worker)."""
 
@@ -303,6 +324,7 @@ NodeEvent = (
     | PromptRevised
     | FirstToken
     | ItemClosed
+    | AttemptFailed
     | ToolStarted
     | ToolEnded
     | NodeFinished

@@ -60,7 +60,8 @@ class Generated:
         token_ids: As generated (end token not included); () when unknown (remote engines).
         codec: Fingerprint of the codec the ids belong to; "" when there are none.
         calls: The tool calls it holds, in order, for engines that want them apart.
-        content: The text without its call frames.
+        content: The text without its call frames and without its thinking.
+        thinking: What it thought before it answered; "" where it was not asked to think.
     """
 
     text: str
@@ -68,6 +69,12 @@ class Generated:
     codec: str = ""
     calls: tuple[CallMade, ...] = ()
     content: str = ""
+    thinking: str = ""
+
+    @property
+    def said(self) -> str:
+        """What it tells others: its text, or its content where that is less."""
+        return self.content if self.calls or self.thinking else self.text
 
 
 @fact
@@ -138,3 +145,34 @@ JSON_ARRAY_FRAME = CallFrame(
     before='{"name":"', middle='","arguments":', after="}", between=",", first="[", last="]"
 )
 """For models whose template shows no call frame: a plain JSON array of calls."""
+
+
+@fact
+class ThinkFrame:
+    """How a model thinks before it answers.
+
+    What it writes is `opening + thought + closing + answer`; it may end its thought earlier by
+    writing `marker` itself, behind which `after` follows.
+
+    Attributes:
+        opening: What begins the thinking, `<think>` and a line feed, say.
+        marker: What ends it, wherever it stands; `</think>`, say.
+        closing: What is written when its tokens are used up; it holds the marker.
+        opened: The template writes the opening itself, where the model is asked to go on.
+        special: Texts of special tokens that occur in the above.
+    """
+
+    opening: str
+    marker: str
+    closing: str
+    opened: bool = False
+    special: tuple[str, ...] = ()
+
+    @property
+    def after(self) -> str:
+        """What stands between the marker and the answer."""
+        return self.closing.partition(self.marker)[2]
+
+
+PLAIN_THINK_FRAME = ThinkFrame("<think>\n", "</think>", "\n</think>\n\n")
+"""For models whose template and tokens show none: the same in letters."""

@@ -80,6 +80,7 @@ class Ledger:
         preemptions: How often it lost its pages.
         source: Whether the figures are measured, told by a remote engine, or inferred.
         cached_host_tokens: Tokens whose KV came back from the host's memory, at every admission.
+        thinking_tokens: Of its output, those before the answer: thought and its frame.
     """
 
     received_at_s: float = 0.0
@@ -103,6 +104,21 @@ class Ledger:
     preemptions: int = 0
     source: Literal["measured", "engine_reported", "inferred"] = "measured"
     cached_host_tokens: int = 0
+    thinking_tokens: int = 0
+
+
+@fact
+class OptionScore:
+    """How likely one option of a choice is.
+
+    Attributes:
+        logprob: Natural logarithm of the probability that the model writes just this option and
+            ends: the sum over its tokens, the end token with them.
+        tokens: How many those are.
+    """
+
+    logprob: float
+    tokens: int
 
 
 @fact
@@ -117,6 +133,7 @@ class End:
         error: Set with `failed`.
         stopped_by: The stop string that ended it, or "". The ids of the deltas run on to the end of
             the token that completed it, their text ends before it.
+        scores: One an option of a `scored` request, in their order; else ().
     """
 
     request_id: RequestId
@@ -125,6 +142,7 @@ class End:
     closed_early: bool = False
     error: ErrorRecord | None = None
     stopped_by: str = ""
+    scores: tuple[OptionScore, ...] = ()
 
 
 @fact

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from agentrt.backend import BackendDown, Ledger, StepDone, StepRecord
 from agentrt.errors import ErrorRecord
 from agentrt.events import (
+    AttemptFailed,
     Event,
     FirstToken,
     HoleFilled,
@@ -66,6 +67,7 @@ class NodeRecord:
         first_token_at_s: Its first output reached the runtime.
         items: Index of a streamed item -> when it was complete.
         attempts: Of a tool.
+        failed: Answers of a generation that did not pass their check, each with its sending.
         lost: Prefixes that could not be shared.
         scheduled: What was decided about it, in order.
         finished: How it ended; None while it is open.
@@ -83,6 +85,7 @@ class NodeRecord:
     first_token_at_s: float | None = None
     items: dict[int, Closed] = field(default_factory=dict)
     attempts: tuple[Attempt, ...] = ()
+    failed: tuple[tuple[RequestSent, AttemptFailed], ...] = ()
     lost: tuple[PrefixLost, ...] = ()
     scheduled: tuple[Scheduled, ...] = ()
     finished: NodeFinished | None = None
@@ -223,6 +226,9 @@ class RunRecord:
                     node.first_token_at_s = event.at_s
             case ItemClosed():
                 node.items.setdefault(event.index, Closed(event.at_s, self._seq))
+            case AttemptFailed():
+                if node.sent:
+                    node.failed += ((node.sent[-1], event),)
             case ToolStarted():
                 node.attempts += (Attempt(event.at_s),)
             case ToolEnded():
@@ -249,6 +255,7 @@ _NodeEvent = (
     | PromptRevised
     | FirstToken
     | ItemClosed
+    | AttemptFailed
     | ToolStarted
     | ToolEnded
     | NodeFinished

@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from agentrt.backend import BackendDown, StepDone
 from agentrt.events import (
+    AttemptFailed,
     FirstToken,
     HoleFilled,
     ItemClosed,
@@ -229,6 +230,7 @@ TAKES: dict[type[Any], Callable[[State, Any], None] | None] = {
     HoleFilled: None,
     Scheduled: None,
     ItemClosed: None,
+    AttemptFailed: None,
     PrefixLost: None,
     ToolEnded: None,
     ToolStarted: None,
