@@ -1,0 +1,259 @@
+"""What past runs tell of the next one: learned quantities by the place where they arise.
+
+One table. A place is a call site of a program, at some depth of its run; above it stands the site
+at any depth, above that the whole template (the program that was started), above that everything.
+A place with too few samples answers with what the place above it knows.
+
+Pure and deterministic: what is observed in the same order gives the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, get_args
+
+from agentrt.fact import fact
+from agentrt.scheduler.histogram import DECAY, Learned
+
+Quantity = Literal[
+    "output_tokens",
+    "tool_s",
+    "busy_s",
+    "service_s",
+    "rest_s",
+    "path_s",
+    "depth",
+    "context_tokens",
+    "refused",
+]
+"""What is learned:
+
+    output_tokens   length of a generation's output
+    tool_s          duration of a tool, all its attempts
+    busy_s          of a generation: time in steps of its engine, as if it never waited; of a tool
+                    or a question: its duration. What a path is made of
+    service_s       of a generation: its share of those steps
+    rest_s          service that the run still needed when this place was reached, all branches
+    path_s          time that the run still needed then, along its longest path, had nothing waited
+    depth           nodes on that path
+    context_tokens  of a whole run: most tokens whose KV it needed at once
+    refused         runs that were refused because they could not end in time
+"""
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+FEW = 3
+MOST_DEPTH = 40
+MOST_PLACES = 8192
+_ALL_OF_FIRST = 8
+_EVERY = 8
+
+
+@fact
+class Row:
+    """One learned quantity of one place, as plain data to keep or to show.
+
+    Attributes:
+        template: The program that was started; "" with `site` "" is the place above all.
+        site: Call site, or "" for the template as a whole.
+        depth: At which depth of the run, or None for any.
+        quantity: A `Quantity`, or `next:SITE` for how often that site followed.
+        count: Observations ever.
+        sums: Linear in the observations; each observation weighs earlier ones by `DECAY`.
+    """
+
+    template: str
+    site: str
+    depth: int | None
+    quantity: str
+    count: int
+    sums: dict[str, float]
+
+
+class Place:
+    """Where something is learned.
+
+    Attributes:
+        template: The program that was started.
+        site: Call site in it, or "".
+        depth: At which depth of the run, or None for any.
+        learned: By quantity.
+        nexts: Call sites that followed in the same program body -> decayed weight; "" the body's
+            end.
+        passed: Decayed weight of how often what follows was looked at.
+    """
+
+    __slots__ = ("above", "depth", "learned", "nexts", "passed", "seen", "site", "template")
+
+    def __init__(self, template: str, site: str, depth: int | None, above: Place | None) -> None:
+        self.template = template
+        self.site = site
+        self.depth = depth
+        self.above = above
+        self.learned: dict[Quantity, Learned] = {}
+        self.nexts: dict[str, float] = {}
+        self.passed = 0.0
+        self.seen = 0
+
+    def observe(self, quantity: Quantity, value: float) -> None:
+        """Learn one value, here and above.
+
+        Above only a place's first eight values are learned and every eighth then: so a busy place
+        neither drowns others out there nor costs thrice.
+        """
+        learned = self.learned.get(quantity)
+        if learned is None:
+            learned = self.learned[quantity] = Learned()
+        learned.add(value)
+        above = self.above
+        count = learned.count
+        if above is not None and (count <= _ALL_OF_FIRST or count % _EVERY == 0):
+            above.observe(quantity, value)
+
+    def of(self, quantity: Quantity) -> Learned | None:
+        """What is known of a quantity here; the place above answers for fewer than three samples.
+
+        None when nobody has three.
+        """
+        place: Place | None = self
+        while place is not None:
+            learned = place.learned.get(quantity)
+            if learned is not None and learned.count >= FEW:
+                return learned
+            place = place.above
+        return None
+
+    def mean(self, quantity: Quantity, otherwise: float = 0.0) -> float:
+        """Mean of a quantity, or `otherwise` when nothing is known."""
+        learned = self.of(quantity)
+        return otherwise if learned is None else learned.mean
+
+    def p50(self, quantity: Quantity, otherwise: float = 0.0) -> float:
+        """Median of a quantity, or `otherwise` when nothing is known."""
+        learned = self.of(quantity)
+        return otherwise if learned is None else learned.quantile(0.5)
+
+    def p90(self, quantity: Quantity, otherwise: float = 0.0) -> float:
+        """What nine of ten stay within, or `otherwise` when nothing is known."""
+        learned = self.of(quantity)
+        return otherwise if learned is None else learned.quantile(0.9)
+
+    def follow(self, sites: Iterable[str]) -> None:
+        """Learn what followed one passage through this place; "" for the end of the body."""
+        for site in self.nexts:
+            self.nexts[site] *= DECAY
+        self.passed = self.passed * DECAY + 1.0
+        self.seen += 1
+        for site in sites:
+            self.nexts[site] = self.nexts.get(site, 0.0) + 1.0
+
+    def follows(self) -> dict[str, float]:
+        """Call site -> probability that it follows, the likeliest first; empty below 3 samples.
+
+        Sites that follow side by side have probabilities of their own: they may sum to over 1.
+        """
+        if self.seen < FEW:
+            return {}
+        shares = {site: weight / self.passed for site, weight in self.nexts.items()}
+        return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
+
+
+class Estimates:
+    """All places. See the module."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._all = Place("", "", None, None)
+        self._places: dict[tuple[str, str, int | None], Place] = {("", "", None): self._all}
+        for row in rows:
+            self._take(row)
+
+    def place(self, template: str, site: str = "", depth: int | None = None) -> Place:
+        """The place of a call site in a template, known or new.
+
+        Args:
+            template: The program that was started.
+            site: Call site (`site_of` spells it), or "" for the template as a whole.
+            depth: Depth in the run, or None for any; all beyond 40 are one.
+        """
+        if depth is not None and depth > MOST_DEPTH:
+            depth = MOST_DEPTH
+        key = (template, site, depth)
+        place = self._places.get(key)
+        if place is None:
+            place = self._add(key)
+        return place
+
+    def find(self, template: str, site: str = "", depth: int | None = None) -> Place | None:
+        """A place that is known, or None."""
+        return self._places.get((template, site, depth))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def rows(self) -> Iterator[Row]:
+        """Everything as plain data."""
+        for (template, site, depth), place in self._places.items():
+            for quantity, learned in place.learned.items():
+                yield Row(template, site, depth, quantity, learned.count, learned.sums())
+            if place.seen:
+                sums = {f"next:{one}": weight for one, weight in place.nexts.items()}
+                sums["weight"] = place.passed
+                yield Row(template, site, depth, "next", place.seen, sums)
+
+    def _add(self, key: tuple[str, str, int | None]) -> Place:
+        if len(self._places) >= MOST_PLACES:
+            self._forget_half()
+        template, site, depth = key
+        above: Place
+        if depth is not None:
+            above = self.place(template, site)
+        elif site:
+            above = self.place(template)
+        else:
+            above = self._all
+        place = self._places[key] = Place(template, site, depth, above)
+        return place
+
+    def _forget_half(self) -> None:
+        """Names that programs make up without end must not fill the memory: the older half goes.
+
+        Places that stand above one that stays are kept by it, and found again through it.
+        """
+        keys = list(self._places)
+        keep = set(keys[len(keys) // 2 :])
+        for template, site, _ in tuple(keep):
+            keep |= {(template, site, None), (template, "", None)}
+        keep.add(("", "", None))
+        self._places = {key: self._places[key] for key in keys if key in keep}
+
+    def _take(self, row: Row) -> None:
+        """Raises `ValueError` when it is no row of ours."""
+        place = self.place(row.template, row.site, row.depth)
+        if row.quantity == "next":
+            place.seen = row.count
+            place.passed = float(row.sums["weight"])
+            place.nexts = {
+                name.removeprefix("next:"): float(weight)
+                for name, weight in row.sums.items()
+                if name.startswith("next:")
+            }
+        elif row.quantity in QUANTITIES:
+            place.learned[row.quantity] = Learned.of(row.count, row.sums)
+        else:
+            raise ValueError(f"{row.quantity!r} is nothing that is learned")
+
+
+def site_of(name: str, where: str) -> str:
+    """A call site as places spell it: what it is called, and `file:line`."""
+    return f"{name} {where}" if where else name
+
+
+def chain(estimates: Estimates, template: str, first: str, most: int = 12) -> Mapping[str, float]:
+    """The likeliest call sites from `first` on, each with its median time; for people."""
+    found: dict[str, float] = {}
+    site = first
+    while site and site not in found and len(found) < most:
+        place = estimates.find(template, site)
+        if place is None:
+            break
+        found[site] = place.p50("busy_s")
+        site = next(iter(place.follows()), "")
+    return found

@@ -1,0 +1,197 @@
+"""What has been learned of one quantity: a decayed sample in 64 logarithmic buckets.
+
+Each observation weighs the earlier ones down by `DECAY`, so the last hundred or so count. Instead
+of weighing 64 buckets down, the weight of the next observation grows: adding one costs the same
+whatever there is. All sums are linear in the observations, so two processes can merge what they
+learned apart (`agentrt.store`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+DECAY = 0.99
+BUCKETS = 64
+SMALLEST, LARGEST = 1e-4, 1e6
+_LOG_SMALLEST = math.log(SMALLEST)
+_PER_LOG = BUCKETS / (math.log(LARGEST) - _LOG_SMALLEST)
+_RESCALE_AT = 1e12
+
+
+class Learned:
+    """A decayed sample of a positive quantity: seconds or tokens.
+
+    What lies below 0.0001 counts as that in quantiles and logarithms, as it is in the mean.
+
+    Attributes:
+        count: Observations ever, those of other processes included.
+    """
+
+    __slots__ = (
+        "_cached",
+        "_log",
+        "_logs",
+        "_square",
+        "_total",
+        "_unit",
+        "_weight",
+        "_weights",
+        "count",
+    )
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._unit = 1.0  # weight of the next observation
+        self._weight = 0.0
+        self._total = 0.0
+        self._log = 0.0
+        self._square = 0.0
+        self._weights = [0.0] * BUCKETS
+        self._logs = [0.0] * BUCKETS  # of what lies in the bucket: a constant comes back exactly
+        self._cached: dict[float, float] = {}
+
+    def add(self, value: float) -> None:
+        """Take one observation.
+
+        Raises:
+            ValueError: It is negative or no number.
+        """
+        if not 0.0 <= value < math.inf:
+            raise ValueError(f"{value} cannot be learned from: no finite quantity of 0 or more")
+        unit = self._unit
+        log = math.log(value) if value > SMALLEST else _LOG_SMALLEST
+        bucket = int((log - _LOG_SMALLEST) * _PER_LOG)
+        if bucket >= BUCKETS:
+            bucket = BUCKETS - 1
+        self.count += 1
+        self._weight += unit
+        self._total += unit * value
+        self._log += unit * log
+        self._square += unit * log * log
+        self._weights[bucket] += unit
+        self._logs[bucket] += unit * log
+        self._unit = unit / DECAY
+        if self._cached:
+            self._cached = {}
+        if self._unit > _RESCALE_AT:
+            self._rescale()
+
+    @property
+    def mean(self) -> float:
+        """Weighted mean; 0.0 of nothing."""
+        return self._total / self._weight if self._weight else 0.0
+
+    @property
+    def log_mean(self) -> float:
+        """Mean of the natural logarithms."""
+        return self._log / self._weight if self._weight else _LOG_SMALLEST
+
+    @property
+    def log_var(self) -> float:
+        """Variance of the natural logarithms."""
+        if not self._weight:
+            return 0.0
+        return max(0.0, self._square / self._weight - self.log_mean**2)
+
+    @property
+    def p50(self) -> float:
+        """Median."""
+        return self.quantile(0.5)
+
+    @property
+    def p90(self) -> float:
+        """What nine of ten stay within."""
+        return self.quantile(0.9)
+
+    def quantile(self, share: float) -> float:
+        """The value that `share` of the sample does not exceed, to the width of a bucket (43 %).
+
+        Args:
+            share: In (0, 1].
+        """
+        known = self._cached.get(share)
+        if known is None:
+            known = self._cached[share] = self._quantile(share)
+        return known
+
+    def share_within(self, value: float, given: float = 0.0) -> float:
+        """Probability that one that has exceeded `given` does not exceed `value`.
+
+        1.0 where none of the sample exceeded `given`: such a one is overdue.
+        """
+        beyond = self._above(given)
+        if beyond <= 0.0:
+            return 1.0
+        return min(1.0, max(0.0, 1.0 - self._above(value) / beyond))
+
+    def sums(self) -> dict[str, float]:
+        """All of it as plain numbers, the latest observation weighing 1; linear in observations."""
+        scale = 1.0 / (self._unit * DECAY)
+        found = {
+            "weight": self._weight * scale,
+            "total": self._total * scale,
+            "log": self._log * scale,
+            "square": self._square * scale,
+        }
+        for bucket, weight in enumerate(self._weights):
+            if weight:
+                found[f"w{bucket}"] = weight * scale
+                found[f"l{bucket}"] = self._logs[bucket] * scale
+        return found
+
+    @classmethod
+    def of(cls, count: int, sums: Mapping[str, float]) -> Learned:
+        """What `sums` told.
+
+        Raises:
+            ValueError: It is none of ours.
+        """
+        learned = cls()
+        learned.count = count
+        try:
+            learned._unit = 1.0 / DECAY
+            learned._weight = float(sums["weight"])
+            learned._total = float(sums["total"])
+            learned._log = float(sums["log"])
+            learned._square = float(sums["square"])
+            for name, value in sums.items():
+                if name[0] in "wl" and name[1:].isdigit():
+                    place = learned._weights if name[0] == "w" else learned._logs
+                    place[int(name[1:])] = float(value)
+        except (KeyError, IndexError) as error:
+            raise ValueError(f"these are no sums of a sample: {error}") from None
+        if count < 1 or learned._weight <= 0.0 or any(w < 0.0 for w in learned._weights):
+            raise ValueError("these are no sums of a sample: it weighs nothing")
+        return learned
+
+    def _quantile(self, share: float) -> float:
+        wanted = share * self._weight * (1.0 - 1e-12)
+        for bucket, weight in enumerate(self._weights):
+            if weight <= 0.0:
+                continue
+            wanted -= weight
+            if wanted <= 0.0:
+                return math.exp(self._logs[bucket] / weight)
+        return 0.0
+
+    def _above(self, value: float) -> float:
+        """Weight of what exceeds `value`; a bucket is split where its values lie on average."""
+        if value <= SMALLEST:
+            return self._weight if value <= 0.0 else self._weight - self._weights[0]
+        log = math.log(value)
+        return sum(
+            weight
+            for weight, logs in zip(self._weights, self._logs, strict=True)
+            if weight > 0.0 and logs / weight > log + 1e-12
+        )
+
+    def _rescale(self) -> None:
+        scale = 1.0 / self._unit
+        self._unit = 1.0
+        self._weight *= scale
+        self._total *= scale
+        self._log *= scale
+        self._square *= scale
+        self._weights = [weight * scale for weight in self._weights]
+        self._logs = [log * scale for log in self._logs]

@@ -1,0 +1,203 @@
+"""How long a step takes, learned from the steps of an engine.
+
+    tau = base_s + prefill_s * prefill tokens + decode_s * decoding sequences + kv_s * KV tokens
+
+Linear least squares over the latest 2,000 steps, by normal equations that each step is added to and
+taken from again; no part may be negative, since no work saves time. What the steps do not tell (all
+of one size, none read KV) stays as the prior says, scaled by a few made-up steps' weight.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import combinations
+
+from agentrt.fact import fact
+from agentrt.step import StepRecord
+
+WINDOW = 2000
+_PARTS = 4
+_PRIOR_WEIGHT = 1e-3
+_REFRESH = 50
+
+Row = tuple[float, float, float, float]
+
+
+@fact
+class StepTime:
+    """What a step's time is made of.
+
+    Attributes:
+        base_s: Of any step.
+        prefill_s: For each prompt token.
+        decode_s: For each sequence that produces a token.
+        kv_s: For each token whose KV is read.
+    """
+
+    base_s: float = 5e-3
+    prefill_s: float = 5e-5
+    decode_s: float = 2e-4
+    kv_s: float = 1e-8
+
+    def of(self, prefill_tokens: float, decode_tokens: float, kv_tokens: float = 0.0) -> float:
+        """Seconds of a step."""
+        return (
+            self.base_s
+            + self.prefill_s * prefill_tokens
+            + self.decode_s * decode_tokens
+            + self.kv_s * kv_tokens
+        )
+
+    def alone_s(self, uncached_tokens: float, output_tokens: float, context_tokens: float) -> float:
+        """Seconds of a generation that has the engine for itself, its prompt computed in one step.
+
+        Args:
+            uncached_tokens: Of the prompt, not in the cache.
+            output_tokens: That it produces, the first in the step that computes its prompt.
+            context_tokens: Whose KV each of its steps reads.
+        """
+        steps = max(1.0, output_tokens)
+        return steps * (self.base_s + self.decode_s + self.kv_s * context_tokens) + (
+            self.prefill_s * uncached_tokens
+        )
+
+
+PRIOR = StepTime()
+
+
+class StepModel:
+    """Learns `StepTime` from steps as they come.
+
+    Args:
+        prior: What holds while the steps tell nothing else.
+        window: How many of the latest steps count.
+    """
+
+    def __init__(self, prior: StepTime = PRIOR, window: int = WINDOW) -> None:
+        self._prior = prior
+        self._window = window
+        self._steps: deque[tuple[Row, float]] = deque()
+        self._products = [[0.0] * _PARTS for _ in range(_PARTS)]
+        self._times = [0.0] * _PARTS
+        self._added = 0
+        self._known: StepTime | None = prior
+        self._stale = 0
+
+    @classmethod
+    def fit(cls, steps: Iterable[StepRecord], prior: StepTime = PRIOR) -> StepTime:
+        """The model of all of these steps."""
+        samples = list(steps)
+        model = cls(prior, window=max(1, len(samples)))
+        for step in samples:
+            model.add(step)
+        return model.time
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def add(self, step: StepRecord) -> None:
+        """Take one step; the oldest beyond the window is forgotten."""
+        took_s = step.ended_at_s - step.started_at_s
+        self.sample(step.prefill_tokens, step.decode_tokens, step.kv_tokens, took_s)
+
+    def sample(
+        self, prefill_tokens: float, decode_tokens: float, kv_tokens: float, took_s: float
+    ) -> None:
+        """Take one step as numbers."""
+        row: Row = (1.0, float(prefill_tokens), float(decode_tokens), float(kv_tokens))
+        self._steps.append((row, took_s))
+        self._sum(row, took_s, 1.0)
+        if len(self._steps) > self._window:
+            old, old_s = self._steps.popleft()
+            self._sum(old, old_s, -1.0)
+        self._added += 1
+        if self._added % self._window == 0:  # what adding and taking away lost in digits
+            self._sum_anew()
+        self._stale += 1
+        if self._stale >= _REFRESH or len(self._steps) <= _REFRESH:
+            self._known = None
+
+    @property
+    def time(self) -> StepTime:
+        """What the steps tell; worked out anew at most every 50 of them."""
+        if self._known is None:
+            self._known = self._solve()
+            self._stale = 0
+        return self._known
+
+    def _sum(self, row: Row, took_s: float, sign: float) -> None:
+        for i, one in enumerate(row):
+            if one:
+                line = self._products[i]
+                for j, other in enumerate(row):
+                    line[j] += sign * one * other
+                self._times[i] += sign * one * took_s
+
+    def _sum_anew(self) -> None:
+        self._products = [[0.0] * _PARTS for _ in range(_PARTS)]
+        self._times = [0.0] * _PARTS
+        for row, took_s in self._steps:
+            self._sum(row, took_s, 1.0)
+
+    def _solve(self) -> StepTime:
+        prior = self._prior
+        wanted = (prior.base_s, prior.prefill_s, prior.decode_s, prior.kv_s)
+        if not self._steps:
+            return prior
+        # Columns are scaled to one size; the prior weighs as much as a thousandth of one step.
+        scale = [max(self._products[i][i], 0.0) ** 0.5 for i in range(_PARTS)]
+        scale = [one if one > 0.0 else 1.0 for one in scale]
+        weight = _PRIOR_WEIGHT / len(self._steps)
+        matrix = [
+            [self._products[i][j] / (scale[i] * scale[j]) for j in range(_PARTS)]
+            for i in range(_PARTS)
+        ]
+        times = [self._times[i] / scale[i] for i in range(_PARTS)]
+        for i in range(_PARTS):
+            matrix[i][i] += weight
+            times[i] += weight * wanted[i] * scale[i]
+        found = _non_negative(matrix, times)
+        return StepTime(*(one / size for one, size in zip(found, scale, strict=True)))
+
+
+def _non_negative(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Least squares with no negative part: the best of all choices of parts that are not zero."""
+    best, best_loss = [0.0] * _PARTS, 0.0
+    for size in range(_PARTS, 0, -1):
+        for chosen in combinations(range(_PARTS), size):
+            lines = [[matrix[i][j] for j in chosen] for i in chosen]
+            part = _linear(lines, [right[i] for i in chosen])
+            if part is None or min(part) < 0.0:
+                continue
+            # At a solution of the normal equations the loss is -x.b, up to what all share.
+            loss = -sum(x * right[i] for x, i in zip(part, chosen, strict=True))
+            if loss < best_loss:
+                best_loss = loss
+                best = [0.0] * _PARTS
+                for x, i in zip(part, chosen, strict=True):
+                    best[i] = x
+        if size == _PARTS and best_loss < 0.0:
+            break  # nothing had to be held at zero
+    return best
+
+
+def _linear(matrix: list[list[float]], right: list[float]) -> list[float] | None:
+    """Solves a small symmetric system; None where it is singular."""
+    rows = [[*line, value] for line, value in zip(matrix, right, strict=True)]
+    size = len(rows)
+    for column in range(size):
+        pivot = max(range(column, size), key=lambda i: abs(rows[i][column]))
+        if abs(rows[pivot][column]) < 1e-14:
+            return None
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        head = rows[column]
+        for i in range(column + 1, size):
+            factor = rows[i][column] / head[column]
+            for j in range(column, size + 1):
+                rows[i][j] -= factor * head[j]
+    found = [0.0] * size
+    for i in reversed(range(size)):
+        rest = rows[i][size] - sum(rows[i][j] * found[j] for j in range(i + 1, size))
+        found[i] = rest / rows[i][i]
+    return found
