@@ -12,17 +12,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from itertools import islice, product
+from itertools import count, islice, product
 from pathlib import Path
-from string import ascii_letters, digits
+from string import ascii_letters
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from agentrt.bench.shapes import ModelShape
 from agentrt.bench.weights import bf16_bytes, random_values, weights_of
-
-FIRST_WORD_ID = 264
-"""Below stand bytes and special tokens; prompts are made of what stands above."""
 
 _SPECIAL = (
     "<|begin|>",
@@ -38,7 +35,9 @@ _TEMPLATE = (
     "<|begin|>{% for m in messages %}{{ '<|assistant|>' if m.role == 'assistant' else '<|user|>' }}"
     "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-_VERSION = 2
+_VERSION = 3
+_SPACE = "\u0120"  # as byte-level tokenizers write it
+_LONGEST = 3  # letters of a word
 
 
 def cache_folder() -> Path:
@@ -100,18 +99,37 @@ def _write_config(shape: ModelShape, folder: Path) -> None:
 
 
 def _tokenizer(vocabulary: int) -> Tokenizer:
-    """Bytes, special tokens, then words of three letters up to the size of the vocabulary."""
+    """Bytes, special tokens, then words: a space and up to three letters, one token each.
+
+    A text of such words is read back as the tokens that wrote it, by every reader of the file.
+    """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = ("".join(letters) for letters in product(ascii_letters + digits, repeat=3))
-    known = {char: at for at, char in enumerate(alphabet)}
     first = len(alphabet) + len(_SPECIAL)
-    known |= {word: first + at for at, word in enumerate(islice(words, vocabulary - first))}
+    words = _words(vocabulary - first)
+    known = {char: at for at, char in enumerate(alphabet)}
+    known |= {word: first + at for at, word in enumerate(words)}
     known |= {text: len(alphabet) + at for at, text in enumerate(_SPECIAL)}
-    tokenizer = Tokenizer(models.BPE(known, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    merges = [(word[:-1], word[-1]) for word in words if word[-1] in ascii_letters]
+    tokenizer = Tokenizer(models.BPE(known, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in _SPECIAL])
     return tokenizer
+
+
+def _words(many: int) -> list[str]:
+    """Shorter ones first, as each word is merged from the one that is a letter shorter.
+
+    They take as few letters of the alphabet as do; where all are too few, words of digits follow,
+    which no text is read as.
+    """
+    letters = next(
+        (n for n in range(1, len(ascii_letters)) if n + n**2 + n**3 >= many), len(ascii_letters)
+    )
+    lengths = range(1, _LONGEST + 1)
+    made = (word for length in lengths for word in product(ascii_letters[:letters], repeat=length))
+    words = [_SPACE + "".join(word) for word in islice(made, many)]
+    return words + [f"{_SPACE}{at}" for at in islice(count(), many - len(words))]
 
 
 def _write_weights(shape: ModelShape, seed: int, folder: Path) -> None:

@@ -145,7 +145,7 @@ def fields_of(shape: ModelShape, checkpoint: Path) -> list[tuple[str, str, Any]]
 
 
 def _vocabulary(checkpoint: Path) -> list[tuple[str, str, Any]]:
-    """The tokenizer: bytes, and words that no merge makes."""
+    """The tokenizer, whose words are merged letter by letter."""
     facts = json.loads((checkpoint / "tokenizer.json").read_text("utf-8"))
     settings = json.loads((checkpoint / "tokenizer_config.json").read_text("utf-8"))
     special = {token["content"]: token["id"] for token in facts["added_tokens"]}
@@ -153,14 +153,14 @@ def _vocabulary(checkpoint: Path) -> list[tuple[str, str, Any]]:
     tokens = sorted(ids, key=ids.__getitem__)
     return [
         ("tokenizer.ggml.model", "text", "gpt2"),
-        ("tokenizer.ggml.pre", "text", "default"),
+        ("tokenizer.ggml.pre", "text", "gpt-2"),
         ("tokenizer.ggml.tokens", "list", tokens),
         (
             "tokenizer.ggml.token_type",
             "list",
             [_CONTROL if token in special else _NORMAL for token in tokens],
         ),
-        ("tokenizer.ggml.merges", "list", [f"{tokens[0]} {tokens[1]}"]),  # none would be refused
+        ("tokenizer.ggml.merges", "list", [" ".join(pair) for pair in facts["model"]["merges"]]),
         ("tokenizer.ggml.bos_token_id", "integer", special["<|begin|>"]),
         ("tokenizer.ggml.eos_token_id", "integer", EOS_ID),
         ("tokenizer.ggml.add_bos_token", "truth", False),

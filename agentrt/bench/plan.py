@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from agentrt.bench.checkpoint import FIRST_WORD_ID
 from agentrt.bench.shapes import ModelShape
+from agentrt.bench.weights import FIRST_WORD_ID
 from agentrt.errors import UsageError
 
 PAGE_TOKENS = 16

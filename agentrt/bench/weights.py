@@ -11,6 +11,9 @@ import numpy.typing as npt
 from agentrt.bench.shapes import ModelShape
 
 EOS_ID = 257
+FIRST_WORD_ID = 264
+"""Below stand bytes and special tokens; prompts are made of what stands above."""
+
 _EMBEDDING_DEVIATION = 0.02
 """Small beside what the layers add, so that outputs depend on the whole context."""
 
@@ -22,8 +25,9 @@ class WeightFact:
     Attributes:
         name: In the checkpoint.
         shape: Rows, columns.
-        role: "norm" holds ones, "bias" and "matrix" random values, "embedding" too, but for the row
-            of the end token: it is zero, so that no arm ends an output before its time.
+        role: "norm" holds ones, "bias" and "matrix" random values, "embedding" too, but for the
+            rows below the first word: they are zero, so that no arm ends an output before its time,
+            and outputs are words, which are read back as the same tokens.
     """
 
     name: str
@@ -76,7 +80,7 @@ def random_values(fact: WeightFact, seed: int, index: int) -> npt.NDArray[np.flo
     values = generator.standard_normal(fact.shape, np.float32)
     if fact.role == "embedding":
         values *= _EMBEDDING_DEVIATION
-        values[EOS_ID] = 0.0
+        values[:FIRST_WORD_ID] = 0.0
     else:
         values *= fact.shape[-1] ** -0.5  # what comes out is as large as what went in
     return values

@@ -1,14 +1,16 @@
 """A shape's random weights are an ordinary checkpoint directory."""
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from safetensors import safe_open
+from tokenizers import Tokenizer
 
-from agentrt.bench.checkpoint import FIRST_WORD_ID, checkpoint
+from agentrt.bench.checkpoint import checkpoint
 from agentrt.bench.shapes import SHAPES
-from agentrt.bench.weights import EOS_ID, bf16_bytes, weights_of
+from agentrt.bench.weights import EOS_ID, FIRST_WORD_ID, bf16_bytes, weights_of
 from agentrt.prompt import Codec
 
 MICRO = SHAPES["micro"]
@@ -29,7 +31,8 @@ def test_the_library_reads_every_tensor(folder: Path) -> None:
             assert float(tensor.abs().max()) > 0
         embedding = opened.get_tensor("model.embed_tokens.weight")
     assert names == {fact.name for fact in weights_of(MICRO)}
-    assert not embedding[EOS_ID].any()  # no output ends before its time
+    assert not embedding[:FIRST_WORD_ID].any()  # no output ends before its time, or is no word
+    assert bool(embedding[FIRST_WORD_ID:].any(1).all())
 
 
 def test_the_codec_knows_every_id(folder: Path) -> None:
@@ -37,7 +40,19 @@ def test_the_codec_knows_every_id(folder: Path) -> None:
     assert codec.vocab.size == MICRO.vocabulary
     assert set(codec.vocab.eos_ids) == {EOS_ID}
     detokenizer = codec.detokenizer()
-    assert detokenizer.push([FIRST_WORD_ID]) == "aaa"
+    assert detokenizer.push([FIRST_WORD_ID]) == " a"
+
+
+@pytest.mark.parametrize("name", ["micro", "tiny", "half", "qwen2.5-0.5b"])
+def test_words_are_read_back_as_what_wrote_them(name: str, tmp_path: Path) -> None:
+    folder = checkpoint(SHAPES[name], folder=tmp_path, with_weights=False)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert tokenizer.get_vocab_size() == SHAPES[name].vocabulary
+    words = range(FIRST_WORD_ID, SHAPES[name].vocabulary)
+    lettered = [word for word in words if (tokenizer.id_to_token(word) or "")[1:].isalpha()]
+    assert len(lettered) >= 0.9 * len(words)
+    ids = Random(0).choices(lettered, k=500)
+    assert tokenizer.encode(tokenizer.decode(ids), add_special_tokens=False).ids == ids
 
 
 def test_it_is_written_once(folder: Path) -> None:

@@ -57,6 +57,7 @@ def test_the_file_says_what_the_shape_is(tmp_path: Path) -> None:
     assert told["llama.attention.head_count_kv"] == micro.kv_heads
     assert len(told["tokenizer.ggml.tokens"]) == micro.vocabulary
     assert told["tokenizer.ggml.token_type"][257] == 3
+    assert "\u0120a b" in told["tokenizer.ggml.merges"]
     job = gguf_job(micro, folder, tmp_path / "x.gguf", "bfloat16")
     assert job["architecture"] == "llama"
     assert Path(job["source"]).is_file()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agentrt.bench.checkpoint import FIRST_WORD_ID
 from agentrt.bench.plan import prompts_of, rows_of
 from agentrt.bench.shapes import SHAPES, shape_named
+from agentrt.bench.weights import FIRST_WORD_ID
 from agentrt.errors import UsageError
 
 MICRO = SHAPES["micro"]
