@@ -142,3 +142,17 @@ def test_what_lies_behind_the_last_token_is_not_read(kernels):
     out = torch.empty_like(query)
     kernels.attend(query, memory, rows, Score(0.1), out)
     assert torch.isfinite(out).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("slope", [-3.0, 0.02, 0.3, 3.0])
+def test_scores_that_grow_or_fall_along_a_history_are_weighed_right(kernels, dtype, slope):
+    source = torch.Generator().manual_seed(6)
+    rows, pages, tokens = batch_of([(700, 1), (290, 3)], 16, source)
+    memory = memory_of(pages, 16, 1, 32, dtype, source)
+    query = torch.randn(tokens, 4, 32, generator=source).to(dtype)
+    query[..., 0] = 1
+    for row, count in zip(rows.block_table, rows.kv_tokens, strict=True):
+        for at in range(int(count)):  # a score of `slope` more for each token of the history
+            memory[row[at // 16], 0, at % 16, :, 0] = slope * at
+    compare(kernels, query, memory, rows, Score(1.0))

@@ -2,9 +2,10 @@
 //
 // A block is some rows of one sequence; with some heads of keys and values it is up to QUERIES queries
 // that see the same pages. They walk these tile by tile: keys are turned so that a register holds
-// sixteen tokens, values so that it holds a slice of a head, and the softmax is kept by its running
-// maximum. A row that decodes takes all heads at once, so that a page is read in one go. What a block sees may be cut into parts, and a prefix that
-// several sequences share is one more part, walked once for all of them; parts are joined by their
+// sixteen tokens, values so that it holds a slice of a head, and weights are taken against a score
+// that is raised only where a tile exceeds it by far. A row that decodes takes all heads at once, so
+// that a page is read in one go. What a block sees may be cut into parts, and a prefix that several
+// sequences share is one more part, walked once for all of them; parts are joined by their
 // log-sum-exp.
 #pragma once
 #include <algorithm>
@@ -16,6 +17,11 @@
 constexpr int TILE = 64;      // tokens
 constexpr int QUERIES = 64;   // of one block
 constexpr int PART = 128;     // tokens, the least that is worth a part of its own
+// Scores count in powers of two. Weights are taken against a score that none exceeds by more than
+// this: most tiles then leave what was summed before as it is.
+constexpr float SLACK = 16.0f;
+constexpr float HIDDEN = -1e30f;
+constexpr float LOG2_E = 1.44269504f;
 #if defined(__AVX512F__)
 constexpr int QUERY_STEP = 4;  // queries whose scores stay in registers
 constexpr int COLUMNS = 4;     // registers a query
@@ -162,7 +168,7 @@ static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int share
 struct Walk {
   int count, each, dim, padded;  // queries, those of one head; head_dim; up to whole registers
   int low[QUERIES], past[QUERIES];             // tokens that each query sees
-  float most[QUERIES], total[QUERIES];
+  float most[QUERIES], total[QUERIES][LANES];  // the score that weights are taken against, their sum
   std::vector<float> memory;
   float *out;      // [QUERIES][padded]
   uint32_t *query;  // [QUERIES][dim] fp32, or pairs of bf16
@@ -274,9 +280,9 @@ static void lay_values(Walk &walk, int64_t head, int tokens) {
       const uint16_t *two = (const uint16_t *)walk.key_rows[token + 1] + head;
       uint32_t *to = walk.values + (size_t)(token / 2) * padded;
       int at = 0;
-      for (; at + LANES <= dim; at += LANES) {
+      for (; at + 2 * LANES <= dim; at += 2 * LANES) pair_words(one + at, two + at, to + at);
+      for (; at + LANES <= dim; at += LANES)
         store_bits(to + at, load_words(one + at) | (load_words(two + at) << 16));
-      }
       for (; at < dim; at++) to[at] = (uint32_t)one[at] | ((uint32_t)two[at] << 16);
       for (; at < padded; at++) to[at] = 0;
     }
@@ -293,78 +299,96 @@ static void lay_values(Walk &walk, int64_t head, int tokens) {
   }
 }
 
-// Scores of N queries against a tile, then their weights and what they weigh.
-template <class T, int N>
-INLINE void score_queries(Walk &walk, int first, int groups, const Score &how, int at, int end) {
+// Products of N queries with C registers of keys.
+template <class T, int N, int C>
+INLINE void multiply_keys(Walk &walk, int first, int column) {
   constexpr bool PAIRS = pairs_of<T>();
   int words = PAIRS ? walk.dim / 2 : walk.dim;
   const uint32_t *query = walk.query + (size_t)first * walk.padded;
-  for (int column = 0; column < groups; column += COLUMNS) {
-    f32 sums[N][COLUMNS];
+  const uint32_t *keys = walk.keys + column * LANES;
+  f32 sums[N][C];
+  UNROLL
+  for (int n = 0; n < N; n++)
     UNROLL
-    for (int n = 0; n < N; n++)
+    for (int c = 0; c < C; c++) sums[n][c] = all(0);
+  for (int word = 0; word < words; word++) {
+    u32 key[C];
+    UNROLL
+    for (int c = 0; c < C; c++) key[c] = load_bits(keys + (size_t)word * TILE + c * LANES);
+    UNROLL
+    for (int n = 0; n < N; n++) {
+      u32 value = all_bits(query[(size_t)n * walk.padded + word]);
       UNROLL
-      for (int c = 0; c < COLUMNS; c++) sums[n][c] = all(0);
-    for (int word = 0; word < words; word++) {
-      u32 key[COLUMNS];
-      UNROLL
-      for (int c = 0; c < COLUMNS; c++)
-        key[c] = load_bits(walk.keys + (size_t)word * TILE + (column + c) * LANES);
-      UNROLL
-      for (int n = 0; n < N; n++) {
-        u32 value = all_bits(query[(size_t)n * walk.padded + word]);
-        UNROLL
-        for (int c = 0; c < COLUMNS; c++) {
-          if (PAIRS)
-            sums[n][c] = dot(sums[n][c], key[c], value);
-          else
-            sums[n][c] += (f32)key[c] * (f32)value;
-        }
+      for (int c = 0; c < C; c++) {
+        if (PAIRS)
+          sums[n][c] = dot(sums[n][c], key[c], value);
+        else
+          sums[n][c] += (f32)key[c] * (f32)value;
       }
     }
-    UNROLL
-    for (int n = 0; n < N; n++)
-      UNROLL
-      for (int c = 0; c < COLUMNS; c++)
-        store(walk.scores + n * TILE + (column + c) * LANES, sums[n][c]);
   }
-  const f32 hidden = all(-1e30f);
+  UNROLL
+  for (int n = 0; n < N; n++)
+    UNROLL
+    for (int c = 0; c < C; c++) store(walk.scores + n * TILE + (column + c) * LANES, sums[n][c]);
+}
+
+// What was summed for a query, from now on against the score `now`.
+INLINE void rescale(Walk &walk, int n, float now) {
+  float before = walk.most[n];
+  walk.most[n] = now;
+  if (before <= HIDDEN) return;
+  f32 shrink = all(std::exp2(before - now));
+  store(walk.total[n], load(walk.total[n]) * shrink);
+  float *out = walk.out + (size_t)n * walk.padded;
+  for (int d = 0; d < walk.padded; d += LANES) store(out + d, load(out + d) * shrink);
+}
+
+// Scores become weights, in place; a query that sees nothing here weighs nothing.
+template <class T>
+INLINE void weigh_scores(Walk &walk, int n, float *scores, int groups, const Score &how, int at,
+                         int end) {
+  constexpr bool PAIRS = pairs_of<T>();
   const i32 ahead = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  int columns = (groups + COLUMNS - 1) / COLUMNS * COLUMNS;
-  for (int n = 0; n < N; n++) {
-    int low = walk.low[first + n] - at, past = std::min(walk.past[first + n], end) - at;
-    float *scores = walk.scores + n * TILE;
-    f32 most = hidden;
-    for (int c = 0; c < columns; c++) {
-      f32 s = load(scores + c * LANES) * all(how.scaling);
-      if (how.softcap > 0) s = tanh_of(s * all(1.0f / how.softcap)) * all(how.softcap);
-      if (low > c * LANES || past < (c + 1) * LANES) {
-        i32 place = ahead + c * LANES;
-        s = (place >= low) & (place < past) ? s : hidden;
-      }
-      most = largest(most, s);
-      store(scores + c * LANES, s);
+  int low = walk.low[n] - at, past = std::min(walk.past[n], end) - at;
+  f32 s[TILE / LANES], most = all(HIDDEN);
+  float scaling = how.softcap > 0 ? how.scaling / how.softcap : how.scaling * LOG2_E;
+  UNROLL
+  for (int c = 0; c < TILE / LANES; c++) {
+    if (c >= groups) break;
+    s[c] = load(scores + c * LANES) * all(scaling);
+    if (how.softcap > 0) s[c] = tanh_of(s[c]) * all(how.softcap * LOG2_E);
+    if (low > c * LANES || past < (c + 1) * LANES) {
+      i32 place = ahead + c * LANES;
+      s[c] = (place >= low) & (place < past) ? s[c] : all(HIDDEN);
     }
-    float before = walk.most[first + n], now = std::max(before, top(most));
-    f32 total = all(0);
-    for (int c = 0; c < columns; c++) {
-      f32 s = load(scores + c * LANES);
-      f32 weight = exponential(s - all(now));
-      weight = (f32)((u32)weight & (u32)(s > hidden));
-      total += weight;
-      if (PAIRS)
-        store((bf16 *)scores + c * LANES, weight);
-      else
-        store(scores + c * LANES, weight);
-    }
-    float shrink = before <= -1e30f ? 0.0f : std::exp(before - now);
-    walk.most[first + n] = now;
-    walk.total[first + n] = walk.total[first + n] * shrink + sum(total);
-    if (shrink != 1.0f) {
-      float *out = walk.out + (size_t)(first + n) * walk.padded;
-      for (int d = 0; d < walk.padded; d += LANES) store(out + d, load(out + d) * all(shrink));
-    }
+    most = largest(most, s[c]);
   }
+  if (any(most > all(walk.most[n] + SLACK))) rescale(walk, n, top(most));
+  f32 against = all(walk.most[n] <= HIDDEN ? 0.0f : walk.most[n]), total = load(walk.total[n]);
+  UNROLL
+  for (int c = 0; c < TILE / LANES; c++) {
+    if (c >= groups) break;
+    f32 weight = power_of_two<PAIRS>(s[c] - against);
+    total += weight;
+    if (PAIRS)
+      store((bf16 *)scores + c * LANES, weight);
+    else
+      store(scores + c * LANES, weight);
+  }
+  store(walk.total[n], total);
+}
+
+template <class T, int N>
+INLINE void score_queries(Walk &walk, int first, int groups, const Score &how, int at, int end) {
+  int column = 0;
+  if (COLUMNS > 1 && groups > 2) {
+    for (; column < groups; column += COLUMNS) multiply_keys<T, N, COLUMNS>(walk, first, column);
+  } else {
+    for (; column < groups; column++) multiply_keys<T, N, 1>(walk, first, column);
+  }
+  for (int n = 0; n < N; n++)
+    weigh_scores<T>(walk, first + n, walk.scores + n * TILE, groups, how, at, end);
 }
 
 template <class T, int N, int C>
@@ -421,8 +445,8 @@ template <class T>
 static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int first, int heads,
                        const Score &how, int begin, int end) {
   for (int n = 0; n < walk.count; n++) {
-    walk.most[n] = -1e30f;
-    walk.total[n] = 0;
+    walk.most[n] = HIDDEN;
+    store(walk.total[n], all(0));
   }
   memset(walk.out, 0, (size_t)walk.count * walk.padded * sizeof(float));
   const void **now = walk.rows_now, **next = walk.rows_next;
@@ -514,15 +538,16 @@ static void give_query(const AttendCall &call, Walk &walk, const Block &block, i
     int64_t slot = slot_of(block, call.pages->kv_heads, shared, head, part, query);
     float *to = call.partials.memory + slot * call.partials.stride;
     to[0] = walk.most[n];
-    to[1] = walk.total[n];
+    to[1] = sum(load(walk.total[n]));
     memcpy(to + LANES, from, walk.padded * sizeof(float));
     return;
   }
-  float most = walk.most[n], total = walk.total[n], scale = 1.0f;
+  float most = walk.most[n], total = sum(load(walk.total[n])), scale = 1.0f;
   if (call.how->sinks != nullptr) {
-    float sink = call.how->sinks[head * shared + query % shared], now = std::max(most, sink);
-    scale = std::exp(most - now);
-    total = total * scale + std::exp(sink - now);
+    float sink = call.how->sinks[head * shared + query % shared] * LOG2_E;
+    float now = std::max(most, sink);
+    scale = std::exp2(most - now);
+    total = total * scale + std::exp2(sink - now);
   }
   put_row(from, total > 0 ? scale / total : 0.0f, walk.dim,
           (T *)heads.out + (int64_t)(block.first_row + query / shared) * heads.out_stride +
@@ -577,16 +602,16 @@ static void join_parts(const AttendCall &call, Walk &walk, const Block &block, i
       return call.partials.memory +
              slot_of(block, call.pages->kv_heads, shared, head, part, query) * call.partials.stride;
     };
-    float most = -1e30f, total = 0;
-    if (call.how->sinks != nullptr) most = call.how->sinks[head * shared + query % shared];
+    float most = HIDDEN, total = 0;
+    if (call.how->sinks != nullptr) most = call.how->sinks[head * shared + query % shared] * LOG2_E;
     float sink = most;
     for (int part = 0; part < parts; part++) most = std::max(most, partial(part)[0]);
-    if (call.how->sinks != nullptr) total = std::exp(sink - most);
+    if (call.how->sinks != nullptr) total = std::exp2(sink - most);
     memset(walk.out, 0, walk.padded * sizeof(float));
     for (int part = 0; part < parts; part++) {
       const float *from = partial(part);
       if (from[1] == 0) continue;
-      float share = std::exp(from[0] - most);
+      float share = std::exp2(from[0] - most);
       total += from[1] * share;
       for (int d = 0; d < walk.padded; d += LANES)
         store(walk.out + d, load(walk.out + d) + load(from + LANES + d) * all(share));

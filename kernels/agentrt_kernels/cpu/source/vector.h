@@ -70,6 +70,19 @@ INLINE u32 load_words(const void *from) {
 #endif
 }
 
+// Words of two rows side by side, `one` in the lower halves: thirty-two of each.
+INLINE void pair_words(const void *one, const void *two, uint32_t *to) {
+  typedef uint16_t words __attribute__((vector_size(64)));
+  words a = (words)load_bits(one), b = (words)load_bits(two);
+  store_bits(to, (u32)__builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38,
+                                              7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14,
+                                              46, 15, 47));
+  store_bits(to + LANES,
+             (u32)__builtin_shufflevector(a, b, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22,
+                                          54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61,
+                                          30, 62, 31, 63));
+}
+
 INLINE f32 load(const float *from) { return *(const f32_anywhere *)from; }
 INLINE f32 load(const bf16 *from) { return (f32)(load_words(from) << 16); }
 INLINE void store(float *to, f32 v) { *(f32_anywhere *)to = v; }
@@ -175,6 +188,39 @@ INLINE f32 exponential(f32 x) {
   p = p * r * r + r + all(1.0f);
   p = (f32)((i32)p + (power << 23));
   return (f32)((u32)p & (u32)(x >= low));
+}
+
+// 2^x for x of at most 127, 0 where that is tiny: to about 1 ulp, or to what a bf16 can tell.
+template <bool COARSE>
+INLINE f32 power_of_two(f32 x) {
+#if defined(__AVX512F__)
+  f32 whole = (f32)_mm512_roundscale_ps((__m512)x, 0);
+  f32 r = x - whole;
+#else
+  x = largest(x, all(-126.0f));
+  f32 whole = x + all(12582912.0f);
+  i32 power = (i32)whole - (i32)all(12582912.0f);
+  f32 r = x - (whole - all(12582912.0f));
+#endif
+  f32 p;
+  if (COARSE) {
+    p = all(5.5171643634e-2f) * r + all(2.4261112024e-1f);
+    p = p * r + all(6.9326099015e-1f);
+    p = p * r + all(9.9992807378e-1f);
+  } else {
+    p = all(1.5345809410e-4f) * r + all(1.3399931198e-3f);
+    p = p * r + all(9.6184889667e-3f);
+    p = p * r + all(5.5503287770e-2f);
+    p = p * r + all(2.4022646891e-1f);
+    p = p * r + all(6.9314720574e-1f);
+    p = p * r + all(1.0f);
+  }
+#if defined(__AVX512F__)
+  return (f32)_mm512_scalef_ps((__m512)p, (__m512)whole);
+#else
+  p = (f32)((i32)p + (power << 23));
+  return (f32)((u32)p & (u32)(x > all(-126.0f)));
+#endif
 }
 
 INLINE f32 sigmoid(f32 x) { return all(1.0f) / (all(1.0f) + exponential(-x)); }
