@@ -1,0 +1,329 @@
+"""A runtime and its engine in virtual time: the loop of `agentrt.runtime` over simulated programs.
+
+Facts are applied to the production state, production `decide` says what follows, and this module
+carries it out: requests reach the engine after what the runtime takes for them, tools and people
+take what the trace says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from itertools import count
+from typing import assert_never
+
+from agentrt.backend import Fill as FillRequest
+from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
+from agentrt.events import NodeFinished, Outcome, RequestSent, ToolEnded, ToolStarted
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.sampling import Sampling
+from agentrt.scheduler import (
+    Decision,
+    Expire,
+    Fact,
+    Fill,
+    Performed,
+    Send,
+    Start,
+    State,
+    Stop,
+    Tell,
+    apply,
+    decide,
+)
+from agentrt.sim.costs import Costs
+from agentrt.sim.engine import Flight, VirtualEngine
+from agentrt.sim.outcome import ProgramOutcome, Totals
+from agentrt.sim.output import Output
+from agentrt.sim.program_run import MODEL, ProgramRun
+from agentrt.sim.token_ids import PromptIds, TokenIds
+from agentrt.step import End
+from agentrt.workloads import Call, ProgramTrace
+
+At = Callable[[float, Callable[[float], None]], None]
+"""Do something at an instant."""
+
+
+class Sending:
+    """A generation on its way.
+
+    Attributes:
+        run: Whose.
+        name: Of the call.
+        prompt: Its ids, as far as they were given to the engine.
+    """
+
+    __slots__ = ("name", "prompt", "request_id", "run", "stopped")
+
+    def __init__(
+        self, run: ProgramRun, name: str, request_id: RequestId, prompt: PromptIds
+    ) -> None:
+        self.run = run
+        self.name = name
+        self.request_id = request_id
+        self.prompt = prompt
+        self.stopped = False
+
+
+class Cell:
+    """One runtime with one engine.
+
+    Args:
+        state: Of its scheduler.
+        engine: It.
+        costs: What stands between both.
+        ids: Of the simulation.
+        at: Puts something on the simulation's agenda.
+
+    Attributes:
+        live: Runs that are not over.
+        totals: What the engine did.
+    """
+
+    def __init__(
+        self, state: State, engine: VirtualEngine, costs: Costs, ids: TokenIds, at: At
+    ) -> None:
+        self.state = state
+        self.engine = engine
+        self.live: dict[RunId, ProgramRun] = {}
+        self.totals = Totals()
+        self._costs = costs
+        self._ids = ids
+        self._agenda = at
+        self._due: list[float] = []
+        self._numbers = count()
+        self._outcomes: dict[RunId, ProgramOutcome] = {}
+        self._sendings: dict[RequestId, Sending] = {}
+        self._by_node: dict[tuple[RunId, NodeId], Sending] = {}
+        self._tools: set[tuple[RunId, NodeId]] = set()
+        self._flight: Flight | None = None
+        self._inbox: list[Fact] = []
+
+    def arrive(self, program: ProgramTrace, run_id: RunId, now_s: float) -> ProgramOutcome:
+        """Somebody wants a program."""
+        run = self.live[run_id] = ProgramRun(run_id, program)
+        outcome = self._outcomes[run_id] = ProgramOutcome(
+            program.name, program.shape, program.tenant, now_s
+        )
+        self._handle(run.begin(now_s), now_s)
+        return outcome
+
+    def go(self, now_s: float, until_s: float) -> None:
+        """Start the engine's next step, if it has anything to do.
+
+        Args:
+            now_s: When.
+            until_s: Before that instant nothing comes from outside.
+        """
+        if self._flight is not None:
+            return
+        if self._due:
+            until_s = min(until_s, self._due[0])
+        flight = self._flight = self.engine.launch(now_s, until_s)
+        if flight is not None:
+            self._at(flight.ended_at_s, self._land)
+
+    def _at(self, at_s: float, act: Callable[[float], None]) -> None:
+        heappush(self._due, at_s)
+
+        def due(now_s: float) -> None:
+            heappop(self._due)
+            act(now_s)
+
+        self._agenda(at_s, due)
+
+    def _land(self, now_s: float) -> None:
+        flight, self._flight = self._flight, None
+        assert flight is not None
+        landing = self.engine.land(flight)
+        self._sum_up(flight)
+        told: list[tuple[Sending, int]] = []
+        for request_id, tokens in landing.grown:
+            sending = self._sendings.get(request_id)
+            if sending is not None and tokens in sending.run.marks(sending.name):
+                told.append((sending, tokens))
+        *before, last = landing.steps
+        for done in before:
+            self._handle((done,), now_s)
+        if last.ends or told:
+            self._at(now_s + self._costs.deliver_s, lambda at_s: self._deliver(last, told, at_s))
+        else:
+            self._handle((last,), now_s)
+
+    def _sum_up(self, flight: Flight) -> None:
+        totals = self.totals
+        for record in flight.records:
+            totals.steps += 1
+            totals.busy_s += record.ended_at_s - record.started_at_s
+            totals.prefill_tokens += record.prefill_tokens
+            totals.decode_tokens += record.decode_tokens
+            totals.kv_tokens += record.kv_tokens
+
+    def _deliver(self, done: StepDone, told: list[tuple[Sending, int]], now_s: float) -> None:
+        facts: list[Fact] = [done]
+        for sending, tokens in told:
+            sending.run.reached(sending.name, tokens)
+        runs = {sending.run.run_id: sending.run for sending, _ in told}
+        for end in done.ends:
+            ended = self._sendings.pop(end.request_id, None)
+            if ended is not None:
+                runs[ended.run.run_id] = ended.run
+                facts.append(self._ended(ended, end, now_s))
+        for run in runs.values():
+            facts += run.more(now_s)
+        self._handle(facts, now_s)
+        for run in runs.values():
+            self._close(run, now_s)
+
+    def _ended(self, sending: Sending, end: End, now_s: float) -> NodeFinished:
+        run, name = sending.run, sending.name
+        del self._by_node[run.run_id, run.node_id(name)]
+        wanted = end.reason == "length"
+        self._outcomes[run.run_id].book(end.ledger, wanted=wanted)
+        return self._finished(run, name, now_s, wanted=wanted, end=end)
+
+    def _finished(
+        self, run: ProgramRun, name: str, now_s: float, *, wanted: bool, end: End | None = None
+    ) -> NodeFinished:
+        outcome: Outcome = "ok" if wanted else "cancelled"
+        if wanted:
+            run.node_ended(name)
+        else:
+            run.node_given_up(name)
+        return NodeFinished(
+            run.run_id,
+            run.node_id(name),
+            outcome,
+            now_s,
+            ledger=end.ledger if end is not None else None,
+            finish_reason=end.reason if end is not None else "",
+        )
+
+    def _close(self, run: ProgramRun, now_s: float) -> None:
+        """The run is over once its result is there and nothing is under way."""
+        if run.run_id not in self.live or not run.is_over:
+            return
+        del self.live[run.run_id]
+        self._outcomes.pop(run.run_id).finished_at_s = now_s
+        self._ids.forget(run.program)
+        self._handle((NodeFinished(run.run_id, run.root, "ok", now_s), run.finish(now_s)), now_s)
+
+    def _handle(self, facts: Iterable[Fact], now_s: float) -> None:
+        """A batch of the loop."""
+        state = self.state
+        for fact in facts:
+            apply(state, fact)
+        while decisions := decide(state, now_s):
+            for decision in decisions:
+                for fact in self._perform(decision, now_s):
+                    apply(state, fact)
+                apply(state, Performed(decision))
+
+    def _perform(self, decision: Decision, now_s: float) -> Iterable[Fact]:
+        match decision:
+            case Tell(facts=facts):
+                self._later(now_s, lambda _: self.engine.facts(facts))
+                return ()
+            case Send():
+                return self._send(decision, now_s)
+            case Fill():
+                return self._fill(decision, now_s)
+            case Start():
+                return self._start(decision, now_s)
+            case Stop() | Expire():
+                return self._stop(decision, now_s)
+            case _:
+                assert_never(decision)
+
+    def _later(self, now_s: float, act: Callable[[float], None]) -> None:
+        self._at(now_s + self._costs.submit_s, act)
+
+    def _send(self, decision: Send, now_s: float) -> Iterable[Fact]:
+        run = self.live[decision.run_id]
+        name = run.name_of(decision.node_id)
+        call = run.nodes[name]
+        assert isinstance(call, Call)
+        prompt = PromptIds(self._ids, run.program, call, run.outputs)
+        known = prompt.known(run.ended)
+        request_id = RequestId(next(self._numbers))
+        sending = Sending(run, name, request_id, prompt)
+        self._sendings[request_id] = self._by_node[run.run_id, decision.node_id] = sending
+        request = GenerateRequest(
+            request_id,
+            run.run_id,
+            decision.node_id,
+            call.site,
+            TokenPrompt(known, complete=prompt.complete),
+            Sampling(max_tokens=call.output_tokens, ignore_eos=True),
+            demanded=decision.demanded,
+            deadline_at_s=decision.deadline_at_s,
+            submitted_at_s=now_s,
+        )
+        ids = self._ids.output(run.program, name, call.output_tokens)
+        output = Output(ids, call.forced_tokens, run.marks(name))
+        self._later(now_s, lambda at_s: self.engine.submit(request, output, at_s))
+        yield RequestSent(
+            run.run_id,
+            decision.node_id,
+            request_id,
+            "simulated",
+            MODEL,
+            prompt.complete,
+            now_s,
+        )
+
+    def _fill(self, decision: Fill, now_s: float) -> Iterable[Fact]:
+        sending = self._by_node.get((decision.run_id, decision.node_id))
+        if sending is None or sending.stopped or sending.prompt.complete:
+            return ()
+        more = FillRequest(sending.prompt.known(sending.run.ended), sending.prompt.complete)
+        if more.token_ids or more.complete:
+            request_id = sending.request_id
+            self._later(now_s, lambda at_s: self.engine.fill(request_id, more, at_s))
+        return ()
+
+    def _start(self, decision: Start, now_s: float) -> Iterable[Fact]:
+        run = self.live[decision.run_id]
+        if decision.node_id == run.root:
+            at_s = now_s + self._costs.run_s
+            self._at(at_s, lambda at_s: self._handle(run.more(at_s), at_s))
+            return
+        name = run.name_of(decision.node_id)
+        node = run.nodes[name]
+        assert not isinstance(node, Call)
+        key = (run.run_id, decision.node_id)
+        self._tools.add(key)
+        self._outcomes[run.run_id].tool_s += node.seconds
+        self._at(now_s + node.seconds, lambda at_s: self._tool_ended(run, name, at_s))
+        yield ToolStarted(run.run_id, decision.node_id, 0, now_s)
+
+    def _tool_ended(self, run: ProgramRun, name: str, now_s: float) -> None:
+        key = (run.run_id, run.node_id(name))
+        if key not in self._tools:
+            return  # it was given up
+        self._tools.remove(key)
+        facts: list[Fact] = [
+            ToolEnded(run.run_id, key[1], 0, now_s),
+            self._finished(run, name, now_s, wanted=True),
+        ]
+        self._handle([*facts, *run.more(now_s)], now_s)
+        self._close(run, now_s)
+
+    def _stop(self, decision: Stop | Expire, now_s: float) -> Iterable[Fact]:
+        run = self.live[decision.run_id]
+        name = run.name_of(decision.node_id)
+        key = (run.run_id, decision.node_id)
+        sending = self._by_node.get(key)
+        if sending is not None:
+            sending.stopped = True
+            self._later(now_s, lambda at_s: self._cancel(sending, at_s))
+            return
+        self._tools.discard(key)
+        yield self._finished(run, name, now_s, wanted=False)
+        self._at(now_s, lambda at_s: self._close(run, at_s))
+
+    def _cancel(self, sending: Sending, now_s: float) -> None:
+        self.engine.cancel(sending.request_id, now_s)
+        done = self.engine.take_ends()
+        if done is not None:
+            self._at(now_s + self._costs.deliver_s, lambda at_s: self._deliver(done, [], at_s))

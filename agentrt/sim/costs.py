@@ -1,0 +1,126 @@
+"""What things take in a simulated machine: a step, and what stands between runtime and engine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from agentrt.errors import UsageError
+from agentrt.scheduler.step_model import StepTime
+
+SCHEMA = "agentrt.sim.model/1"
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """What one step computes.
+
+    Attributes:
+        prefill_tokens: Prompt tokens.
+        decode_tokens: Sequences past their prompt.
+        kv_tokens: Tokens whose KV is read, those shared by several sequences counted for each.
+        pairs: Of prompt tokens, each with every token that it attends to.
+    """
+
+    prefill_tokens: int
+    decode_tokens: int
+    kv_tokens: int
+    pairs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """How long a step takes, and what surrounds it; all in seconds.
+
+    Attributes:
+        step: Of the engine's steps.
+        pair_s: More for each pair of a prompt token and one that it attends to.
+        submit_s: From the moment a generation could start until its engine has it.
+        deliver_s: From the end of a step until the program sees what came of it.
+        run_s: From a run's submission until its first nodes are declared.
+        about: Where the figures come from: device, commit, date, residuals.
+    """
+
+    step: StepTime
+    pair_s: float = 0.0
+    submit_s: float = 0.0
+    deliver_s: float = 0.0
+    run_s: float = 0.0
+    about: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def of(self, work: StepWork) -> float:
+        """Seconds that a step over `work` takes."""
+        step = self.step
+        return (
+            step.base_s
+            + step.prefill_s * work.prefill_tokens
+            + step.decode_s * work.decode_tokens
+            + step.kv_s * work.kv_tokens
+            + self.pair_s * work.pairs
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As `agentrt sim fit` writes it."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+HALF_ON_TWO_CORES = Costs(
+    StepTime(base_s=0.022, prefill_s=0.0020, decode_s=0.0011, kv_s=2.0e-6),
+    submit_s=150e-6,
+    deliver_s=60e-6,
+    run_s=200e-6,
+    about={"device": "two CPU cores, a model of 303 million parameters", "kind": "typical"},
+)
+"""A small model on a small machine, for a look without a fit."""
+
+EIGHT_B_ON_H200 = Costs(
+    StepTime(base_s=0.0040, prefill_s=32e-6, decode_s=12e-6, kv_s=2.7e-8),
+    pair_s=1.1e-10,
+    submit_s=150e-6,
+    deliver_s=60e-6,
+    run_s=200e-6,
+    about={
+        "device": "one GPU of 4.8 TB/s and 989 TFLOP/s, a model of 8 billion parameters",
+        "kind": "roofline at 84 % of the bandwidth and half of the arithmetic",
+    },
+)
+"""What one large GPU could do by its data sheet; no measurement."""
+
+NAMED = {"half-cpu": HALF_ON_TWO_CORES, "8b-h200": EIGHT_B_ON_H200}
+
+
+def load_costs(name: str) -> Costs:
+    """The costs in a file that `agentrt sim fit` or `calibrate` wrote, or named ones.
+
+    Raises:
+        UsageError: There is no such file or name, or it holds something else.
+    """
+    if name in NAMED:
+        return NAMED[name]
+    path = Path(name)
+    hint = f"Give a file of `agentrt sim fit`, or one of {', '.join(NAMED)}"
+    try:
+        told = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"no step model {name!r}: {error.strerror}", hint=hint) from error
+    except ValueError as error:
+        raise UsageError(f"{name} is no JSON: {error}", hint=hint) from error
+    if not isinstance(told, dict) or told.get("schema") != SCHEMA:
+        raise UsageError(f"{name} does not hold {SCHEMA}", hint=hint)
+    step, about = told.get("step"), told.get("about", {})
+    rest = {key: value for key, value in told.items() if key not in ("schema", "step", "about")}
+    if not isinstance(step, dict) or not isinstance(about, dict):
+        raise UsageError(f"{name} tells no step", hint=hint)
+    parts = {part.name for part in fields(StepTime) if part.name not in step}
+    parts |= {key for key, value in step.items() if not _is_part(StepTime, key, value)}
+    parts |= {key for key, value in rest.items() if not _is_part(Costs, key, value)}
+    if parts:
+        raise UsageError(f"{name}: {', '.join(sorted(parts))}: not as costs have it", hint=hint)
+    return Costs(StepTime(**step), **rest, about=about)
+
+
+def _is_part(kind: type[StepTime | Costs], key: str, value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return key in {part.name for part in fields(kind)} and number and 0 <= value < 1e6

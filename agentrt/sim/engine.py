@@ -1,0 +1,339 @@
+"""An engine in virtual time: the real order, pages, tree and hints, and a formula for the forward.
+
+It is `agentrt.engine.core` without tensors. Who runs, who waits, who makes way, what is shared and
+what is evicted is decided by the very code that serves requests; only the tokens are invented and
+the time of a step is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agentrt.backend import End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
+from agentrt.cache import PagePool
+from agentrt.config import EngineConfig
+from agentrt.engine.account import Account
+from agentrt.engine.hints import Hints
+from agentrt.engine.intake import out_of_pages
+from agentrt.engine.paging import Paging
+from agentrt.engine.roster import Roster, Share
+from agentrt.engine.sequence import Phase, Sequence
+from agentrt.engine.stops import StopStrings
+from agentrt.ids import PageId, RequestId
+from agentrt.prompt import Detokenizer
+from agentrt.sim.costs import Costs, StepWork
+from agentrt.sim.output import Output
+from agentrt.step import FinishReason, StepRecord
+
+NO_END_S = float("inf")
+
+
+class NoTables:
+    """Block tables where nothing reads them."""
+
+    def write(self, slot: int, at: int, pages: list[PageId]) -> None:
+        """Nothing to set."""
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One step, or several equal ones, under way.
+
+    Attributes:
+        records: What will be told of each.
+        members: Sequences in it, with the tokens that each computes in one step.
+        decodes: Of each, whether its prompt had been computed before.
+    """
+
+    records: list[StepRecord]
+    members: list[Share]
+    decodes: list[bool]
+
+    @property
+    def ended_at_s(self) -> float:
+        """When the last of them is over."""
+        return self.records[-1].ended_at_s
+
+
+@dataclass(slots=True, eq=False)
+class Landing:
+    """What a flight changed.
+
+    Attributes:
+        steps: One a step; ends are in the last.
+        grown: Requests that got tokens, with the length of their output now.
+    """
+
+    steps: list[StepDone]
+    grown: list[tuple[RequestId, int]] = field(default_factory=list)
+
+
+class VirtualEngine:
+    """Serves requests whose outputs are given.
+
+    Args:
+        config: As of a real one; `kv_pages` must be set.
+        costs: Of its steps.
+        leaps: Whether equal decode steps are taken at once where nothing can come between; what
+            comes out is the same.
+    """
+
+    def __init__(self, config: EngineConfig, costs: Costs, *, leaps: bool = True) -> None:
+        self._config = config
+        self._costs = costs
+        self._leaps = leaps
+        self.paging = Paging(
+            PagePool(config.kv_pages), config.page_tokens, NoTables(), config.max_running
+        )
+        self.roster = Roster(config, self.paging)
+        self._hints = Hints(self.paging)
+        self._outputs: dict[RequestId, Output] = {}
+        self._ends: list[End] = []
+        self._serial = 0
+        self._steps = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+        return self._steps
+
+    def submit(self, request: GenerateRequest, output: Output, now_s: float) -> None:
+        """Take a request whose output is known."""
+        assert isinstance(request.prompt, TokenPrompt)
+        token_ids = request.prompt.token_ids
+        sequence = Sequence(
+            request=request,
+            serial=self._serial,
+            tokens=list(token_ids),
+            prompt_tokens=len(token_ids),
+            complete=False,
+            account=Account(received_at_s=now_s, mark_s=now_s),
+            detokenizer=Detokenizer(()),
+            stops=StopStrings(()),
+            demanded=request.demanded,
+            deadline_at_s=request.deadline_at_s,
+            run_started_at_s=self.roster.run_started_at_s(request),
+        )
+        self._serial += 1
+        self._outputs[request.request_id] = output
+        self.roster.add(sequence)
+        if request.prompt.complete:
+            self._complete(sequence, now_s)
+
+    def fill(self, request_id: RequestId, fill: Fill, now_s: float) -> None:
+        """Append to a prompt that was submitted incomplete."""
+        sequence = self.roster.find(request_id)
+        if sequence is None:
+            return
+        sequence.tokens += fill.token_ids
+        sequence.prompt_tokens = len(sequence.tokens)
+        if sequence.phase is Phase.HELD:
+            sequence.phase = Phase.WAITING
+        if fill.complete:
+            self._complete(sequence, now_s)
+
+    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+        """What the order of waiting work depends on has changed."""
+        for fact in facts:
+            sequence = self.roster.find(fact.request_id)
+            if sequence is not None:
+                sequence.demanded = fact.demanded
+                sequence.deadline_at_s = fact.deadline_at_s
+                sequence.run_started_at_s = fact.run_started_at_s or sequence.run_started_at_s
+
+    def cancel(self, request_id: RequestId, now_s: float) -> None:
+        """End a request; what it computed stays in the tree."""
+        sequence = self.roster.find(request_id)
+        if sequence is not None:
+            self._end(sequence, "cancelled", now_s)
+
+    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None) -> None:
+        """Say what will become of a prefix."""
+        self._hints.obey(token_ids, hint, until_s)
+
+    def take_ends(self) -> StepDone | None:
+        """Ends outside a step, where there are any."""
+        return self._done(None) if self._ends else None
+
+    def launch(self, now_s: float, until_s: float = NO_END_S) -> Flight | None:
+        """Plan a step and start it; None when there is nothing to compute.
+
+        Args:
+            now_s: When.
+            until_s: Before that instant nobody submits, fills or cancels.
+
+        Raises:
+            OutOfPages: A request does not fit the memory even when it is alone.
+        """
+        self._hints.settle(now_s)
+        shares = self.roster.plan(now_s)
+        for sequence in self.roster.starved:
+            wanted = -(-(len(sequence.tokens) + 1) // self._config.page_tokens)
+            raise out_of_pages(wanted, self.paging.pool.total_pages)
+        if not shares:
+            return None
+        decodes = [one.computed_tokens >= one.prompt_tokens for one, _ in shares]
+        work = _work(shares, decodes)
+        steps = self._equal_steps(shares, decodes) if self._leaps else 1
+        records = self._records(shares, work, now_s, steps, until_s)
+        if len(records) == 1:
+            self._advance(shares, decodes)
+        else:
+            self._make_room(shares, len(records))
+        return Flight(records, shares, decodes)
+
+    def land(self, flight: Flight) -> Landing:
+        """The steps are over: their tokens are there."""
+        steps = len(flight.records)
+        if steps > 1:
+            for sequence, _ in flight.members:
+                sequence.computed_tokens += steps
+                sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
+        now_s = flight.ended_at_s
+        landing = Landing([])
+        over: list[Sequence] = []
+        page_tokens = self.paging.page_tokens
+        batch = len(flight.members)
+        for (sequence, _), decoded in zip(flight.members, flight.decodes, strict=True):
+            if self.roster.find(sequence.request.request_id) is not sequence:
+                continue
+            account = sequence.account
+            account.book_step("decode" if decoded else "prefill", now_s, 0.0, batch)
+            account.steps += steps - 1
+            account.batch_size_sum += batch * (steps - 1)
+            if not sequence.complete:
+                if not sequence.pending_tokens(page_tokens):
+                    self.roster.rest(sequence)
+                continue
+            if sequence.computed_tokens < len(sequence.tokens) and steps == 1:
+                continue
+            output = self._outputs[sequence.request.request_id]
+            output.append_to(sequence.tokens, sequence.prompt_tokens, steps)
+            produced = sequence.output_tokens
+            if account.first_token_at_s == 0.0:
+                account.first_token_at_s = now_s
+            landing.grown.append((sequence.request.request_id, produced))
+            if produced >= sequence.most_output_tokens:
+                over.append(sequence)
+        for sequence in over:
+            self._end(sequence, "length", now_s)
+        landing.steps = [self._done(record) for record in flight.records]
+        return landing
+
+    def _complete(self, sequence: Sequence, now_s: float) -> None:
+        if sequence.phase is not Phase.RUNNING:
+            sequence.account.book("hole", now_s)
+        sequence.account.completed_at_s = now_s
+        sequence.complete = True
+        sequence.most_output_tokens = sequence.request.sampling.max_tokens
+
+    def _end(self, sequence: Sequence, reason: FinishReason, now_s: float) -> None:
+        account = sequence.account
+        account.book(sequence.waits_in, now_s)
+        self.roster.remove(sequence)
+        request_id = sequence.request.request_id
+        output = self._outputs.pop(request_id)
+        account.forced_tokens = output.forced_tokens
+        ledger = account.close(
+            now_s, prompt_tokens=sequence.prompt_tokens, output_tokens=sequence.output_tokens
+        )
+        self._ends.append(End(request_id, reason, ledger))
+
+    def _done(self, record: StepRecord | None) -> StepDone:
+        last = record is None or record.index == self._steps - 1
+        ends: tuple[End, ...] = ()
+        if last:
+            ends, self._ends = tuple(self._ends), []
+        return StepDone(
+            step=record,
+            deltas=(),
+            ends=ends,
+            free_pages=self.paging.pool.free_pages,
+            evictable_pages=self.paging.tree.evictable_pages,
+        )
+
+    def _advance(self, shares: list[Share], decodes: list[bool]) -> None:
+        """From here the tokens of the step count as computed, as in a real one."""
+        for (sequence, count), decoded in zip(shares, decodes, strict=True):
+            reached = sequence.computed_tokens + count
+            sequence.computed_tokens = reached
+            if reached > sequence.reached_tokens:
+                sequence.reached_tokens = reached
+            if not decoded:
+                self.paging.publish(sequence)
+
+    def _records(
+        self, shares: list[Share], work: StepWork, now_s: float, most: int, until_s: float
+    ) -> list[StepRecord]:
+        """Of one step and those equal to it that end before `until_s`."""
+        batch = len(shares)
+        requests = tuple(one.request.request_id for one, _ in shares)
+        records: list[StepRecord] = []
+        while True:
+            ended_s = now_s + self._costs.of(work)
+            if records and ended_s >= until_s:
+                return records
+            records.append(
+                StepRecord(
+                    self._steps,
+                    now_s,
+                    ended_s,
+                    work.prefill_tokens,
+                    work.decode_tokens,
+                    requests,
+                    work.kv_tokens,
+                )
+            )
+            self._steps += 1
+            if len(records) == most:
+                return records
+            now_s = ended_s
+            work = StepWork(0, batch, work.kv_tokens + batch, 0.0)  # everybody is one longer
+
+    def _equal_steps(self, shares: list[Share], decodes: list[bool]) -> int:
+        """How many steps with these shares may follow each other if nobody says anything.
+
+        Each must decode one token of everybody, with nobody near an end or an item that is waited
+        for, without eviction, and without a place for those who wait.
+        """
+        if not all(decodes):
+            return 1
+        if self.paging.free_slots and any(one.phase is Phase.WAITING for one in self.roster):
+            return 1
+        steps = 1 << 30
+        for sequence, count in shares:
+            if count != 1 or sequence.deadline_at_s is not None:
+                return 1
+            output = self._outputs[sequence.request.request_id]
+            steps = min(steps, output.plain_steps(sequence.output_tokens))
+            if steps <= 1:
+                return 1
+        free = self.paging.pool.free_pages
+        while steps > 1 and self._new_pages(shares, steps) > free:
+            steps //= 2
+        return max(1, steps)
+
+    def _new_pages(self, shares: list[Share], steps: int) -> int:
+        missing = self.paging.missing_pages
+        return sum(missing(sequence, steps) for sequence, _ in shares)
+
+    def _make_room(self, shares: list[Share], steps: int) -> None:
+        for sequence, _ in shares:
+            self.paging.extend(sequence, self.paging.missing_pages(sequence, steps))
+
+
+def _work(shares: list[Share], decodes: list[bool]) -> StepWork:
+    """As the engine counts: a sequence decodes when the step gives it a token."""
+    prefill_tokens = decode_tokens = kv_tokens = 0
+    pairs = 0.0
+    for (sequence, count), decoded in zip(shares, decodes, strict=True):
+        done = sequence.computed_tokens
+        kv_tokens += done + count
+        decode_tokens += sequence.complete and done + count == len(sequence.tokens)
+        if not decoded:
+            prefill_tokens += count
+            pairs += count * (done + count / 2)
+        elif count > 1:  # forced tokens, or those of an output that lost its pages
+            prefill_tokens += count - 1
+            pairs += (count - 1) * (done + count / 2)
+    return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs)

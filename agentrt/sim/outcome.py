@@ -1,0 +1,107 @@
+"""What became of simulated programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agentrt.step import Ledger
+
+
+@dataclass(slots=True)
+class ProgramOutcome:
+    """One program that ran.
+
+    Attributes:
+        name: Of the trace.
+        shape: Its kind.
+        tenant: On whose behalf.
+        submitted_at_s: When somebody wanted it.
+        finished_at_s: When the result was there; 0.0 before.
+        held_s: Its generations waited for the admission gate, all added up.
+        queue_s: They waited in the engine's line.
+        hole_s: They waited there for parts of their prompts.
+        kv_reload_s: Their KV was brought back.
+        prefill_s: Their prompts were computed.
+        decode_s: Their tokens were.
+        tool_s: Its tools and people took.
+        prompt_tokens: Of its generations.
+        cached_tokens: Of those, found in the cache.
+        output_tokens: That it got.
+        recomputed_tokens: Computed again after a preemption.
+        wasted_tokens: Outputs that were given up.
+        preemptions: How often a generation lost its pages.
+    """
+
+    name: str
+    shape: str
+    tenant: str
+    submitted_at_s: float
+    finished_at_s: float = 0.0
+    held_s: float = 0.0
+    queue_s: float = 0.0
+    hole_s: float = 0.0
+    kv_reload_s: float = 0.0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    tool_s: float = 0.0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    recomputed_tokens: int = 0
+    wasted_tokens: int = 0
+    preemptions: int = 0
+
+    @property
+    def latency_s(self) -> float:
+        """Compound latency: from the submission to the result."""
+        return self.finished_at_s - self.submitted_at_s
+
+    def book(self, ledger: Ledger, *, wanted: bool) -> None:
+        """A generation of it is over."""
+        self.queue_s += ledger.queue_s
+        self.kv_reload_s += ledger.kv_reload_s
+        self.prefill_s += ledger.prefill_s
+        self.decode_s += ledger.decode_s
+        self.hole_s += max(0.0, ledger.completed_at_s - ledger.received_at_s)
+        self.prompt_tokens += ledger.prompt_tokens
+        self.cached_tokens += ledger.cached_tokens
+        self.recomputed_tokens += ledger.recomputed_tokens
+        self.preemptions += ledger.preemptions
+        if wanted:
+            self.output_tokens += ledger.output_tokens
+        else:
+            self.wasted_tokens += ledger.output_tokens
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over all steps of one engine.
+
+    Attributes:
+        steps: How many.
+        busy_s: That they took.
+        prefill_tokens: Prompt tokens computed.
+        decode_tokens: Tokens produced.
+        kv_tokens: Sum over steps of the tokens whose KV was read.
+    """
+
+    steps: int = 0
+    busy_s: float = 0.0
+    prefill_tokens: int = 0
+    decode_tokens: int = 0
+    kv_tokens: int = 0
+
+
+@dataclass(slots=True)
+class SimulationOutcome:
+    """All programs of one simulation, in the order of their arrival.
+
+    Attributes:
+        programs: One each.
+        engines: What each engine did.
+        ended_at_s: When the last program ended.
+    """
+
+    programs: list[ProgramOutcome] = field(default_factory=list)
+    engines: list[Totals] = field(default_factory=list)
+    ended_at_s: float = 0.0

@@ -1,0 +1,61 @@
+"""The output of a simulated generation: given beforehand, and put out token by token."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+
+class Output:
+    """What a call will put out.
+
+    Args:
+        ids: Its tokens.
+        forced_tokens: Of those, written by the grammar without a step of their own; they follow
+            the others in even runs.
+        marks: Lengths at which somebody looks: a tool's arguments are complete there.
+    """
+
+    __slots__ = ("_ids", "_marks", "forced_tokens")
+
+    def __init__(self, ids: range, forced_tokens: int = 0, marks: tuple[int, ...] = ()) -> None:
+        self._ids = ids
+        self.forced_tokens = min(forced_tokens, len(ids) - 1)
+        self._marks = sorted(marks)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def append_to(self, tokens: list[int], prompt_tokens: int, draws: int) -> None:
+        """Add what `draws` tokens that a model picks bring along."""
+        length = len(tokens) - prompt_tokens
+        if not self.forced_tokens:
+            tokens += self._ids[length : length + draws]
+            return
+        for _ in range(draws):
+            length = self._after(length)
+        tokens += self._ids[len(tokens) - prompt_tokens : length]
+
+    def plain_steps(self, length: int) -> int:
+        """How many steps from `length` bring one token each, up to an end or a mark."""
+        if self.forced_tokens:
+            return 1
+        left = len(self._ids) - length
+        if self._marks:
+            at = bisect_right(self._marks, length)
+            if at < len(self._marks):
+                return min(left, self._marks[at] - length)
+        return left
+
+    def _after(self, length: int) -> int:
+        """The length once another token is picked and what it forces is written."""
+        whole, forced = len(self._ids), self.forced_tokens
+        drawn = whole - forced
+        # Behind the j-th token picked stand j + j * forced // drawn tokens.
+        low, high = 0, drawn
+        while low < high:
+            middle = (low + high) // 2
+            if middle + middle * forced // drawn <= length:
+                low = middle + 1
+            else:
+                high = middle
+        return low + low * forced // drawn

@@ -1,0 +1,111 @@
+"""Discrete events: programs arrive, cells serve them, time jumps from one event to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from pathlib import Path
+
+from agentrt.config import EngineConfig
+from agentrt.errors import InternalError
+from agentrt.ids import RunId
+from agentrt.scheduler import State
+from agentrt.sim.cell import Cell
+from agentrt.sim.costs import Costs
+from agentrt.sim.engine import VirtualEngine
+from agentrt.sim.outcome import SimulationOutcome
+from agentrt.sim.program_run import MODEL
+from agentrt.sim.token_ids import TokenIds
+from agentrt.workloads import Workload
+
+BEGIN_S = 1_000.0
+"""Not 0: a ledger's 0.0 means "never"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is simulated.
+
+    Attributes:
+        costs: Of steps and of the runtime.
+        kv_tokens: KV memory of each engine.
+        engines: How many; programs go to them in turn.
+        step_tokens: Most tokens of a step.
+        max_running: Most sequences that run at once.
+        prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
+        page_tokens: Tokens of a page.
+        leaps: Whether equal steps are taken at once.
+    """
+
+    costs: Costs
+    kv_tokens: int
+    engines: int = 1
+    step_tokens: int = 2048
+    max_running: int = 64
+    prefill_chunk_tokens: int = 512
+    page_tokens: int = 16
+    leaps: bool = True
+
+    def engine_config(self) -> EngineConfig:
+        """As a real engine would be told."""
+        return EngineConfig(
+            model_path=Path("simulated"),
+            page_tokens=self.page_tokens,
+            kv_pages=max(1, self.kv_tokens // self.page_tokens),
+            step_tokens=self.step_tokens,
+            max_running=self.max_running,
+            prefill_chunk_tokens=self.prefill_chunk_tokens,
+        )
+
+
+class Simulation:
+    """One setup, to be run once over a workload."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._agenda: list[tuple[float, int, int, Callable[[float], None]]] = []
+        self._serial = 0
+        ids = TokenIds()
+        self._cells = [self._cell(setup, ids, at) for at in range(setup.engines)]
+
+    def run(self, workload: Workload) -> SimulationOutcome:
+        """Serve all programs to their end.
+
+        Raises:
+            OutOfPages: A request does not fit an engine's memory.
+        """
+        outcome = SimulationOutcome()
+        arrivals = sorted(workload, key=lambda one: one.at_s)
+        now_s = BEGIN_S
+        at = 0
+        while at < len(arrivals) or self._agenda:
+            next_s = BEGIN_S + arrivals[at].at_s if at < len(arrivals) else float("inf")
+            if self._agenda and self._agenda[0][0] <= next_s:
+                now_s, _, which, act = heappop(self._agenda)
+                act(now_s)
+            else:
+                now_s, which = next_s, at % len(self._cells)
+                program = arrivals[at].program
+                run_id = RunId(f"{at:016x}")
+                outcome.programs.append(self._cells[which].arrive(program, run_id, now_s))
+                at += 1
+                next_s = BEGIN_S + arrivals[at].at_s if at < len(arrivals) else float("inf")
+            if not self._agenda or self._agenda[0][0] > now_s:
+                for cell in self._cells:
+                    cell.go(now_s, next_s)
+        if any(cell.live for cell in self._cells):
+            raise InternalError("the simulation stopped with programs that never ended")
+        outcome.engines = [dataclasses.replace(cell.totals) for cell in self._cells]
+        outcome.ended_at_s = now_s
+        return outcome
+
+    def _cell(self, setup: Setup, ids: TokenIds, which: int) -> Cell:
+        engine = VirtualEngine(setup.engine_config(), setup.costs, leaps=setup.leaps)
+        state = State(incomplete_roles=(MODEL,))
+
+        def at(at_s: float, act: Callable[[float], None]) -> None:
+            self._serial += 1
+            heappush(self._agenda, (at_s, self._serial, which, act))
+
+        return Cell(state, engine, setup.costs, ids, at)

@@ -1,0 +1,148 @@
+"""Programs in virtual time, served by the engine's own order and pages."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from agentrt.errors import OutOfPages
+from agentrt.sim.costs import Costs
+from agentrt.sim.outcome import SimulationOutcome
+from agentrt.sim.simulation import Setup, Simulation
+from agentrt.workloads import (
+    Arrival,
+    Call,
+    Message,
+    Piece,
+    ProgramTrace,
+    ResultOf,
+    ToolUse,
+    Workload,
+)
+from agentrt.workloads.trace import Part
+
+Draw = Callable[[int, int, float], Workload]
+
+
+def run(
+    workload: Workload,
+    costs: Costs,
+    kv_tokens: int = 4096,
+    max_running: int = 64,
+    engines: int = 1,
+    *,
+    leaps: bool = True,
+) -> SimulationOutcome:
+    setup = Setup(costs, kv_tokens, engines=engines, max_running=max_running, leaps=leaps)
+    return Simulation(setup).run(workload)
+
+
+def says(*parts: Part) -> tuple[Message, ...]:
+    """A prompt of one message."""
+    return (("user", parts),)
+
+
+def alone(costs: Costs, *nodes: Call | ToolUse, kv_tokens: int = 4096) -> float:
+    """Compound latency of one program, from its last node's end."""
+    program = ProgramTrace("one", 0, nodes, (nodes[-1].name,))
+    return run((Arrival(0.0, program),), costs, kv_tokens=kv_tokens).programs[0].latency_s
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kv_tokens", [1024, 2048, 16384])
+def test_equal_steps_at_once_change_nothing(
+    seed: int, kv_tokens: int, draw: Draw, costs: Costs
+) -> None:
+    """Leaping over steps in which nothing can change gives what plain steps give, to the bit."""
+    workload = draw(seed, 25, 1.5)
+    leapt = run(workload, costs, kv_tokens=kv_tokens, max_running=12)
+    plain = run(workload, costs, kv_tokens=kv_tokens, max_running=12, leaps=False)
+    assert [dataclasses.astuple(p) for p in leapt.programs] == [
+        dataclasses.astuple(p) for p in plain.programs
+    ]
+    assert leapt.engines == plain.engines
+    assert leapt.ended_at_s == plain.ended_at_s
+
+
+def test_a_seed_decides_everything(draw: Draw, costs: Costs) -> None:
+    one, other = (run(draw(7, 30, 2.0), costs, kv_tokens=1500) for _ in range(2))
+    assert [p.latency_s for p in one.programs] == [p.latency_s for p in other.programs]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: Costs) -> None:
+    """Every program ends; prompts are in the cache or computed, what is lost computed again."""
+    outcome = run(draw(seed, 30, 3.0), costs, kv_tokens=640, max_running=8)
+    assert len(outcome.programs) == 30
+    assert all(one.finished_at_s > one.submitted_at_s for one in outcome.programs)
+    (totals,) = outcome.engines
+    asked = sum(one.prompt_tokens - one.cached_tokens for one in outcome.programs)
+    again = sum(one.recomputed_tokens for one in outcome.programs)
+    put_out = sum(one.output_tokens + one.wasted_tokens for one in outcome.programs)
+    drawn = totals.decode_tokens
+    # Forced tokens and tokens computed again count where the engine counts them: as prompt tokens.
+    assert again > 0
+    assert totals.prefill_tokens + drawn == pytest.approx(asked + again + put_out, rel=0.02)
+
+
+def test_a_lone_generation_takes_what_its_steps_take(costs: Costs) -> None:
+    call = Call("a", says(Piece("p", 98)), 10, site="a")
+    step, prompt = costs.step, 98 + 3
+    first = step.base_s + step.prefill_s * prompt + step.decode_s + step.kv_s * prompt
+    first += costs.pair_s * prompt * prompt / 2
+    rest = sum(step.base_s + step.decode_s + step.kv_s * (prompt + at) for at in range(1, 10))
+    around = costs.run_s + costs.submit_s + costs.deliver_s
+    assert alone(costs, call) == pytest.approx(first + rest + around)
+
+
+def test_forced_tokens_take_fewer_steps(costs: Costs) -> None:
+    """Of 40 tokens 30 forced: a quarter of the steps."""
+    prompt = says(Piece("p", 30))
+    free = alone(costs, Call("a", prompt, 40, site="a"))
+    forced = alone(costs, Call("a", prompt, 40, site="a", forced_tokens=30))
+    assert 0.2 < (forced - free / 40) / free < 1.0
+    assert forced < 0.95 * free
+
+
+def test_a_tool_starts_when_its_arguments_are_complete(costs: Costs) -> None:
+    """A second of tool beside the rest of the plan, not behind it."""
+    plan = Call("plan", says(Piece("p", 30)), 50, site="plan")
+    late = alone(costs, plan, ToolUse("t", 1.0, plan="plan", result_tokens=5, site="t"))
+    early = alone(
+        costs, plan, ToolUse("t", 1.0, plan="plan", at_token=10, result_tokens=5, site="t")
+    )
+    forty_steps = 40 * (costs.step.base_s + costs.step.decode_s)
+    assert late - early == pytest.approx(forty_steps, rel=0.01)
+
+
+def test_a_prompt_is_prefilled_up_to_its_hole(costs: Costs) -> None:
+    """The long head of a report is computed while a tool runs."""
+    head = Piece("head", 500)
+    tool = ToolUse("tool", 2.0, result_tokens=10, site="tool")
+
+    def report(*after: str) -> Call:
+        prompt = says(head, ResultOf("tool", 10))
+        return Call("report", prompt, 4, site="report", after=after)
+
+    saved_s = alone(costs, tool, report("tool")) - alone(costs, tool, report())
+    pages = 500 // 16 * 16
+    assert saved_s > pages * costs.step.prefill_s  # all of it, but for the page with the hole
+
+
+def test_samples_that_are_not_needed_are_given_up(draw: Draw, costs: Costs) -> None:
+    votes = tuple(one for one in draw(1, 40, 1.0) if one.program.shape == "vote")
+    outcome = run(votes, costs)
+    assert all(one.wasted_tokens > 0 for one in outcome.programs)
+
+
+def test_programs_go_to_engines_in_turn(draw: Draw, costs: Costs) -> None:
+    workload = draw(3, 24, 6.0)
+    one, two = (run(workload, costs, engines=engines) for engines in (1, 2))
+    assert len(two.engines) == 2
+    assert all(totals.steps for totals in two.engines)
+    assert sum(p.latency_s for p in two.programs) < sum(p.latency_s for p in one.programs)
+
+
+def test_what_never_fits_is_an_error(costs: Costs) -> None:
+    with pytest.raises(OutOfPages, match="KV pages"):
+        alone(costs, Call("a", says(Piece("p", 500)), 4, site="a"), kv_tokens=256)
