@@ -261,7 +261,13 @@ class Backend(Protocol):
         """Stop a request at the next step; its `End` says `cancelled`."""
         ...
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None = None,
+        from_tokens: int = 0,
+    ) -> None:
         """Say what will become of a prefix. Never needed for correctness.
 
         Args:
@@ -269,6 +275,8 @@ class Backend(Protocol):
             hint: `keep` it longest, `demote` it to slower memory, `drop` it first, `prefetch` it
                 from slower memory.
             until_s: When a `keep` ends; None keeps it for good.
+            from_tokens: A `drop` is of what stands behind so many of its tokens; others may still
+                go on from those.
         """
         ...
 

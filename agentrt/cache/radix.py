@@ -3,58 +3,30 @@
 Keys are token ids as int32 `bytes`: comparing bytes and searching the page where they part is fast
 enough in Python (15 us to match 4,096 tokens). A node holds whole pages only, children are found by
 their first page of tokens. A locked node, and all above it, stays; of the others the leaves go
-first: those nobody can reach, then the least recently used, those asked to be kept last.
+first, in the order of `leaves`.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
-from heapq import heapify, heappop, heappush
+from dataclasses import dataclass
 
+from agentrt.cache.leaves import Leaves
+from agentrt.cache.node import TOKEN_BYTES, RadixNode, Retention, key_of
 from agentrt.cache.pages import PagePool
 from agentrt.errors import InternalError
 from agentrt.ids import PageId
 
-TOKEN_BYTES = 4
-
-
-def key_of(token_ids: Sequence[int]) -> bytes:
-    """Token ids as the tree's key."""
-    return array("i", token_ids).tobytes()
-
-
-class Retention(IntEnum):
-    """How soon a node goes, the lowest first."""
-
-    DROP = 0
-    NORMAL = 1
-    KEEP = 2
-
-
-@dataclass(slots=True, eq=False)
-class RadixNode:
-    """Some whole pages of tokens that follow the parent's.
-
-    Attributes:
-        key: Their ids as int32 bytes.
-        pages: Where their KV stands.
-        parent: None for the root and for a node that was evicted.
-        children: By the first page of their key.
-        locks: Running sequences that end at or below this node.
-        used: Tick of the last match or insert.
-        retention: What the program says about it.
-    """
-
-    key: bytes
-    pages: list[PageId]
-    parent: RadixNode | None
-    children: dict[bytes, RadixNode] = field(default_factory=dict)
-    locks: int = 0
-    used: int = 0
-    retention: Retention = Retention.NORMAL
+__all__ = [
+    "TOKEN_BYTES",
+    "Evicted",
+    "Inserted",
+    "PrefixMatch",
+    "RadixNode",
+    "RadixTree",
+    "Retention",
+    "key_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +79,7 @@ class RadixTree:
 
     Attributes:
         evictable_pages: Pages that eviction can free now.
+        now_s: The instant, for what depends on ages; whoever owns the tree moves it on.
         before_eviction: Told of each prefix that is worth keeping elsewhere, while its pages stand.
     """
 
@@ -115,10 +88,9 @@ class RadixTree:
         self._page_tokens = page_tokens
         self._page_bytes = page_tokens * TOKEN_BYTES
         self._tick = 0
-        self._serial = 0
-        # Leaves that may go, lowest first; an entry that differs from its node is stale.
-        self._leaves: list[tuple[int, int, int, RadixNode]] = []
+        self._leaves = Leaves()
         self._node_count = 0
+        self.now_s = 0.0
         self.root = RadixNode(b"", [], None)
         self.evictable_pages = 0
         self.before_eviction: Callable[[Evicted], None] | None = None
@@ -219,15 +191,34 @@ class RadixTree:
     def evict(self, wanted_pages: int) -> int:
         """Free up to `wanted_pages` pages, and return how many were freed."""
         freed = 0
-        while freed < wanted_pages and self._leaves:
-            retention, used, _, node = heappop(self._leaves)
-            if not self._is_free_leaf(node) or (retention, used) != (node.retention, node.used):
-                continue
-            freed += self._trim(node, wanted_pages - freed)
+        while freed < wanted_pages:
+            cuts = self._leaves.next_cuts(wanted_pages - freed, self.now_s)
+            if not cuts:
+                break
+            for leaf, pages in cuts:
+                self._trim(leaf, pages)
+                freed += pages
         return freed
 
-    def retain(self, key: bytes, retention: Retention) -> bool:
-        """Say what becomes of the prefix `key`; whether the tree knows of any node to mark."""
+    def retain(
+        self,
+        key: bytes,
+        retention: Retention,
+        *,
+        back_by_s: float | None = None,
+        from_tokens: int = 0,
+    ) -> bool:
+        """Say what becomes of the prefix `key`; whether the tree knows of any node to mark.
+
+        Args:
+            key: The prefix.
+            retention: What becomes of it. Where nobody goes on from it, or slower memory has it,
+                that holds for all of it that nothing else goes on from; else for its last node, for
+                as long as that stays what is before it does.
+            back_by_s: When whoever it is kept for is back at the latest.
+            from_tokens: Nothing is said of so many tokens at its start.
+        """
+        given_up = retention <= Retention.DEMOTED
         node = self.root
         at = 0
         end = self._floor(len(key))
@@ -237,7 +228,7 @@ class RadixTree:
                 break
             same = self._common(child.key, key[at:end])
             if same < len(child.key):
-                if retention is Retention.DROP:
+                if given_up:
                     return False  # something longer lives on in the same node
                 child = self._split(child, same)
             node = child
@@ -245,9 +236,29 @@ class RadixTree:
         gone = end - at > self._page_bytes  # more than the page that an output may leave unfinished
         if node is self.root or (gone and retention is Retention.DROP):
             return False
-        node.retention = retention
-        self._offer(node)
+        if given_up:
+            return self._give_up(node, at, retention, from_tokens * TOKEN_BYTES)
+        self._say(node, retention, back_by_s)
         return True
+
+    def _give_up(self, node: RadixNode, end: int, retention: Retention, start: int) -> bool:
+        """Mark `node`, which ends after `end` bytes, and those before it that lead to it alone."""
+        start += -start % self._page_bytes
+        below: RadixNode | None = None
+        while node.parent is not None and start < end and not node.locks:
+            if below is not None and (len(node.children) > 1 or node.retention is Retention.KEEP):
+                break
+            if end - len(node.key) < start:
+                self._split(node, start - end + len(node.key))  # `node` stays the lower part
+            self._say(node, retention, None)
+            end -= len(node.key)
+            below, node = node, node.parent
+        return below is not None
+
+    def _say(self, node: RadixNode, retention: Retention, back_by_s: float | None) -> None:
+        node.retention = retention
+        node.back_by_s = back_by_s
+        self._offer(node)
 
     def nodes(self) -> Iterator[RadixNode]:
         """Every node but the root, parents first."""
@@ -290,6 +301,7 @@ class RadixTree:
             parent,
             locks=node.locks,
             used=node.used,
+            used_at_s=node.used_at_s,
         )
         parent.children[node.key[: self._page_bytes]] = upper
         node.key, node.pages, node.parent = node.key[at:], node.pages[cut:], upper
@@ -298,8 +310,9 @@ class RadixTree:
         return upper
 
     def _grow(self, parent: RadixNode, key: bytes, pages: list[PageId]) -> RadixNode:
-        node = RadixNode(key, pages, parent, used=self._tick)
+        node = RadixNode(key, pages, parent, used=self._tick, used_at_s=self.now_s)
         parent.children[key[: self._page_bytes]] = node
+        parent.is_cut = False
         self._pool.adopt(pages)
         self.evictable_pages += len(pages)
         self._node_count += 1
@@ -316,6 +329,7 @@ class RadixTree:
         if self.before_eviction is not None and leaf.retention is not Retention.DROP:
             key, pages = self._path(leaf)
             self.before_eviction(Evicted(key, pages, count))
+        leaf.is_cut = True
         self._pool.release(leaf.pages[keep:])
         self.evictable_pages -= count
         if keep:
@@ -341,23 +355,15 @@ class RadixTree:
 
     def _touch(self, node: RadixNode) -> None:
         node.used = self._tick
-        if node.retention is Retention.DROP:
+        node.used_at_s = self.now_s
+        if node.retention <= Retention.DEMOTED:
             node.retention = Retention.NORMAL  # somebody reached it after all
         self._offer(node)
 
-    def _is_free_leaf(self, node: RadixNode) -> bool:
-        return node.parent is not None and not node.children and node.locks == 0
-
     def _offer(self, node: RadixNode) -> None:
-        """Put a node that may go on the heap; entries that it had before are stale by then."""
-        if not self._is_free_leaf(node):
+        """Tell of a node that may go; what was told of it before is stale by then."""
+        if not node.is_free_leaf:
             return
-        self._serial += 1
-        heappush(self._leaves, (node.retention, node.used, self._serial, node))
+        self._leaves.offer(node)
         if len(self._leaves) > 64 + 4 * self._node_count:
-            self._leaves = [
-                (leaf.retention, leaf.used, serial, leaf)
-                for serial, leaf in enumerate(self.nodes())
-                if self._is_free_leaf(leaf)
-            ]
-            heapify(self._leaves)
+            self._leaves.refill(leaf for leaf in self.nodes() if leaf.is_free_leaf)

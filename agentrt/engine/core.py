@@ -188,9 +188,15 @@ class EngineCore:
         if sequence is not None:
             self._outbox.end(sequence, Finish("cancelled"), self._clock.now_s())
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None = None,
+        from_tokens: int = 0,
+    ) -> None:
         """Say what will become of a prefix."""
-        self._hints.obey(token_ids, hint, until_s)
+        self._hints.obey(token_ids, hint, until_s, from_tokens)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         """Compile what will be asked for, aside from all steps."""

@@ -17,18 +17,24 @@ class Hints:
         self._ends: list[tuple[float, bytes]] = []
         self._kept: dict[bytes, float] = {}  # the last word on each
 
-    def obey(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None) -> None:
+    def obey(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None,
+        from_tokens: int = 0,
+    ) -> None:
         """Do what is asked; a prefix that nobody knows is no error."""
         key = key_of(token_ids)
         self._kept.pop(key, None)
         match hint:
             case "keep":
-                self._paging.retain(key, Retention.KEEP)
+                self._paging.retain(key, Retention.KEEP, back_by_s=until_s)
                 if until_s is not None:
                     self._kept[key] = until_s
                     heappush(self._ends, (until_s, key))
             case "drop":
-                self._paging.retain(key, Retention.DROP)
+                self._paging.retain(key, Retention.DROP, from_tokens=from_tokens)
             case "demote":
                 self._paging.demote(key)
             case "prefetch":
@@ -36,6 +42,7 @@ class Hints:
 
     def settle(self, now_s: float) -> None:
         """What was kept until now is as any other."""
+        self._paging.at(now_s)
         while self._ends and self._ends[0][0] <= now_s:
             until_s, key = heappop(self._ends)
             if self._kept.get(key) == until_s:

@@ -50,7 +50,11 @@ class Core(Protocol):
     def facts(self, facts: tuple[RequestFacts, ...]) -> None: ...
     def cancel(self, request_id: RequestId, reason: str) -> None: ...
     def hint(
-        self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None = None,
+        from_tokens: int = 0,
     ) -> None: ...
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None: ...
     def has_work(self) -> bool: ...
@@ -113,8 +117,8 @@ class Host:
             case Cancel(request_id, reason):
                 if request_id in self._open:
                     core.cancel(request_id, reason)
-            case Advise(token_ids, hint, until_s):
-                core.hint(token_ids, hint, until_s)
+            case Advise(token_ids, hint, until_s, from_tokens):
+                core.hint(token_ids, hint, until_s, from_tokens)
             case Prewarm(constraints):
                 core.prewarm(constraints)
             case Ping():

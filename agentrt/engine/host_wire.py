@@ -49,6 +49,7 @@ class Advise:
     token_ids: tuple[int, ...]
     hint: KvHint
     until_s: float | None = None
+    from_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

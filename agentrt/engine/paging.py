@@ -86,11 +86,25 @@ class Paging:
         here = self.tree.matched_tokens(key)
         return here + self._promised_tokens(key, here)
 
-    def retain(self, key: bytes, retention: Retention) -> None:
-        """Say what becomes of the prefix `key`, in both tiers."""
-        self.tree.retain(key, retention)
+    def at(self, now_s: float) -> None:
+        """It is so late, for what depends on how long ago and how soon something is used."""
+        self.tree.now_s = now_s
         if self._host is not None:
-            self._host.tier.tree.retain(key, retention)
+            self._host.tier.tree.now_s = now_s
+
+    def retain(
+        self,
+        key: bytes,
+        retention: Retention,
+        *,
+        back_by_s: float | None = None,
+        from_tokens: int = 0,
+    ) -> None:
+        """Say what becomes of the prefix `key`, in both tiers; see `RadixTree.retain`."""
+        self.tree.retain(key, retention, back_by_s=back_by_s, from_tokens=from_tokens)
+        if self._host is not None:
+            lower = self._host.tier.tree
+            lower.retain(key, retention, back_by_s=back_by_s, from_tokens=from_tokens)
 
     def demote(self, key: bytes) -> None:
         """The prefix will not be needed soon: the host keeps it, and here it goes first."""
@@ -100,7 +114,7 @@ class Paging:
         pages = self.tree.match(key + bytes(TOKEN_BYTES)).pages
         whole = key[: len(pages) * self.page_tokens * TOKEN_BYTES]
         self._host.tier.save(whole, pages)
-        self.tree.retain(whole, Retention.DROP)
+        self.tree.retain(whole, Retention.DEMOTED)
 
     def prefetch(self, key: bytes) -> None:
         """The prefix will be needed soon: bring back what only the host has."""

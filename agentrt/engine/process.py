@@ -130,8 +130,14 @@ class EmbeddedBackend:
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self._send(Cancel(request_id, reason))
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
-        self._send(Advise(token_ids, hint, until_s))
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None = None,
+        from_tokens: int = 0,
+    ) -> None:
+        self._send(Advise(token_ids, hint, until_s, from_tokens))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         self._send(Prewarm(constraints))

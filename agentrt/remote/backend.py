@@ -103,7 +103,13 @@ class RemoteBackend:
         if request_id in self._tasks:
             self._tasks[request_id].cancel()
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None = None,
+        from_tokens: int = 0,
+    ) -> None:
         """Nothing: the server keeps its own cache."""
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:

@@ -44,7 +44,7 @@ from agentrt.ids import RequestId
 from agentrt.scripted.answer import Answerer
 from agentrt.scripted.request import Ongoing
 from agentrt.scripted.script import Answers, Reply, Script, prompt_text
-from agentrt.scripted.seen import Seen
+from agentrt.scripted.seen import Hint, Seen
 from agentrt.scripted.spelling import ByteSpelling, CodecSpelling, Spelling
 
 if TYPE_CHECKING:
@@ -150,8 +150,14 @@ class ScriptedBackend:
             self._ongoing[request_id].cancelled = True
             self._rouse()
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None = None) -> None:
-        self.seen.hints.append((token_ids, hint))
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None = None,
+        from_tokens: int = 0,
+    ) -> None:
+        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         self.seen.prewarmed += constraints

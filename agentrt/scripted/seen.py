@@ -9,6 +9,23 @@ from agentrt.constraint_spec import ConstraintSpec
 from agentrt.ids import RequestId
 
 
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a backend was told of a prefix.
+
+    Attributes:
+        token_ids: The prefix.
+        hint: What becomes of it.
+        until_s: When a `keep` ends.
+        from_tokens: A `drop` is of what stands behind so many tokens.
+    """
+
+    token_ids: tuple[int, ...]
+    hint: KvHint
+    until_s: float | None = None
+    from_tokens: int = 0
+
+
 @dataclass(slots=True)
 class Seen:
     """What a scripted backend was told, in order.
@@ -29,6 +46,6 @@ class Seen:
     fills: list[tuple[RequestId, Fill]] = field(default_factory=list)
     facts: list[RequestFacts] = field(default_factory=list)
     cancels: dict[RequestId, str] = field(default_factory=dict)
-    hints: list[tuple[tuple[int, ...], KvHint]] = field(default_factory=list)
+    hints: list[Hint] = field(default_factory=list)
     prewarmed: list[ConstraintSpec] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)

@@ -76,7 +76,13 @@ class Counter:
         del self.left[request_id]
         self.ends.append(End(request_id, "cancelled"))
 
-    def hint(self, token_ids: tuple[int, ...], hint: str, until_s: float | None = None) -> None:
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: str,
+        until_s: float | None = None,
+        from_tokens: int = 0,
+    ) -> None:
         self.told.append(hint)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:

@@ -1,0 +1,143 @@
+"""Leaves of the radix tree that may go, and which of them goes next.
+
+What losing a page costs is counted in pages computed again: the probability that somebody comes
+back for it soon, times what bringing it back takes. Nobody comes back for what was dropped; what
+slower memory has too is brought back cheaply; of the rest nothing but its age is known, so the
+least recently used goes first; and where a program said that it will be back, that counts the more
+the sooner it is, and once more for the forward that it then has to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from agentrt.cache.density import MOST_CANDIDATES, Candidate, guarded
+from agentrt.cache.node import RadixNode, Retention
+
+HORIZON_S = 30.0
+"""How long from now a return counts half."""
+RELOAD_SHARE = 0.125
+"""What bringing a page back from slower memory takes, of computing it."""
+WAIT_PAGES = 4.0
+"""What an additional forward is worth to whoever waits for it, in pages computed."""
+
+Entry = tuple[float, int, RadixNode]
+Cut = tuple[RadixNode, int]
+_UNSAID = (Retention.DROP, Retention.DEMOTED, Retention.NORMAL)
+
+
+class Leaves:
+    """A heap for each thing that can be said of a leaf; entries that went stale are passed over."""
+
+    def __init__(self) -> None:
+        self._heaps: dict[Retention, list[Entry]] = {retention: [] for retention in Retention}
+        self._serial = 0
+
+    def __len__(self) -> int:
+        """Entries, stale ones too."""
+        return sum(map(len, self._heaps.values()))
+
+    def offer(self, node: RadixNode) -> None:
+        """A node may go, or what is known of it has changed."""
+        self._serial += 1
+        heappush(self._heaps[node.retention], (_order(node), self._serial, node))
+
+    def refill(self, nodes: Iterable[RadixNode]) -> None:
+        """Begin anew with these."""
+        for heap in self._heaps.values():
+            heap.clear()
+        for node in nodes:
+            self._serial += 1
+            self._heaps[node.retention].append((_order(node), self._serial, node))
+        for heap in self._heaps.values():
+            heapify(heap)
+
+    def next_cuts(self, wanted_pages: int, now_s: float) -> list[Cut]:
+        """What to give up next: leaves, and how many pages from the end of each.
+
+        They are taken out; whoever keeps a part of one offers it again. Fewer pages than wanted
+        when what is behind a leaf has to go as well; none when there are no leaves.
+        """
+        first = self._head_unsaid(now_s)
+        kept = self._head(Retention.KEEP)
+        if first is None and kept is None:
+            return []
+        if kept is None or (first is not None and _cost(first, now_s) <= _cost(kept, now_s)):
+            # Its pages cost less than any that is kept, and it has no fixed cost: no better choice.
+            assert first is not None
+            heappop(self._heaps[first.retention])
+            return [(first, min(wanted_pages, len(first.pages)))]
+        return self._guarded(wanted_pages, now_s)
+
+    def _guarded(self, wanted_pages: int, now_s: float) -> list[Cut]:
+        """Among those that somebody will be back for, and those that would go before them."""
+        taken: list[RadixNode] = []
+        pages = 0
+        while len(taken) < MOST_CANDIDATES and (node := self._head(Retention.KEEP)) is not None:
+            heappop(self._heaps[Retention.KEEP])
+            taken.append(node)
+            pages += len(node.pages)
+        while pages < 2 * wanted_pages and (node := self._head_unsaid(now_s)) is not None:
+            heappop(self._heaps[node.retention])
+            taken.append(node)
+            pages += len(node.pages)
+        candidates = [_candidate(node, now_s) for node in taken]
+        cuts = [(taken[at], count) for at, count in guarded(candidates, wanted_pages)]
+        chosen = {id(node) for node, _ in cuts}
+        for node in taken:
+            if id(node) not in chosen:
+                self.offer(node)
+        return cuts
+
+    def _head_unsaid(self, now_s: float) -> RadixNode | None:
+        """The cheapest of those that nobody said to be back for."""
+        heads = (self._head(retention) for retention in _UNSAID)
+        return min(
+            (node for node in heads if node is not None),
+            key=lambda node: _cost(node, now_s),
+            default=None,
+        )
+
+    def _head(self, retention: Retention) -> RadixNode | None:
+        heap = self._heaps[retention]
+        while heap:
+            order, _, node = heap[0]
+            if node.is_free_leaf and node.retention is retention and order == _order(node):
+                return node
+            heappop(heap)
+        return None
+
+    def __iter__(self) -> Iterator[RadixNode]:
+        """Every leaf that may go, in no order; for those who look."""
+        for retention, heap in self._heaps.items():
+            for order, _, node in heap:
+                if node.is_free_leaf and node.retention is retention and order == _order(node):
+                    yield node
+
+
+def _order(node: RadixNode) -> float:
+    """Its place among those of which the same was said: the oldest, or the last to be back."""
+    if node.retention is not Retention.KEEP:
+        return node.used
+    return 1.0 if node.back_by_s is None else -node.back_by_s
+
+
+def _cost(node: RadixNode, now_s: float) -> float:
+    """Of a page of it."""
+    match node.retention:
+        case Retention.DROP:
+            return 0.0
+        case Retention.KEEP:
+            left_s = 0.0 if node.back_by_s is None else max(0.0, node.back_by_s - now_s)
+            return 1.0 / (1.0 + left_s / HORIZON_S)
+        case unsaid:
+            age_s = max(0.0, now_s - node.used_at_s)
+            cost = 0.5 / (1.0 + age_s / HORIZON_S)
+            return cost * RELOAD_SHARE if unsaid is Retention.DEMOTED else cost
+
+
+def _candidate(node: RadixNode, now_s: float) -> Candidate:
+    cost = _cost(node, now_s)
+    waited_for = node.retention is Retention.KEEP and not node.is_cut
+    return Candidate(len(node.pages), cost, cost * WAIT_PAGES if waited_for else 0.0)

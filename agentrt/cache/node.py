@@ -1,0 +1,64 @@
+"""A node of the radix tree, and what a program may say of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from agentrt.ids import PageId
+
+TOKEN_BYTES = 4
+
+
+def key_of(token_ids: Sequence[int]) -> bytes:
+    """Token ids as the tree's key."""
+    return array("i", token_ids).tobytes()
+
+
+class Retention(IntEnum):
+    """What becomes of a prefix, as far as its program says.
+
+    `DROP`: nobody can go on from it. `DEMOTED`: slower memory has it too. `NORMAL`: nothing is
+    known. `KEEP`: somebody will be back.
+    """
+
+    DROP = 0
+    DEMOTED = 1
+    NORMAL = 2
+    KEEP = 3
+
+
+@dataclass(slots=True, eq=False)
+class RadixNode:
+    """Some whole pages of tokens that follow the parent's.
+
+    Attributes:
+        key: Their ids as int32 bytes.
+        pages: Where their KV stands.
+        parent: None for the root and for a node that was evicted.
+        children: By the first page of their key.
+        locks: Running sequences that end at or below this node.
+        used: Tick of the last match or insert.
+        used_at_s: When that was.
+        retention: What the program says about it.
+        back_by_s: When whoever it is kept for is back at the latest; None when nobody knows.
+        is_cut: Its end was given up already: whoever comes back has to compute in any case.
+    """
+
+    key: bytes
+    pages: list[PageId]
+    parent: RadixNode | None
+    children: dict[bytes, RadixNode] = field(default_factory=dict)
+    locks: int = 0
+    used: int = 0
+    used_at_s: float = 0.0
+    retention: Retention = Retention.NORMAL
+    back_by_s: float | None = None
+    is_cut: bool = False
+
+    @property
+    def is_free_leaf(self) -> bool:
+        """Whether it may go now."""
+        return self.parent is not None and not self.children and self.locks == 0
