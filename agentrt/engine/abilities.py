@@ -21,4 +21,5 @@ def abilities(codec: Codec, model: str, window_tokens: int) -> Capabilities:
         logprobs=True,
         closes=True,
         call_frame=codec.call_frame,
+        scores=True,
     )

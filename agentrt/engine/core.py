@@ -20,12 +20,19 @@ from agentrt.engine.decoder import Decoder
 from agentrt.engine.grammars import Grammars
 from agentrt.engine.hints import Hints
 from agentrt.engine.host_kv import host_kv
-from agentrt.engine.intake import check_ids, check_length, check_request, out_of_pages
+from agentrt.engine.intake import (
+    check_ids,
+    check_length,
+    check_request,
+    check_shortest,
+    out_of_pages,
+)
 from agentrt.engine.machine import Machine
 from agentrt.engine.outbox import Outbox
 from agentrt.engine.output import Finish
 from agentrt.engine.paging import Paging
 from agentrt.engine.roster import Roster
+from agentrt.engine.scoring import Scorer, ready_to_score
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.steps import Flight, Steps
 from agentrt.engine.stops import StopStrings
@@ -101,6 +108,8 @@ class EngineCore:
             clock,
             host.rates if host is not None else None,
         )
+        self._scorer = Scorer(self._machine, self.paging, self.codec, config.step_tokens)
+        self._scored_last = False
         self._flight: Flight | None = None
         on_cuda = model.layout.device.type == "cuda"
         self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
@@ -112,7 +121,7 @@ class EngineCore:
     @property
     def forwards(self) -> int:
         """Forwards so far."""
-        return self._steps.forwards
+        return self._steps.forwards + self._scorer.forwards
 
     @property
     def decode_forwards(self) -> int:
@@ -209,10 +218,13 @@ class EngineCore:
             or self._outbox.has_ends
             or self._roster.has_runnable
             or bool(self._grammars.awaited(self._roster))
+            or bool(ready_to_score(self._roster))
         )
 
     def step(self) -> StepDone | None:
         """One step; None when there was nothing to do or tell yet."""
+        if (scored := self._score()) is not None:
+            return scored
         flight, self._flight = self._flight, None
         if flight is None:
             flight = self._launch(ahead=False)
@@ -253,8 +265,39 @@ class EngineCore:
         if self._window_tokens:
             most = min(most, self._window_tokens - sequence.prompt_tokens)
         sequence.most_output_tokens = most
-        if self._fits(sequence) and self._grammars.are_open_for(sequence):
+        if not self._fits(sequence):
+            return
+        if sequence.request.scored:
+            self._take_options(sequence)
+        elif self._grammars.are_open_for(sequence):
             self._take_guide(sequence, now_s)
+
+    def _take_options(self, sequence: Sequence) -> None:
+        """Spell what is to be scored."""
+        try:
+            longest_tokens = self._scorer.spell(sequence)
+            check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
+        except AgentrtError as error:
+            self._fail(sequence, error)
+
+    def _score(self) -> StepDone | None:
+        """Score what is ready, every other step at most: the others go on, too."""
+        ready = [] if self._scored_last else ready_to_score(self._roster)
+        self._scored_last = bool(ready)
+        began_s = self._clock.now_s()
+        try:
+            served = self._scorer.score(ready)
+        except Exception as error:  # of these alone; the others go on
+            for sequence in ready:
+                self._fail(sequence, error)
+            return self._outbox.take(None)
+        if not served:
+            return None
+        record = self._steps.tell_scored(served, began_s, self._clock.now_s())
+        for sequence in served:
+            if (finish := output.choose(sequence)) is not None:
+                self._outbox.end(sequence, finish, record.ended_at_s)
+        return self._outbox.take(record)
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether what is known of the prompt can be served; else the request is over."""
@@ -302,6 +345,8 @@ class EngineCore:
                 continue
             if sequence.request.on_limit != "close" or sequence.phase is Phase.COMPILING:
                 continue
+            if sequence.request.scored:
+                continue  # no forward is spared by ending it otherwise
             if sequence.guide is None or sequence.guide.closes:
                 self._outbox.end(sequence, output.close(sequence), now_s)
 

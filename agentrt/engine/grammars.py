@@ -36,7 +36,7 @@ class Grammars:
 
     def begin(self, request: GenerateRequest) -> None:
         """Start to compile what the request asks for."""
-        if request.constraint is not None:
+        if request.constraint is not None and not request.scored:
             self._futures[request.request_id] = self._compiles.begin(
                 request.constraint, self._codec.vocab, self._codec.call_frame
             )

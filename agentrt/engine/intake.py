@@ -11,7 +11,8 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
 
     Raises:
         Unsupported: The prompt is messages.
-        RequestRejected: An id is not in the vocabulary, or the sampling contradicts the constraint.
+        RequestRejected: An id is not in the vocabulary, or the sampling contradicts the constraint,
+            or what is no choice is to be scored.
     """
     if not isinstance(request.prompt, TokenPrompt):
         raise Unsupported(
@@ -22,6 +23,11 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
         raise RequestRejected(
             "ignore_eos goes on where the constraint ends its output",
             hint="Leave ignore_eos or the constraint out",
+        )
+    kind = request.constraint.kind if request.constraint is not None else "missing"
+    if request.scored and kind != "choice":
+        raise RequestRejected(
+            f"only a choice can be scored, this constraint is {kind}", hint="Leave `scored` out"
         )
     check_ids(request.prompt.token_ids, logits_size)
     return request.prompt.token_ids

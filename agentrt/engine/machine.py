@@ -88,6 +88,16 @@ class Machine:
         with torch.inference_mode(), serving(self._attention):
             return self.model.decoder(batch).float()
 
+    def logits_at(self, parts: Sequence[Part], rows: Sequence[int]) -> Tensor:
+        """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
+        if self.arrivals is not None:
+            self.arrivals.wait(self.model.layout.layers - 1)
+        batch = self._packer.pack(parts)
+        batch.wanted = to_device(rows, torch.int64, self._last.device)
+        self._attention.begin(batch)
+        with torch.inference_mode(), serving(self._attention):
+            return self.model.decoder(batch).float()
+
     def capture(self, recorder: Recorder, most_sequences: int) -> None:
         """Capture decode steps; from now on they are replayed."""
 

@@ -63,6 +63,7 @@ class Outbox:
                 closed_early=finish.closed_early,
                 error=finish.error,
                 stopped_by=finish.stopped_by,
+                scores=finish.scores,
             )
         )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentrt.backend import Delta, FinishReason, TokenLogprob
+from agentrt.backend import Delta, FinishReason, OptionScore, TokenLogprob
 from agentrt.engine.sampler import Picked
 from agentrt.engine.sequence import Fresh, Sequence
 from agentrt.errors import ErrorRecord
@@ -23,12 +25,14 @@ class Finish:
         closed_early: It was driven to its shortest valid end.
         stopped_by: The stop string that ended it, or "".
         error: Set with `failed`.
+        scores: Of the options, where they were scored.
     """
 
     reason: FinishReason
     closed_early: bool = False
     stopped_by: str = ""
     error: ErrorRecord | None = None
+    scores: tuple[OptionScore, ...] = ()
 
 
 def append(
@@ -56,6 +60,24 @@ def append(
     if guide.has_no_choice:
         return close(sequence)
     return _limit(sequence, most_tokens)
+
+
+def choose(sequence: Sequence) -> Finish | None:
+    """Write the likeliest option, or at a temperature one that is drawn; None where some are left.
+
+    What is drawn from are the probabilities of whole options, to the power of `1 / temperature`.
+    """
+    options, how = sequence.options, sequence.request.sampling
+    if options is None or options.left:
+        return None
+    scores = tuple(options.scores[at] for at in range(len(options.token_ids)))
+    told = [score.logprob for score in scores]
+    chosen = max(range(len(told)), key=told.__getitem__)
+    if how.temperature > 0:
+        weights = [math.exp((one - told[chosen]) / how.temperature) for one in told]
+        chosen = random.Random(how.seed).choices(range(len(told)), weights)[0]
+    _put(sequence, options.token_ids[chosen], [])
+    return Finish("stop", scores=scores)
 
 
 def close(sequence: Sequence) -> Finish:

@@ -128,7 +128,7 @@ class Roster:
                 return
             key = sequence.key
             matched = self._paging.known_tokens(key)
-            if not sequence.complete and matched >= (len(sequence.tokens) - 1) // size * size:
+            if sequence.keeps_pages and matched >= (len(sequence.tokens) - 1) // size * size:
                 sequence.phase = Phase.HELD
                 continue
             if waits_for_prefix(key, matched, under_way, size):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from agentrt.backend import GenerateRequest, TokenLogprob
+from agentrt.backend import GenerateRequest, OptionScore, TokenLogprob
 from agentrt.cache import RadixNode, key_of
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.account import Account, Bucket
@@ -32,6 +32,24 @@ class Fresh:
     text: list[str] = field(default_factory=list)
     forced_tokens: int = 0
     logprobs: list[TokenLogprob] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Options:
+    """What a choice that is to be scored chooses among.
+
+    Attributes:
+        token_ids: Of each option.
+        scores: What was found, by option.
+    """
+
+    token_ids: list[list[int]]
+    scores: dict[int, OptionScore] = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[int]:
+        """Options that have no score yet."""
+        return [at for at in range(len(self.token_ids)) if at not in self.scores]
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +91,7 @@ class Sequence:
     stops: StopStrings
     most_output_tokens: int = 0
     guide: Guide | None = None
+    options: Options | None = None
     phase: Phase = Phase.WAITING
     demanded: bool = True
     deadline_at_s: float | None = None
@@ -107,6 +126,11 @@ class Sequence:
         return self.computed_tokens < self.prompt_tokens
 
     @property
+    def keeps_pages(self) -> bool:
+        """Whether only whole pages of its prompt are computed: it may grow, or is to be scored."""
+        return not self.complete or self.request.scored
+
+    @property
     def waits_in(self) -> Bucket:
         """Where the time goes that passes now."""
         if self.phase is Phase.RUNNING:
@@ -119,10 +143,11 @@ class Sequence:
         """Tokens to compute as things stand.
 
         Of a prompt that is not complete only whole pages count, and not the last token: nothing
-        else of it can be kept. A token in flight counts unless it will be the last.
+        else of it can be kept. So of one whose options are scored. A token in flight counts unless
+        it will be the last.
         """
         known = len(self.tokens)
-        if not self.complete:
+        if self.keeps_pages:
             known = (known - 1) // page_tokens * page_tokens
         elif self.in_flight:
             if known + self.in_flight - self.prompt_tokens >= self.most_output_tokens:

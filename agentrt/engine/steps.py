@@ -8,6 +8,7 @@ the KV it wrote is either that of the token that was taken, or written again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Rows
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -143,7 +144,7 @@ class Steps:
             bucket: Bucket = "decode" if decoded else "prefill"
             masks_s = outcome.masks_s.get(sequence.request.request_id, 0.0)
             sequence.account.book_step(bucket, ended_s, masks_s, len(members))
-            if not sequence.complete and not sequence.pending_tokens(self._paging.page_tokens):
+            if sequence.keeps_pages and not sequence.pending_tokens(self._paging.page_tokens):
                 self._roster.rest(sequence)
         told = [one for one, lives in zip(flight.drawn, alive, strict=True) if lives]
         for sequence in told:
@@ -153,6 +154,25 @@ class Steps:
         for sequence, finish in outcome.finishes:
             self._outbox.end(sequence, finish, ended_s)
         return self._record(flight, members, len(told), ended_s)
+
+    def tell_scored(self, scored: Rows[Sequence], began_s: float, ended_s: float) -> StepRecord:
+        """A forward that scored options is a step of its own."""
+        for sequence in scored:
+            account, size = sequence.account, self._paging.page_tokens
+            if account.admitted_at_s == 0.0:  # all of its prompt was known
+                account.cached_tokens += (sequence.prompt_tokens - 1) // size * size
+            account.start("queue", began_s)
+            account.book_step("decode", ended_s, 0.0, len(scored))
+        self._ended_s = ended_s
+        self._steps += 1
+        return StepRecord(
+            index=self._steps - 1,
+            started_at_s=began_s,
+            ended_at_s=ended_s,
+            prefill_tokens=0,
+            decode_tokens=len(scored),
+            requests=tuple(sequence.request.request_id for sequence in scored),
+        )
 
     def _record(
         self,
