@@ -1,15 +1,17 @@
-"""What several rooms share: one tiny engine, one server of another process, one event loop."""
+"""What several rooms share: one tiny engine, two servers over it, one event loop."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio.from_thread
 import pytest
 
 from agentrt.config import EngineConfig
+from agentrt.server import ServeConfig, serving
 from agentrt.testing import tiny_engine
 
 # Triton reads this when a kernel is declared, so it stands before anything may import one. Tests
@@ -48,3 +50,11 @@ def server_url(server: subprocess.Popen[str]) -> str:
     port = server.stdout.readline().strip()
     assert port, "the server did not start"
     return f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="session")
+def own_server_url(tiny: EngineConfig, portal: anyio.from_thread.BlockingPortal) -> Iterator[str]:
+    """The address of our own server, on the event loop of the backends."""
+    config = ServeConfig(replace(tiny, policy="fcfs"), "tiny", port=0, grace_s=1)
+    with portal.wrap_async_context_manager(serving(config)) as url:
+        yield url

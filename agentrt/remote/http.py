@@ -167,7 +167,8 @@ class Http:
             return RequestRejected(at, hint="Put the key in a variable and give api_key='env:NAME'")
         if status == 404:
             return RequestRejected(at, hint="Check the address and the model's name")
-        if status == 413 or any(word in said.lower() for word in _OVERFLOW):
+        too_long = b"context_length_exceeded" in body or status == 413
+        if too_long or any(word in said.lower() for word in _OVERFLOW):
             return ContextOverflow(at, hint="Shorten the prompt, or lower max_tokens")
         if status in (408, 429) or status >= 500:
             return EngineUnavailable(at, hint="Look at the server's log, or try again later")

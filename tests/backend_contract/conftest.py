@@ -1,7 +1,8 @@
 """Every kind of backend, started once, and a bench that plays requests on it.
 
 `scripted` answers from a script, `thread` and `process` are the embedded engine, `remote` is a
-client of a real server in another process, `remote-plain` of one that enforces nothing.
+client of a real server in another process, `remote-plain` of one that enforces nothing, and
+`own-server` a client of our own server.
 """
 
 import itertools
@@ -37,7 +38,15 @@ from agentrt.sampling import Sampling
 from agentrt.scripted import ScriptedBackend, calls_text
 from agentrt.segments import Close, Open, Text, ToolSchema
 
-KINDS = ("scripted", "scripted-messages", "thread", "process", "remote", "remote-plain")
+KINDS = (
+    "scripted",
+    "scripted-messages",
+    "thread",
+    "process",
+    "remote",
+    "remote-plain",
+    "own-server",
+)
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 
 SCHEMA = {
@@ -215,6 +224,9 @@ def make_bench(request: pytest.FixtureRequest, tiny: EngineConfig) -> Callable[[
             scripted = ScriptedBackend(script_for(itself), clock=clock, codec=spoken)
             itself.append(scripted)
             return Bench(scripted, spoken)
+        if kind == "own-server":
+            url = request.getfixturevalue("own_server_url")
+            return Bench(RemoteBackend(url, clock=clock), None)
         if kind.startswith("remote"):
             url = request.getfixturevalue("server_url")
             model = kind.replace("remote", "tiny")

@@ -1,0 +1,128 @@
+"""An answer in the API's form: in one piece, or as the chunks of a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentrt.backend import End, Ledger
+from agentrt.constraints import CallScanner, CallText
+from agentrt.segments import CallFrame
+from agentrt.server.asking import CallsIn
+
+Json = dict[str, Any]
+
+
+class Answer:
+    """One answer while it comes.
+
+    Args:
+        name: Its id.
+        model: Of whom it is.
+        created: Seconds since 1970.
+        calls_in: Where calls may stand in its text.
+        frame: How the model writes them.
+    """
+
+    def __init__(
+        self, name: str, model: str, created: int, calls_in: CallsIn, frame: CallFrame
+    ) -> None:
+        self._name = name
+        self._model = model
+        self._created = created
+        self._scanner = None if calls_in == "none" else CallScanner(frame)
+        self._told_chars = 0
+        self._calls: list[Json] = []
+
+    def opening(self) -> Json:
+        """The first chunk of a stream."""
+        return self._chunk([self._choice({"role": "assistant", "content": ""})])
+
+    def chunks(self, text: str) -> list[Json]:
+        """Chunks for more text."""
+        content, calls = self._read(text)
+        found = [self._chunk([self._choice({"content": content})])] if content else []
+        for index, call in enumerate(calls, len(self._calls) - len(calls)):
+            found.append(self._chunk([self._choice({"tool_calls": [{"index": index, **call}]})]))
+        return found
+
+    def closing(self, end: End, *, usage: bool) -> list[Json]:
+        """The last chunks of a stream."""
+        rest = self._flush()
+        found = [self._chunk([self._choice({"content": rest})])] if rest else []
+        reason = self._reason(end)
+        found.append(self._chunk([self._choice({}, reason, end.stopped_by or None)]))
+        if usage:
+            found.append({**self._chunk([]), **figures(end.ledger)})
+        return found
+
+    def whole(self, text: str, end: End) -> Json:
+        """The answer in one piece."""
+        content, _ = self._read(text)
+        content += self._flush()
+        message: Json = {"role": "assistant", "content": content, "refusal": None}
+        if self._calls:
+            message |= {"content": content or None, "tool_calls": self._calls}
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": self._reason(end),
+            "stop_reason": end.stopped_by or None,
+        }
+        head = {**self._chunk([choice]), "object": "chat.completion"}
+        return {**head, **figures(end.ledger)}
+
+    def _read(self, text: str) -> tuple[str, list[Json]]:
+        """The content and the calls that more text brings."""
+        if self._scanner is None:
+            return text, []
+        calls = [self._call(one) for one in self._scanner.push(text)]
+        return self._fresh(self._scanner.content), calls
+
+    def _flush(self) -> str:
+        return "" if self._scanner is None else self._fresh(self._scanner.flush())
+
+    def _fresh(self, content: str) -> str:
+        """What of the content was not told yet."""
+        told, self._told_chars = self._told_chars, len(content)
+        return content[told:]
+
+    def _call(self, found: CallText) -> Json:
+        function = {"name": found.name, "arguments": found.arguments_json}
+        call_id = f"call_{self._name[-6:]}{len(self._calls)}"
+        call = {"id": call_id, "type": "function", "function": function}
+        self._calls.append(call)
+        return call
+
+    def _reason(self, end: End) -> str:
+        return "tool_calls" if self._calls and end.reason == "stop" else end.reason
+
+    def _choice(self, delta: Json, reason: str | None = None, stop: str | None = None) -> Json:
+        choice: Json = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        return choice | {"stop_reason": stop} if stop else choice
+
+    def _chunk(self, choices: list[Json]) -> Json:
+        return {
+            "id": self._name,
+            "object": "chat.completion.chunk",
+            "created": self._created,
+            "model": self._model,
+            "system_fingerprint": "agentrt",
+            "choices": choices,
+        }
+
+
+def figures(ledger: Ledger) -> Json:
+    """Tokens, and where the time went, as vLLM tells it."""
+    usage = {
+        "prompt_tokens": ledger.prompt_tokens,
+        "completion_tokens": ledger.output_tokens,
+        "total_tokens": ledger.prompt_tokens + ledger.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": ledger.cached_tokens},
+    }
+    metrics = {
+        "queue_time_ms": ledger.queue_s * 1e3,
+        "time_to_first_token_ms": (ledger.prefill_s + ledger.kv_reload_s) * 1e3,
+        "generation_time_ms": (ledger.decode_s + ledger.constraint_s) * 1e3,
+    }
+    return {"usage": usage, "metrics": metrics}

@@ -1,0 +1,169 @@
+"""From a question to a request of the engine: prompt, sampling and constraint."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Literal
+
+from agentrt.backend import GenerateRequest, TokenPrompt
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
+from agentrt.errors import UsageError
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.prompt import Codec
+from agentrt.sampling import Sampling
+from agentrt.segments import (
+    CallMade,
+    Close,
+    Open,
+    ResultOf,
+    Role,
+    Segment,
+    Text,
+    ToolSchema,
+)
+from agentrt.server.question import Message, NamedTool, Question
+from agentrt.server.refusal import Refused
+
+MOST_CALLS = 32
+_DEFAULT_TOKENS = 4096
+
+CallsIn = Literal["none", "only", "text"]
+"""Where calls may stand in the answer: nowhere, alone, or among its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, ready for the engine.
+
+    Attributes:
+        request: For the engine.
+        calls_in: How its text is to be read.
+    """
+
+    request: GenerateRequest
+    calls_in: CallsIn
+
+
+def asked(question: Question, number: RequestId, codec: Codec, now_s: float) -> Asked:
+    """What the engine is asked for.
+
+    Args:
+        question: As it came.
+        number: The request's own.
+        codec: Of the engine's model.
+        now_s: When it came.
+
+    Raises:
+        Refused: Fields contradict each other.
+        AgentrtError: The model, its template or the grammar does not take this.
+    """
+    tools = tuple(
+        ToolSchema(tool.function.name, tool.function.description or "", tool.function.parameters)
+        for tool in question.tools or ()
+    )
+    segments = [segment for message in question.messages for segment in _segments(message)]
+    calls_in, spec = _constraint(question, tools)
+    return Asked(
+        GenerateRequest(
+            request_id=number,
+            run_id=RunId(secrets.token_hex(8)),
+            node_id=NodeId("chat"),
+            site="",
+            prompt=TokenPrompt(codec.encode(tools, segments).token_ids),
+            sampling=_sampling(question, codec.window_tokens or _DEFAULT_TOKENS),
+            constraint=spec,
+            submitted_at_s=now_s,
+            keep_special=calls_in != "none",
+        ),
+        calls_in,
+    )
+
+
+def _segments(message: Message) -> list[Segment]:
+    role: Role = "system" if message.role == "developer" else message.role
+    found: list[Segment] = [Open(role)]
+    if role == "tool":
+        found.append(ResultOf(message.tool_call_id or "", message.name or ""))
+    if message.text:
+        found.append(Text(message.text))
+    calls = [
+        CallMade(call.id, call.function.name, call.function.arguments)
+        for call in message.tool_calls
+    ]
+    return [*found, *calls, Close()]
+
+
+def _sampling(question: Question, most_tokens: int) -> Sampling:
+    """The API draws at temperature 1 and from a new seed where nothing else is said."""
+    given = {
+        "temperature": question.temperature,
+        "top_p": question.top_p,
+        "top_k": question.top_k,
+        "min_p": question.min_p,
+        "presence_penalty": question.presence_penalty,
+        "frequency_penalty": question.frequency_penalty,
+        "repetition_penalty": question.repetition_penalty,
+        "seed": question.seed,
+    }
+    drawn = {"temperature": 1.0, "seed": secrets.randbits(31)}
+    fields = drawn | {name: value for name, value in given.items() if value is not None}
+    try:
+        return Sampling(
+            max_tokens=question.limit_tokens or most_tokens,
+            stop=question.stops,
+            ignore_eos=question.ignore_eos,
+            **fields,  # type: ignore[arg-type]
+        )
+    except UsageError as error:
+        raise Refused(400, str(error), param=error.message.partition("=")[0]) from None
+
+
+def _constraint(
+    question: Question, tools: tuple[ToolSchema, ...]
+) -> tuple[CallsIn, ConstraintSpec | None]:
+    """How calls stand in the answer, and what it must look like."""
+    choice = question.tool_choice or ("auto" if tools else "none")
+    form = _form(question)
+    if choice == "none":
+        return "none", form
+    if not tools:
+        raise Refused(400, "tool_choice: there are no tools to choose from", param="tool_choice")
+    if choice == "auto":
+        return ("text", None) if form is None else ("none", form)
+    if form is not None:
+        raise Refused(400, "a call is required, and another form too", param="tool_choice")
+    most = MOST_CALLS if question.parallel_tool_calls is not False else 1
+    if isinstance(choice, NamedTool):
+        tools = tuple(tool for tool in tools if tool.name == choice.function.name)
+        if not tools:
+            wanted = choice.function.name
+            raise Refused(400, f"tool_choice: there is no tool {wanted!r}", param="tool_choice")
+        most = 1
+    return "only", calls_spec(tools, max_calls=most)
+
+
+def _form(question: Question) -> ConstraintSpec | None:
+    """The form of the answer, by either of the fields that tell it."""
+    wanted, other = question.response_format, question.structured_outputs
+    if wanted is not None and wanted.type == "json_schema":
+        if wanted.json_schema is None:
+            raise Refused(400, "response_format.json_schema: field required", param=_SCHEMA)
+        return json_schema_shape(wanted.json_schema.schema_).spec
+    if wanted is not None and wanted.type == "json_object":
+        return json_schema_shape({"type": "object"}).spec
+    if other is None:
+        return None
+    if other.choice is not None:
+        return choice_shape(*other.choice).spec
+    if other.regex is not None:
+        return regex_shape(other.regex).spec
+    if other.grammar is not None:
+        return cfg_shape(other.grammar).spec
+    if other.json_ is not None:
+        return json_schema_shape(other.json_).spec
+    raise Refused(400, "structured_outputs: it asks for nothing", param="structured_outputs")
+
+
+_SCHEMA = "response_format.json_schema"

@@ -1,0 +1,222 @@
+"""The body of a chat completions request, as far as it is served.
+
+What would change the answer and is not served is refused by name; what only concerns the provider's
+house (accounts, storage, caches) is taken and left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from agentrt.server.refusal import Refused
+
+Json = dict[str, Any]
+LONGEST_TEXT_CHARS = 4_000_000
+MOST_MESSAGES = 4096
+MOST_TOOLS = 128
+
+_Text = Annotated[str, Field(max_length=LONGEST_TEXT_CHARS)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class TextPart(_Open):
+    """A part of a message; only text is served."""
+
+    type: Literal["text"]
+    text: _Text
+
+
+class FunctionCall(_Open):
+    """What an assistant called.
+
+    Attributes:
+        name: The tool.
+        arguments: JSON in a string.
+    """
+
+    name: str
+    arguments: _Text
+
+
+class ToolCallMade(_Open):
+    """One call of an assistant message.
+
+    Attributes:
+        id: Joins it with its result.
+        function: What was called.
+    """
+
+    id: str
+    function: FunctionCall
+
+
+class Message(_Open):
+    """One message of the chat.
+
+    Attributes:
+        role: Whose it is; `developer` is another name of `system`.
+        content: Its text.
+        name: Of the tool that answers.
+        tool_calls: Of an assistant.
+        tool_call_id: The call that a tool message answers.
+    """
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: _Text | list[TextPart] | None = None
+    name: str | None = None
+    tool_calls: list[ToolCallMade] = []
+    tool_call_id: str | None = None
+
+    @field_validator("tool_calls", mode="before")
+    @classmethod
+    def _none_is_no_call(cls, value: Any) -> Any:
+        return value or []
+
+    @property
+    def text(self) -> str:
+        """Its content in one piece."""
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content)
+        return self.content or ""
+
+
+class Function(_Open):
+    """A tool as it is declared."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    description: str | None = ""
+    parameters: Json = Field(default_factory=lambda: {"type": "object", "properties": {}})
+
+
+class Tool(_Open):
+    """A tool that the model may call."""
+
+    type: Literal["function"]
+    function: Function
+
+
+class NamedFunction(_Open):
+    """A function by its name."""
+
+    name: str
+
+
+class NamedTool(_Open):
+    """The one tool that is to be called."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+class WantedSchema(_Open):
+    """What the answer must look like."""
+
+    schema_: Json = Field(alias="schema")
+
+
+class ResponseFormat(_Open):
+    """The form of the answer."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: WantedSchema | None = None
+
+
+class Structured(_Strict):
+    """Other forms of an answer, as vLLM takes them: one of these."""
+
+    json_: Json | None = Field(None, alias="json")
+    choice: list[str] | None = None
+    regex: str | None = None
+    grammar: str | None = None
+
+
+class StreamOptions(_Open):
+    """What a stream tells beside text."""
+
+    include_usage: bool = False
+
+
+class Question(_Strict):
+    """A request. Attributes are the API's own; `top_k` and those after `seed` are extensions."""
+
+    model: str
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: str | list[str] | None = None
+    n: Literal[1] | None = 1
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    response_format: ResponseFormat | None = None
+    tools: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    parallel_tool_calls: bool | None = True
+    logprobs: Literal[False] | None = False
+    top_logprobs: Literal[0] | None = 0
+    seed: int | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    ignore_eos: bool = False
+    structured_outputs: Structured | None = None
+    # Of the provider's house: they change no answer.
+    user: Any = None
+    metadata: Any = None
+    store: Any = None
+    service_tier: Any = None
+    prompt_cache_key: Any = None
+    prompt_cache_retention: Any = None
+    safety_identifier: Any = None
+
+    @property
+    def limit_tokens(self) -> int | None:
+        """Most tokens of the answer, by either of its names."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Strings that end the answer."""
+        if self.stop is None:
+            return ()
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+
+def question_of(body: bytes) -> Question:
+    """The question in a request's body.
+
+    Raises:
+        Refused: It is not JSON, or a field is not what it should be.
+    """
+    try:
+        return Question.model_validate_json(body)
+    except ValidationError as error:
+        raise _refusal(error) from None
+
+
+def _refusal(error: ValidationError) -> Refused:
+    """The first fault that names a field, in one line; of a choice of forms, the deepest place."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    fault = max(faults, key=lambda one: len(one["loc"]))
+    if fault["type"] == "json_invalid":
+        return Refused(400, f"the body is not JSON: {fault['msg'].removeprefix('Invalid JSON: ')}")
+    param = ".".join(str(step) for step in fault["loc"] if step not in _FORMS)
+    if fault["type"] == "extra_forbidden":
+        return Refused(400, f"{param} is not served here", param=param, code="unsupported_value")
+    what = fault["msg"][:1].lower() + fault["msg"][1:]
+    return Refused(400, f"{param or 'the body'}: {what}", param=param)
+
+
+_FORMS = frozenset({"str", "constrained-str", "list[TextPart]", "list[str]", "NamedTool"})

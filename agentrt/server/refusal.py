@@ -1,0 +1,90 @@
+"""What goes wrong, in the API's own form."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agentrt.errors import (
+    AgentrtError,
+    ConstraintError,
+    ContextOverflow,
+    EngineDied,
+    EngineUnavailable,
+    OutOfPages,
+    ProgramError,
+    RequestRejected,
+    Unsupported,
+)
+
+RETRY_AFTER_S = 1
+
+
+class Refused(Exception):
+    """A request that is not served.
+
+    Args:
+        status: HTTP's.
+        message: What is wrong, and where.
+        param: The field, "" when it is not one.
+        code: A word for programs.
+    """
+
+    def __init__(self, status: int, message: str, *, param: str = "", code: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+
+    def body(self) -> dict[str, Any]:
+        """The JSON that tells it."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": _TYPES.get(self.status, "server_error"),
+                "param": self.param or None,
+                "code": self.code or None,
+            }
+        }
+
+    def headers(self) -> dict[str, str]:
+        """Whether it is worth another try, for clients that ask."""
+        if self.status in (429, 503):
+            return {"retry-after": str(RETRY_AFTER_S)}
+        return {"x-should-retry": "false"}
+
+    def encoded(self) -> bytes:
+        """The JSON as bytes."""
+        return json.dumps(self.body()).encode()
+
+
+def refusal_of(error: AgentrtError) -> Refused:
+    """An error of ours as one of the API's."""
+    status, code = 500, type(error).__name__
+    for kind, found in _STATUS:
+        if isinstance(error, kind):
+            status = found
+            break
+    if isinstance(error, ContextOverflow):
+        code = "context_length_exceeded"
+    param = "response_format" if isinstance(error, ConstraintError) else ""
+    return Refused(status, str(error), param=param, code=code)
+
+
+_STATUS: tuple[tuple[type[AgentrtError], int], ...] = (
+    (ProgramError, 400),
+    (RequestRejected, 400),
+    (Unsupported, 400),
+    (OutOfPages, 400),
+    (EngineUnavailable, 503),
+    (EngineDied, 503),
+)
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "invalid_request_error",
+    413: "invalid_request_error",
+    415: "invalid_request_error",
+    429: "rate_limit_error",
+}

@@ -1,0 +1,169 @@
+"""What comes back: in one piece and as a stream, free and constrained, with what it cost."""
+
+import json
+
+import pytest
+
+from agentrt.segments import Close, Open, Text
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}},
+    "required": ["colour"],
+    "additionalProperties": False,
+}
+PAINT = {
+    "type": "function",
+    "function": {"name": "paint", "description": "Paints a wall.", "parameters": SCHEMA},
+}
+WASH = {"type": "function", "function": {"name": "wash", "parameters": SCHEMA}}
+
+
+def choice(response):
+    assert response.status_code == 200, response.text
+    return response.json()["choices"][0]
+
+
+def test_an_answer_has_the_fields_that_clients_want(ask, codec):
+    told = ask(text="Say hello.").json()
+    assert told["object"] == "chat.completion"
+    assert told["model"] == "tiny"
+    assert isinstance(told["id"], str)
+    assert isinstance(told["system_fingerprint"], str)
+    (one,) = told["choices"]
+    assert one["message"].keys() == {"role", "content", "refusal"}
+    assert (one["index"], one["finish_reason"]) == (0, "length")
+    prompt = codec.encode((), (Open("user"), Text("Say hello."), Close())).token_ids
+    assert told["usage"]["prompt_tokens"] == len(prompt)
+    assert told["usage"]["completion_tokens"] == 8
+    assert told["usage"]["total_tokens"] == len(prompt) + 8
+
+
+def test_a_stream_says_the_same(ask, wire):
+    whole = ask(text="Stream this.").json()
+    response = ask(text="Stream this.", stream=True, stream_options={"include_usage": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    first, *chunks, last, usage = wire.events(response.text)
+    assert first["choices"][0]["delta"]["role"] == "assistant"
+    text = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
+    assert text == whole["choices"][0]["message"]["content"]
+    assert last["choices"][0]["finish_reason"] == "length"
+    assert usage["choices"] == []
+    assert usage["usage"]["completion_tokens"] == 8
+    assert {chunk["id"] for chunk in (first, *chunks, last, usage)} == {first["id"]}
+
+
+def test_a_stream_tells_no_usage_unasked(ask, wire):
+    assert not any("usage" in chunk for chunk in wire.events(ask(stream=True).text))
+
+
+def test_a_prompt_seen_before_is_cached(ask):
+    text = "one two three four five six seven eight nine ten eleven twelve " * 3
+    counts = [
+        ask(text=text).json()["usage"]["prompt_tokens_details"]["cached_tokens"] for _ in range(2)
+    ]
+    assert counts[0] < 16 <= counts[1]
+
+
+def test_the_same_seed_draws_the_same(ask):
+    texts = [
+        choice(ask(temperature=1.0, max_tokens=16, seed=seed))["message"]["content"]
+        for seed in (5, 5, 6)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_without_a_seed_answers_differ(ask):
+    texts = {choice(ask(temperature=1.0, max_tokens=24))["message"]["content"] for _ in range(2)}
+    assert len(texts) == 2
+
+
+def test_a_stop_string_ends_it(ask):
+    whole = choice(ask(max_tokens=24))["message"]["content"]
+    stop = whole[5:8]
+    one = choice(ask(max_tokens=24, stop=stop))
+    assert one["message"]["content"] == whole[: whole.index(stop)]
+    assert (one["finish_reason"], one["stop_reason"]) == ("stop", stop)
+
+
+def test_a_length_can_be_forced(ask):
+    forced = ask(max_tokens=300, ignore_eos=True, temperature=1.5, seed=1).json()
+    assert forced["usage"]["completion_tokens"] == 300
+    assert forced["choices"][0]["finish_reason"] == "length"
+
+
+FORM = {"type": "json_schema", "json_schema": {"name": "wall", "schema": SCHEMA, "strict": True}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "holds"),
+    [
+        ({"response_format": FORM}, lambda text: json.loads(text)["colour"] in ("red", "blue")),
+        ({"structured_outputs": {"choice": ["up", "down"]}}, ("up", "down").__contains__),
+        (
+            {"structured_outputs": {"regex": "q[0-9]"}},
+            lambda text: text[0] == "q" and len(text) == 2,
+        ),
+        ({"structured_outputs": {"grammar": 'start: "zq"\n'}}, "zq".__eq__),
+        ({"structured_outputs": {"json": SCHEMA}}, lambda text: "colour" in json.loads(text)),
+    ],
+)
+def test_a_form_is_kept(fields, holds, ask):
+    one = choice(ask(max_tokens=64, temperature=1.0, **fields))
+    assert one["finish_reason"] == "stop"
+    assert holds(one["message"]["content"])
+
+
+@pytest.mark.parametrize(
+    ("choose", "names"),
+    [
+        ("required", {"paint", "wash"}),
+        ({"type": "function", "function": {"name": "wash"}}, {"wash"}),
+    ],
+)
+def test_a_call_that_is_required_is_made(choose, names, ask, wire):
+    fields = {"tools": [PAINT, WASH], "tool_choice": choose, "parallel_tool_calls": False}
+    one = choice(ask(max_tokens=64, temperature=1.0, seed=2, **fields))
+    assert one["finish_reason"] == "tool_calls"
+    assert one["message"]["content"] is None
+    (call,) = one["message"]["tool_calls"]
+    assert call["function"]["name"] in names
+    assert json.loads(call["function"]["arguments"])["colour"] in ("red", "blue")
+    streamed = wire.events(ask(max_tokens=64, temperature=1.0, seed=2, stream=True, **fields).text)
+    deltas = [chunk["choices"][0]["delta"] for chunk in streamed]
+    (again,) = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
+    assert (again["index"], again["function"]) == (0, call["function"])
+
+
+def test_a_chat_with_calls_and_results_is_taken(ask):
+    call = {"id": "c1", "type": "function", "function": {"name": "paint", "arguments": "{}"}}
+    messages = [
+        {"role": "developer", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "Paint "}, {"type": "text", "text": "it."}],
+        },
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    ]
+    told = ask(messages=messages, tools=[PAINT], tool_choice="none")
+    assert choice(told)["message"]["content"]
+
+
+def test_a_call_among_text_is_found(portal, codec):
+    """With `auto` a model may write text, calls, or both; a random one does neither well."""
+    from agentrt.backend import End
+    from agentrt.ids import RequestId
+    from agentrt.server.answer import Answer
+
+    frame = codec.call_frame
+    text = f'Let me see. {frame.first}{frame.before}paint{frame.middle}{{"colour":"red"}}'
+    text += f"{frame.after}{frame.last}"
+    answer = Answer("chatcmpl-000001", "tiny", 0, "text", frame)
+    chunks = [chunk for char in text for chunk in answer.chunks(char)]
+    chunks += answer.closing(End(RequestId(1), "stop"), usage=False)
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert "".join(delta.get("content", "") for delta in deltas) == "Let me see. "
+    (call,) = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
+    assert call["function"] == {"name": "paint", "arguments": '{"colour":"red"}'}
+    assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"

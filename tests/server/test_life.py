@@ -1,0 +1,146 @@
+"""Clients that leave, too many of them, an engine that dies, and an orderly end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import anyio
+import httpx
+import pytest
+
+from agentrt.cli.main import answer
+from agentrt.clock import MonotonicClock
+from agentrt.engine.process import EmbeddedBackend
+from agentrt.server.question import question_of
+from agentrt.server.service import Service, failure_of
+
+LONG = {"max_tokens": 4000, "ignore_eos": True}
+
+
+async def under_way(client):
+    health = client.base_url.copy_with(raw_path=b"/health")
+    return (await client.get(health)).json()["under_way"]
+
+
+async def until(client, count):
+    """Wait for so many requests to be under way; each look is a request of its own."""
+    while await under_way(client) != count:
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_ends_its_request(stream, portal, own_server_url, wire):
+    async def main():
+        async with wire.client(own_server_url) as client:
+            async with anyio.create_task_group() as tasks:
+                question = wire.body(stream=stream, **LONG)
+                tasks.start_soon(lambda: client.post("/chat/completions", json=question))
+                await until(client, 1)
+                tasks.cancel_scope.cancel()
+            await until(client, 0)
+            return await client.post("/chat/completions", json=wire.body())
+
+    assert portal.call(main).status_code == 200
+
+
+def test_too_many_are_told_to_come_back(portal, own_server, wire):
+    async def main():
+        async with (
+            own_server(most_requests=2) as url,
+            wire.client(url) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            question = wire.body(**LONG)
+            for _ in range(2):
+                tasks.start_soon(lambda: client.post("/chat/completions", json=question))
+            await until(client, 2)
+            refused = await client.post("/chat/completions", json=wire.body())
+            tasks.cancel_scope.cancel()
+        return refused
+
+    refused = portal.call(main)
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json()["error"]["type"] == "rate_limit_error"
+
+
+def test_an_end_waits_for_answers_under_way(portal, own_server, wire):
+    async def main():
+        found = []
+
+        async def post(client):
+            question = wire.body(max_tokens=200, ignore_eos=True)
+            found.append(await client.post("/chat/completions", json=question))
+
+        async with anyio.create_task_group() as tasks:
+            async with own_server(grace_s=60) as url:
+                client = wire.client(url)
+                tasks.start_soon(post, client)
+                await until(client, 1)
+            assert len(found) == 1  # the server is gone, and answered before
+            with pytest.raises(httpx.ConnectError):
+                await client.get("/models")
+            await client.aclose()
+        return found[0]
+
+    answer = portal.call(main)
+    assert answer.status_code == 200
+    assert answer.json()["usage"]["completion_tokens"] == 200
+
+
+def test_an_engine_that_dies_is_told_and_replaced(portal, tiny, codec, wire):
+    async def main():
+        clock = MonotonicClock()
+        backend = EmbeddedBackend(tiny, clock)
+        service = Service(backend, codec, clock, model="tiny")
+        with anyio.fail_after(300):
+            await service.start()
+            try:
+                found = []
+                with service.open(question(wire.body(**LONG))) as ongoing:
+                    await ongoing.take()  # it decodes
+                    os.kill(backend.pid, signal.SIGKILL)
+                    found.append(failure_of((await ongoing.whole()).end))
+                with service.open(question(wire.body())) as ongoing:
+                    found.append(failure_of((await ongoing.whole()).end))
+                return *found, service.is_well, service.under_way
+            finally:
+                await service.aclose()
+
+    died, after, is_well, under_way = portal.call(main)
+    assert died.status == 503
+    assert "died" in died.message
+    assert (after, is_well, under_way) == (None, True, 0)
+
+
+def question(body):
+    return question_of(json.dumps(body).encode())
+
+
+def test_the_command_serves_until_it_is_terminated(wire):
+    """The embedded model, from the command line."""
+    command = [sys.executable, "-m", "agentrt", "serve", "--port", "0", "--threads", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            told = process.stdout.readline()
+            assert told.startswith("embedded is served at http://127.0.0.1:")
+            question = wire.body(model="embedded")
+            url = f"{told.split()[-1]}/chat/completions"
+            response = httpx.post(url, json=question, timeout=300, trust_env=False)
+            assert response.json()["usage"]["completion_tokens"] > 0
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def test_a_wrong_flag_is_told(capfd):
+    assert answer(["serve", "--dtype", "int3"]) == 2
+    assert answer(["serve", "--api-key", "secret"]) == 2
+    assert answer(["serve", "--host", "0.0.0.0", "--port", "0"]) == 2
+    told = capfd.readouterr().err
+    for complaint in ("--dtype 'int3'", "not a reference", "there is no key"):
+        assert complaint in told
+    assert "secret" not in told
