@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from agentrt.engine.account import Account
 from agentrt.engine.batch import Part
 from agentrt.engine.machine import Machine
 from agentrt.engine.paging import Paging
-from agentrt.engine.sequence import Options, Phase, Sequence
+from agentrt.engine.sequence import Fresh, Options, Phase, Sequence
 from agentrt.engine.stops import StopStrings
 from agentrt.errors import ConstraintError, InternalError
 from agentrt.prompt import Codec
@@ -191,16 +191,13 @@ class Scorer:
 
 def _copy_of(owner: Sequence) -> Sequence:
     """The prompt of `owner` as a sequence of its own, which no roster knows."""
-    prompt = owner.tokens[: owner.prompt_tokens]
-    return Sequence(
-        request=owner.request,
-        serial=owner.serial,
-        tokens=prompt,
-        prompt_tokens=owner.prompt_tokens,
-        complete=True,
+    return replace(
+        owner,
+        tokens=owner.tokens[: owner.prompt_tokens],
         account=Account(0.0, 0.0),
-        detokenizer=owner.detokenizer,
         stops=StopStrings(()),
+        pages=[],
+        fresh=Fresh(),
     )
 
 
