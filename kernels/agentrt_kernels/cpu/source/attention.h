@@ -113,7 +113,11 @@ static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int share
   // Enough items that no thread waits long for another's last.
   int64_t walked = 0;
   for (const Block &block : plan.blocks) walked += block.end - block.begin;
-  for (int group = 0; group < rows.groups; group++) walked += rows.prefix_tokens[group];
+  for (int group = 0; group < rows.groups; group++) {
+    int64_t members = rows.member_start[group + 1] - rows.member_start[group];
+    walked += rows.prefix_tokens[group];
+    plan.tokens_seen += members * rows.prefix_tokens[group];
+  }
   int part = 1 << 30;
   if (threads > 1) {
     int64_t wanted = walked / (4 * threads) + 1;
