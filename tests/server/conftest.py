@@ -49,7 +49,8 @@ def ask(portal, own_server_url) -> Callable[..., httpx.Response]:
             async with client(own_server_url) as one:
                 return await one.post("/chat/completions", json=body(**fields))
 
-        return portal.call(main)
+        response: httpx.Response = portal.call(main)
+        return response
 
     return post
 

@@ -101,10 +101,11 @@ def test_an_engine_that_dies_is_told_and_replaced(portal, tiny, codec, wire):
                 found = []
                 with service.open(question(wire.body(**LONG))) as ongoing:
                     await ongoing.take()  # it decodes
+                    assert backend.pid is not None
                     os.kill(backend.pid, signal.SIGKILL)
-                    found.append(failure_of((await ongoing.whole()).end))
+                    found.append(await failure(ongoing))
                 with service.open(question(wire.body())) as ongoing:
-                    found.append(failure_of((await ongoing.whole()).end))
+                    found.append(await failure(ongoing))
                 return *found, service.is_well, service.under_way
             finally:
                 await service.aclose()
@@ -113,6 +114,12 @@ def test_an_engine_that_dies_is_told_and_replaced(portal, tiny, codec, wire):
     assert died.status == 503
     assert "died" in died.message
     assert (after, is_well, under_way) == (None, True, 0)
+
+
+async def failure(ongoing):
+    end = (await ongoing.whole()).end
+    assert end is not None
+    return failure_of(end)
 
 
 def question(body):
@@ -124,6 +131,7 @@ def test_the_command_serves_until_it_is_terminated(wire):
     command = [sys.executable, "-m", "agentrt", "serve", "--port", "0", "--threads", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
+            assert process.stdout is not None
             told = process.stdout.readline()
             assert told.startswith("embedded is served at http://127.0.0.1:")
             question = wire.body(model="embedded")
