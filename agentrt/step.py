@@ -179,8 +179,9 @@ class Admission:
         waited_s: Since its prompt was complete, or since it lost its pages.
         place: How many others were served before it in that step.
         waiting: How many others went on waiting.
-        passed_over: How often it was its turn and it could not start, by cause: `pages`, `slots`,
-            `budget`, `prefix` (another one was computing what it needs too).
+        passed_over: In how many steps before it went on waiting, by cause: `pages` (too little
+            memory), `slots` (too many running), `budget` (the step's tokens were given to others),
+            `prefix` (another one was computing what it needs too).
         terms: What its place was worked out from, by name.
     """
 

@@ -136,6 +136,8 @@ class EngineCore:
             token_ids = check_request(request, self._logits_size)
             if self._roster.find(request.request_id) is not None:
                 raise InternalError(f"request {request.request_id} was submitted twice")
+            facts = self._roster.facts_of(request, now_s)
+            self._roster.line.check(facts, now_s)
         except AgentrtError as error:
             self._outbox.refuse(request.request_id, error, account, now_s)
             return
@@ -143,15 +145,13 @@ class EngineCore:
         sequence = Sequence(
             request=request,
             serial=self._serial,
+            facts=facts,
             tokens=list(token_ids),
             prompt_tokens=len(token_ids),
             complete=False,
             account=account,
             detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
             stops=StopStrings(request.sampling.stop),
-            demanded=request.demanded,
-            deadline_at_s=request.deadline_at_s,
-            run_started_at_s=self._roster.run_started_at_s(request),
         )
         self._serial += 1
         self._roster.add(sequence)
@@ -185,11 +185,7 @@ class EngineCore:
     def facts(self, facts: tuple[RequestFacts, ...]) -> None:
         """What the order of waiting work depends on has changed."""
         for fact in facts:
-            sequence = self._roster.find(fact.request_id)
-            if sequence is not None:
-                sequence.demanded = fact.demanded
-                sequence.deadline_at_s = fact.deadline_at_s
-                sequence.run_started_at_s = fact.run_started_at_s or sequence.run_started_at_s
+            self._roster.tell(fact)
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """End a request; what it computed stays in the tree. One that is over is no error."""
@@ -240,7 +236,7 @@ class EngineCore:
         if following is not None:
             self._steps.draw(following)
             self._flight = following
-        return self._outbox.take(record)
+        return self._outbox.take(record, flight.admissions)
 
     def close(self) -> None:
         """Let go of threads. Idempotent."""
@@ -253,7 +249,11 @@ class EngineCore:
         self._settle(began_s)
         shares = self._roster.plan(began_s)
         self._end_starved(began_s)
-        return self._steps.launch(shares, began_s, ahead=ahead) if shares else None
+        if not shares:
+            return None
+        flight = self._steps.launch(shares, began_s, ahead=ahead)
+        flight.admissions = self._roster.take_admissions()
+        return flight
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:
         """The prompt is whole: from here it queues, or waits for its grammar."""

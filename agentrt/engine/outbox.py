@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.backend import Delta, End, StepDone, StepRecord
+from agentrt.backend import Admission, Delta, End, StepDone, StepRecord
 from agentrt.engine import output
 from agentrt.engine.account import Account
 from agentrt.engine.grammars import Grammars
@@ -78,8 +78,8 @@ class Outbox:
         ledger = account.close(now_s, prompt_tokens=0, output_tokens=0)
         self._ends.append(End(request_id, "failed", ledger, error=record(error)))
 
-    def take(self, step: StepRecord | None) -> StepDone:
-        """Everything, for delivery."""
+    def take(self, step: StepRecord | None, admissions: tuple[Admission, ...] = ()) -> StepDone:
+        """Everything, for delivery, with those that got their place in the step."""
         deltas, ends = tuple(self._deltas), tuple(self._ends)
         self._deltas, self._ends = [], []
         return StepDone(
@@ -88,4 +88,5 @@ class Outbox:
             ends=ends,
             free_pages=self._paging.pool.free_pages,
             evictable_pages=self._paging.tree.evictable_pages,
+            admissions=admissions,
         )

@@ -1,44 +1,25 @@
 """What the next step computes. Pure decisions: no tensors, no clock, no pages change hands here.
 
 A step is `{request: tokens}` under a budget. There is no prefill phase and no decode phase:
-sequences that decode come first, then prompts under way, then waiting ones by `order_key`.
+sequences that decode come first, then prompts, begun or not, in the scheduler's order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from agentrt.backend import RequestFacts
 from agentrt.cache.radix import TOKEN_BYTES
+from agentrt.engine.sequence import Urgency
 from agentrt.ids import RequestId
-from agentrt.scheduler.priority import Key, key
 
-OrderKey = tuple[bool, bool, bool, Key]
+Cause = Literal["pages", "slots", "budget", "prefix"]
+"""Why a request that waits gets no place in a step: too little memory, all places taken, no tokens
+left for it, or that another one is computing what it needs too."""
 
 HOLE_CHUNK_TOKENS = 128
 """Most tokens of incomplete prompts in a step in which somebody waits for other tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingFacts:
-    """What the order of one waiting sequence depends on.
-
-    Attributes:
-        request: What the scheduler's order depends on.
-        preempted: It ran already and lost its pages.
-        complete: Its prompt has no hole.
-    """
-
-    request: RequestFacts
-    preempted: bool
-    complete: bool
-
-
-def order_key(now_s: float, facts: WaitingFacts) -> OrderKey:
-    """Whole prompts, demanded ones first, among those the preempted, then as the scheduler says."""
-    demanded = facts.request.demanded
-    return (not facts.complete, not demanded, not facts.preempted, key(now_s, facts.request))
 
 
 class StepPlan:
@@ -56,13 +37,14 @@ class StepPlan:
         self.shares: dict[RequestId, int] = {}
 
     def give(self, request_id: RequestId, wanted_tokens: int, most_tokens: int) -> int:
-        """Up to `most_tokens` of what is wanted and left; returns how many."""
-        given = min(wanted_tokens, most_tokens, self.left_tokens)
-        if given <= 0:
-            return 0
-        self.shares[request_id] = given
-        self.left_tokens -= given
-        return given
+        """Up to `most_tokens` of what is wanted and left; returns how many it has now in all."""
+        has = self.shares.get(request_id, 0)
+        more = min(wanted_tokens - has, most_tokens - has, self.left_tokens)
+        if more <= 0:
+            return has
+        self.shares[request_id] = has + more
+        self.left_tokens -= more
+        return has + more
 
     def take_back(self, request_id: RequestId) -> None:
         """The sequence does not take part after all."""
@@ -75,22 +57,29 @@ class VictimFacts:
 
     Attributes:
         request_id: Which.
+        urgency: The larger, the sooner it gives way.
         output_tokens: Produced so far.
         prompt_tokens: Length of its prompt.
         serial: Order of arrival.
     """
 
     request_id: RequestId
+    urgency: Urgency
     output_tokens: int
     prompt_tokens: int
     serial: int
 
 
 def victim(running: Iterable[VictimFacts]) -> RequestId | None:
-    """The one with the fewest output tokens, then the longest prompt, then the latest."""
-    worst = min(
+    """The least urgent; among those the fewest output tokens, the longest prompt, the latest.
+
+    By urgency, or what has just been let in for its urgency would make way for what is not urgent.
+    Of those as urgent as each other, the one with the fewest outputs loses least, and what is
+    nearest to its end goes on: it frees its pages soonest.
+    """
+    worst = max(
         running,
-        key=lambda one: (one.output_tokens, -one.prompt_tokens, -one.serial),
+        key=lambda one: (one.urgency, -one.output_tokens, one.prompt_tokens, one.serial),
         default=None,
     )
     return None if worst is None else worst.request_id
@@ -111,10 +100,10 @@ def common_tokens(one: bytes, other: bytes) -> int:
     return low // TOKEN_BYTES
 
 
-def waits_for_prefix(
+def prefix_owner(
     key: bytes, matched_tokens: int, under_way: Sequence[bytes], page_tokens: int
-) -> bool:
-    """Whether another sequence is about to compute what this one would compute too.
+) -> int | None:
+    """Which of the prompts under way computes what this one would compute too; None for none.
 
     Args:
         key: Of the waiting sequence's tokens.
@@ -123,9 +112,10 @@ def waits_for_prefix(
         page_tokens: Tokens of a page; less than one page is not worth waiting for.
     """
     usable = (len(key) // TOKEN_BYTES - 1) // page_tokens * page_tokens
-    if usable < matched_tokens + page_tokens:
-        return False
-    return any(
-        min(usable, common_tokens(key, other)) >= matched_tokens + page_tokens
-        for other in under_way
-    )
+    wanted = matched_tokens + page_tokens
+    if usable < wanted:
+        return None
+    for at, other in enumerate(under_way):
+        if common_tokens(key, other) >= wanted:
+            return at
+    return None

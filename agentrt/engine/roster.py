@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from agentrt.backend import GenerateRequest, RequestFacts
+from agentrt.backend import Admission, GenerateRequest, RequestFacts
 from agentrt.config import EngineConfig
+from agentrt.engine.door import Door
+from agentrt.engine.line import Line
 from agentrt.engine.paging import Paging
-from agentrt.engine.plan import (
-    HOLE_CHUNK_TOKENS,
-    StepPlan,
-    VictimFacts,
-    WaitingFacts,
-    order_key,
-    victim,
-    waits_for_prefix,
-)
-from agentrt.engine.sequence import Phase, Sequence
+from agentrt.engine.plan import HOLE_CHUNK_TOKENS, StepPlan, VictimFacts, victim
+from agentrt.engine.sequence import Phase, Sequence, Standing
 from agentrt.ids import RequestId
+from agentrt.scheduler.order import EXPRESS_SHARE
 
 Share = tuple[Sequence, int]
 """A sequence, and how many of its tokens a step computes."""
@@ -28,7 +24,7 @@ class Roster:
 
     Attributes:
         running: Those that hold a slot, in the order they got it.
-        starved: Those that turned out never to fit, for the loop to end.
+        line: In which order they are served.
     """
 
     def __init__(self, config: EngineConfig, paging: Paging) -> None:
@@ -36,7 +32,9 @@ class Roster:
         self._paging = paging
         self._all: dict[RequestId, Sequence] = {}
         self.running: dict[RequestId, Sequence] = {}
-        self.starved: list[Sequence] = []
+        self.line = Line(config, paging)
+        self._door = Door(paging, self.running)
+        self._admissions: list[Admission] = []
 
     def __iter__(self) -> Iterator[Sequence]:
         return iter(list(self._all.values()))
@@ -48,14 +46,44 @@ class Roster:
         """The sequence of a request that is not over."""
         return self._all.get(request_id)
 
+    @property
+    def starved(self) -> list[Sequence]:
+        """Those that turned out never to fit, for the loop to end."""
+        return self._door.starved
+
     def add(self, sequence: Sequence) -> None:
         """Take a new one."""
         self._all[sequence.request.request_id] = sequence
 
-    def run_started_at_s(self, request: GenerateRequest) -> float:
-        """When the run of a new request began, as far as is known here."""
-        same = (one for one in self._all.values() if one.request.run_id == request.run_id)
-        return min((one.run_started_at_s for one in same), default=request.submitted_at_s)
+    def facts_of(self, request: GenerateRequest, now_s: float) -> RequestFacts:
+        """What is known of a new request: what came with it, else what can be seen here."""
+        facts = request.facts
+        if facts is not None and facts.run_started_at_s:
+            return facts
+        same = (one.facts for one in self._all.values() if one.request.run_id == request.run_id)
+        started_at_s = min((one.run_started_at_s for one in same), default=request.submitted_at_s)
+        if facts is not None:
+            return replace(facts, run_started_at_s=started_at_s)
+        return RequestFacts(
+            request.request_id,
+            request.demanded,
+            started_at_s,
+            deadline_at_s=request.deadline_at_s,
+            run_id=request.run_id,
+            waiting=1,
+            told_at_s=now_s,
+        )
+
+    def tell(self, facts: RequestFacts) -> None:
+        """What the place of a request depends on has changed; one that is over is no error."""
+        sequence = self._all.get(facts.request_id)
+        if sequence is None:
+            return
+        if not facts.run_started_at_s:
+            facts = replace(facts, run_started_at_s=sequence.facts.run_started_at_s)
+        if facts.true_rest_s is None and sequence.facts.true_rest_s is not None:
+            facts = replace(facts, true_rest_s=sequence.facts.true_rest_s)
+        sequence.facts = facts
 
     def remove(self, sequence: Sequence) -> None:
         """It is over; what it computed stays in the tree."""
@@ -71,9 +99,13 @@ class Roster:
         """Share out the tokens of the next step; sequences get and lose slots and pages here."""
         step = StepPlan(self._config.step_tokens)
         self._plan_decodes(step, now_s)
-        self._plan_chunks(step, now_s)
-        self._plan_waiting(step, now_s)
+        self._plan_prompts(step, now_s)
         return [(self.running[request_id], count) for request_id, count in step.shares.items()]
+
+    def take_admissions(self) -> tuple[Admission, ...]:
+        """Those that the last plans let in, and why; told once."""
+        admissions, self._admissions = tuple(self._admissions), []
+        return admissions
 
     def rest(self, sequence: Sequence) -> None:
         """All that is known of an incomplete prompt is computed: it waits without holding any."""
@@ -102,47 +134,109 @@ class Roster:
                 if computed + given > len(sequence.pages) * size:
                     self._make_room(sequence, given, step, now_s)
 
-    def _plan_chunks(self, step: StepPlan, now_s: float) -> None:
-        """Prompts under way; what grows too slowly for the pages there are waits for others."""
-        rest = [one for request_id, one in self.running.items() if request_id not in step.shares]
-        for sequence in rest:
-            if sequence.phase is not Phase.RUNNING:
-                continue
-            request_id = sequence.request.request_id
-            given = step.give(request_id, self._pending(sequence), self._most(sequence, step))
-            self._make_room(sequence, given, step, now_s)
-
-    def _plan_waiting(self, step: StepPlan, now_s: float) -> None:
-        if len(self._all) == len(self.running):
+    def _plan_prompts(self, step: StepPlan, now_s: float) -> None:
+        """Prompts, begun or not, in the scheduler's order, as long as there are tokens left."""
+        begun = [one for request_id, one in self.running.items() if request_id not in step.shares]
+        waiting = self._waiting() if len(self._all) > len(self.running) else []
+        if not begun and not waiting:
             return
-        waiting = [
+        door = self._door
+        door.open(waiting)
+        if step.left_tokens:
+            line = self.line.sort(now_s, begun + waiting if self._paging.free_slots else begun)
+            before = len(self._admissions)
+            if len(line) > 1:
+                self._serve_overdue(line, step, now_s)
+            for sequence in line:
+                if not step.left_tokens:
+                    break
+                self._serve(sequence, step, self._config.prefill_chunk_tokens, now_s)
+            if outside := len(door.causes):
+                let_in = self._admissions[before:]
+                self._admissions[before:] = [replace(one, waiting=outside) for one in let_in]
+        for sequence, cause in door.causes.items():
+            passed = sequence.standing.passed_over
+            passed[cause] = passed.get(cause, 0) + 1
+
+    def _waiting(self) -> list[Sequence]:
+        return [
             one
             for one in self._all.values()
             if one.phase is Phase.WAITING and not one.in_flight and one not in self.starved
         ]
-        waiting.sort(key=lambda one: order_key(now_s, _facts(one)))
+
+    def _serve_overdue(self, line: list[Sequence], step: StepPlan, now_s: float) -> None:
+        """Who waited beyond all measure goes first, with a small part of the step's tokens.
+
+        The first of them gets a place before anybody else does, whatever it takes.
+        """
+        share_tokens = max(self._config.page_tokens, int(EXPRESS_SHARE * self._config.step_tokens))
+        for sequence in self.line.overdue(now_s, line):
+            before = step.left_tokens
+            if not before or share_tokens <= 0:
+                return
+            self._serve(sequence, step, share_tokens, now_s)
+            share_tokens -= before - step.left_tokens
+            if self._door.causes.get(sequence) == "pages":
+                self._door.shut("pages")
+                return
+
+    def _serve(self, sequence: Sequence, step: StepPlan, most_tokens: int, now_s: float) -> None:
+        """Up to so many tokens of a prompt; first it is let in, if it can be."""
+        if sequence.phase is Phase.WAITING and not self._let_in(sequence, step, now_s):
+            return
+        if sequence.phase is not Phase.RUNNING:
+            return
+        request_id = sequence.request.request_id
+        most = min(most_tokens, self._most(sequence, step))
+        given = step.give(request_id, self._pending(sequence), most)
+        self._make_room(sequence, given, step, now_s)
+
+    def _let_in(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
+        door = self._door
+        if sequence not in door.causes:  # it lost its pages in this very step
+            return False
         size = self._config.page_tokens
-        under_way = [one.key for one in self.running.values() if one.prefills]
-        for sequence in waiting:
-            if step.left_tokens == 0 or self._paging.free_slots == 0:
-                return
-            key = sequence.key
-            matched = self._paging.known_tokens(key)
-            if sequence.keeps_pages and matched >= (len(sequence.tokens) - 1) // size * size:
-                sequence.phase = Phase.HELD
-                continue
-            if waits_for_prefix(key, matched, under_way, size):
-                continue
-            if not self._paging.admit(sequence, spare_pages=len(self.running)):
-                if not self.running:
-                    self.starved.append(sequence)
-                return
-            self._started(sequence, now_s)
-            if sequence.prefills:
-                under_way.append(key)
-            request_id = sequence.request.request_id
-            given = step.give(request_id, self._pending(sequence), self._most(sequence, step))
-            self._make_room(sequence, given, step, now_s)
+        matched = self._paging.known_tokens(sequence.key)
+        if sequence.keeps_pages and matched >= (len(sequence.tokens) - 1) // size * size:
+            sequence.phase = Phase.HELD
+            del door.causes[sequence]
+            return False
+        owner = door.owner(sequence, matched)
+        if owner is not None:
+            self._wait_for(owner, sequence, step, now_s)
+            return False
+        if not door.admit(sequence):
+            return False
+        self._tell_admission(sequence, step, now_s)
+        self._started(sequence, now_s)
+        return True
+
+    def _wait_for(self, owner: Sequence, sequence: Sequence, step: StepPlan, now_s: float) -> None:
+        """Another one computes what this one needs: at this one's place, if it had a later one."""
+        door = self._door
+        door.causes[sequence] = "prefix"
+        same_run = owner.request.run_id == sequence.request.run_id
+        if self.line.together and same_run and "prefix" not in sequence.standing.passed_over:
+            door.keep_room(sequence, owner)
+        if owner.request.request_id not in step.shares:
+            self._serve(owner, step, self._config.prefill_chunk_tokens, now_s)
+
+    def _tell_admission(self, sequence: Sequence, step: StepPlan, now_s: float) -> None:
+        passed = sequence.standing.passed_over
+        self._admissions.append(
+            Admission(
+                request_id=sequence.request.request_id,
+                at_s=now_s,
+                policy=self.line.policy,
+                waited_s=now_s - sequence.account.mark_s if sequence.complete else 0.0,
+                place=len(step.shares),
+                waiting=0,
+                passed_over=tuple(passed.items()),
+                terms=self.line.terms(now_s, sequence, sequence.computed_tokens),
+            )
+        )
+        sequence.standing = Standing()
 
     def _most(self, sequence: Sequence, step: StepPlan) -> int:
         chunk = self._config.prefill_chunk_tokens
@@ -164,11 +258,12 @@ class Roster:
         while tokens:
             missing = self._paging.missing_pages(sequence, tokens)
             if self._paging.extend(sequence, missing):
+                self._door.extended(missing)
                 return
             if sequence.in_flight:  # it may be over: nobody makes way for what may not be needed
                 step.take_back(sequence.request.request_id)
                 return
-            loser = victim(_victim_facts(one) for one in self.running.values())
+            loser = victim(self._victim_facts(one, now_s) for one in self.running.values())
             assert loser is not None
             step.take_back(loser)
             if loser == sequence.request.request_id:
@@ -187,24 +282,15 @@ class Roster:
         account.book(sequence.waits_in, now_s)
         account.preemptions += 1
         self._stop(sequence)
+        self._door.left()
         sequence.preempted = True
         sequence.phase = Phase.WAITING
 
-
-def _facts(sequence: Sequence) -> WaitingFacts:
-    request = RequestFacts(
-        sequence.request.request_id,
-        sequence.demanded,
-        sequence.run_started_at_s,
-        deadline_at_s=sequence.deadline_at_s,
-    )
-    return WaitingFacts(request, sequence.preempted, sequence.complete)
-
-
-def _victim_facts(sequence: Sequence) -> VictimFacts:
-    return VictimFacts(
-        sequence.request.request_id,
-        sequence.output_tokens,
-        sequence.prompt_tokens,
-        sequence.serial,
-    )
+    def _victim_facts(self, sequence: Sequence, now_s: float) -> VictimFacts:
+        return VictimFacts(
+            sequence.request.request_id,
+            self.line.urgency(now_s, sequence),
+            sequence.output_tokens,
+            sequence.prompt_tokens,
+            sequence.serial,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from agentrt.backend import GenerateRequest, OptionScore, TokenLogprob
+from agentrt.backend import GenerateRequest, OptionScore, RequestFacts, TokenLogprob
 from agentrt.cache import RadixNode, key_of
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.account import Account, Bucket
@@ -13,6 +13,13 @@ from agentrt.engine.guide import Guide
 from agentrt.engine.stops import StopStrings
 from agentrt.ids import PageId
 from agentrt.prompt import Detokenizer
+from agentrt.scheduler import Key
+
+Urgency = tuple[float, ...]
+"""Whether its prompt has holes, whether nobody waits for it, and what the scheduler goes by."""
+
+Place = tuple[Urgency, bool, Key, int]
+"""How urgent, whether it never ran, what breaks ties, order of arrival; smallest first."""
 
 
 class Phase(Enum):
@@ -32,6 +39,27 @@ class Fresh:
     text: list[str] = field(default_factory=list)
     forced_tokens: int = 0
     logprobs: list[TokenLogprob] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Standing:
+    """How it stands with a sequence that waits for a place in a step; `line` keeps it.
+
+    Attributes:
+        place: What it is sorted by.
+        until_step: From which step on the place has to be worked out again.
+        facts: From which it was worked out.
+        policy: By whose order.
+        passed_over: Steps in which it went on waiting, by cause.
+        passed_by: How many went ahead of it while it did not fit the memory.
+    """
+
+    place: Place | None = None
+    until_step: int = 0
+    facts: RequestFacts | None = None
+    policy: object = None
+    passed_over: dict[str, int] = field(default_factory=dict)
+    passed_by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +87,7 @@ class Sequence:
     Attributes:
         request: As it was submitted.
         serial: Order of arrival.
+        facts: What its place among those that wait depends on, as last told.
         tokens: Prompt (as far as it is known) and output.
         prompt_tokens: How many of them are prompt.
         complete: No hole is open.
@@ -68,21 +97,20 @@ class Sequence:
         stops: Its stop strings.
         guide: Its constraint, once compiled.
         phase: Where it is.
-        demanded: Somebody waits for it.
-        deadline_at_s: When it must be done, or None.
-        run_started_at_s: When its run began, as far as is known.
         slot: Row of its block table while it runs.
         pages: All its pages while it runs.
         node: The radix node it holds while it runs; `tree_pages` of its pages are the tree's.
         computed_tokens: How many tokens have their KV in its pages.
         reached_tokens: The most tokens whose KV it has ever had: beyond it nothing is recomputed.
         in_flight: Tokens that are drawn for it and not known here yet.
-        preempted: It lost its pages and goes first.
+        preempted: It lost its pages and goes before those that are as urgent.
+        standing: How it stands while it waits.
         fresh: What this step added to it.
     """
 
     request: GenerateRequest
     serial: int
+    facts: RequestFacts
     tokens: list[int]
     prompt_tokens: int
     complete: bool
@@ -93,9 +121,6 @@ class Sequence:
     guide: Guide | None = None
     options: Options | None = None
     phase: Phase = Phase.WAITING
-    demanded: bool = True
-    deadline_at_s: float | None = None
-    run_started_at_s: float = 0.0
     slot: int = 0
     pages: list[PageId] = field(default_factory=list)
     tree_pages: int = 0
@@ -104,6 +129,7 @@ class Sequence:
     reached_tokens: int = 0
     in_flight: int = 0
     preempted: bool = False
+    standing: Standing = field(default_factory=Standing)
     fresh: Fresh = field(default_factory=Fresh)
     _key: bytes = b""
 
@@ -114,6 +140,16 @@ class Sequence:
         if known < len(self.tokens):
             self._key += key_of(self.tokens[known:])
         return self._key
+
+    @property
+    def demanded(self) -> bool:
+        """Somebody waits for it."""
+        return self.facts.demanded
+
+    @property
+    def deadline_at_s(self) -> float | None:
+        """When it must be done, or None."""
+        return self.facts.deadline_at_s
 
     @property
     def output_tokens(self) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from agentrt.backend import StepRecord
+from agentrt.backend import Admission, StepRecord
 from agentrt.clock import Clock
 from agentrt.engine.account import Bucket
 from agentrt.engine.batch import Part
@@ -37,22 +37,26 @@ class Flight:
         members: Its sequences.
         decodes: Of each, whether its prompt had been computed before.
         prefill_tokens: Prompt tokens in it.
+        kv_tokens: Tokens whose KV its attention reads, for each sequence.
         rows: Members that want a token, in the order of the logits.
         logits: `[rows, vocabulary]`, maybe still being computed.
         masks: Masks that are being filled beside it.
         drawn: Members whose token is being drawn.
         drawing: Of those.
+        admissions: Those that got their place in it.
     """
 
     began_s: float
     members: list[Sequence]
     decodes: list[bool]
     prefill_tokens: int
+    kv_tokens: int
     rows: list[Sequence]
     logits: Tensor
     masks: Future[Masks] | None
     drawn: list[Sequence]
     drawing: Drawing | None = None
+    admissions: tuple[Admission, ...] = ()
 
 
 class Steps:
@@ -105,16 +109,17 @@ class Steps:
         logits = self._machine.forward(parts)
         self.forwards += 1
         self.decode_forwards += any(decodes)
-        prefill_tokens = 0
+        prefill_tokens = kv_tokens = 0
         for (sequence, count), decoded in zip(shares, decodes, strict=True):
             reached = sequence.computed_tokens + count
             sequence.computed_tokens = reached
+            kv_tokens += reached
             if reached > sequence.reached_tokens:
                 sequence.reached_tokens = reached
             if not decoded:
                 prefill_tokens += count
                 self._paging.publish(sequence)  # whoever reads it is launched later
-        return Flight(began_s, members, decodes, prefill_tokens, rows, logits, masks, [])
+        return Flight(began_s, members, decodes, prefill_tokens, kv_tokens, rows, logits, masks, [])
 
     def draw(self, flight: Flight) -> None:
         """Start to draw a token for each row that still stands where the forward took it to be."""
@@ -183,8 +188,10 @@ class Steps:
     ) -> StepRecord:
         began_s = max(flight.began_s, self._ended_s)
         seconds = ended_s - began_s
-        if self._rates is not None and not any(flight.decodes):
-            self._rates.note_prefill(flight.prefill_tokens, seconds)
+        if not any(flight.decodes):
+            self._roster.line.note_prefill(flight.prefill_tokens, seconds)
+            if self._rates is not None:
+                self._rates.note_prefill(flight.prefill_tokens, seconds)
         self._ended_s = ended_s
         self.step_s = seconds if self._steps == 0 else 0.8 * self.step_s + 0.2 * seconds
         self._steps += 1
@@ -195,6 +202,7 @@ class Steps:
             prefill_tokens=flight.prefill_tokens,
             decode_tokens=decode_tokens,
             requests=tuple(sequence.request.request_id for sequence, _ in members),
+            kv_tokens=flight.kv_tokens,
         )
 
     def _is_alive(self, sequence: Sequence) -> bool:

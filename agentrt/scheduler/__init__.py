@@ -12,7 +12,9 @@ from agentrt.scheduler.facts import (
     Performed,
     Released,
 )
-from agentrt.scheduler.priority import key
+from agentrt.scheduler.key import Key, Terms
+from agentrt.scheduler.order import Order
+from agentrt.scheduler.policy import Policy, policy
 from agentrt.scheduler.state import NodeState, RunState, State
 
 __all__ = [
@@ -24,8 +26,11 @@ __all__ = [
     "Fact",
     "Fill",
     "Held",
+    "Key",
     "NodeState",
+    "Order",
     "Performed",
+    "Policy",
     "Released",
     "RunState",
     "Send",
@@ -33,7 +38,8 @@ __all__ = [
     "State",
     "Stop",
     "Tell",
+    "Terms",
     "apply",
     "decide",
-    "key",
+    "policy",
 ]

@@ -27,10 +27,14 @@ class Policy(Protocol):
     Attributes:
         name: As it is chosen by.
         most_waiting: With more requests waiting, arrival decides instead; None for any number.
+        fresh_steps: Engine steps for which a key may be kept while the facts are the same.
+        together: Whether requests of one run that share a prefix are let in together.
     """
 
     name: Name
     most_waiting: int | None
+    fresh_steps: int
+    together: bool
 
     def key(
         self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0

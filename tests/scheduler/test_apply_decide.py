@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import RequestFacts
 from agentrt.events import (
     NodeDeclared,
     NodeDemanded,
@@ -38,7 +37,6 @@ from agentrt.scheduler import (
     Tell,
     apply,
     decide,
-    key,
 )
 from agentrt.scheduler.apply import TAKES
 
@@ -214,14 +212,6 @@ def test_facts_about_what_is_unknown_or_over_change_nothing() -> None:
     apply(state, RunFinished(RUN, "ok", 1.0))
     assert state.runs == {}
     apply(state, Performed(Stop(RUN, NodeId("a#0"), "late")))
-
-
-def test_the_key_puts_demand_before_age_before_arrival() -> None:
-    def facts(number: int, demanded: bool, began_s: float) -> RequestFacts:
-        return RequestFacts(RequestId(number), demanded, began_s)
-
-    waiting = [facts(1, False, 0.0), facts(2, True, 9.0), facts(3, True, 1.0), facts(4, True, 1.0)]
-    assert [f.request_id for f in sorted(waiting, key=lambda f: key(0.0, f))] == [3, 4, 2, 1]
 
 
 @dataclass

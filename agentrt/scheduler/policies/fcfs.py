@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentrt.backend import RequestFacts
 from agentrt.config import Policy as Name
-from agentrt.scheduler.key import Key, Terms
+from agentrt.scheduler.key import FRESH_STEPS, Key, Terms
 
 
 class Fcfs:
@@ -12,6 +12,8 @@ class Fcfs:
 
     name: Name = "fcfs"
     most_waiting: int | None = None
+    fresh_steps: int = FRESH_STEPS
+    together: bool = False
 
     def key(
         self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0

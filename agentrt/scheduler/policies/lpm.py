@@ -17,6 +17,8 @@ class Lpm:
 
     name: Name = "lpm"
     most_waiting: int | None = 128
+    fresh_steps: int = 1
+    together: bool = False
 
     def key(
         self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from agentrt.backend import RequestFacts
 from agentrt.config import Policy as Name
-from agentrt.scheduler.key import Key, Terms, aged_s, level_of, waited_s
+from agentrt.scheduler.key import FRESH_STEPS, Key, Terms, aged_s, level_of, waited_s
 
 _FIRST_LEVEL = level_of(0.1)
 """Programs that had up to a tenth of a second of service share the first queue."""
@@ -25,6 +25,8 @@ class Plas:
 
     name: Name = "plas"
     most_waiting: int | None = None
+    fresh_steps: int = FRESH_STEPS
+    together: bool = False
 
     def key(
         self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentrt.backend import RequestFacts
 from agentrt.config import Policy as Name
-from agentrt.scheduler.key import Key, Terms, aged_s, level_of, waited_s
+from agentrt.scheduler.key import FRESH_STEPS, Key, Terms, aged_s, level_of, waited_s
 
 
 class Rwa:
@@ -20,6 +20,8 @@ class Rwa:
 
     name: Name = "rwa"
     most_waiting: int | None = None
+    fresh_steps: int = FRESH_STEPS
+    together: bool = True
 
     def __init__(self, token_s: float = 0.0) -> None:
         self._token_s = token_s
