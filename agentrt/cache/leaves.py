@@ -76,12 +76,14 @@ class Leaves:
         pages = 0
         while len(taken) < MOST_CANDIDATES and (node := self._head(Retention.KEEP)) is not None:
             heappop(self._heaps[Retention.KEEP])
-            taken.append(node)
-            pages += len(node.pages)
+            if node not in taken:  # what was told of it twice stands there twice
+                taken.append(node)
+                pages += len(node.pages)
         while pages < 2 * wanted_pages and (node := self._head_unsaid(now_s)) is not None:
             heappop(self._heaps[node.retention])
-            taken.append(node)
-            pages += len(node.pages)
+            if node not in taken:
+                taken.append(node)
+                pages += len(node.pages)
         candidates = [_candidate(node, now_s) for node in taken]
         cuts = [(taken[at], count) for at, count in guarded(candidates, wanted_pages)]
         chosen = {id(node) for node, _ in cuts}
