@@ -41,11 +41,13 @@ class Flight:
 
     Attributes:
         records: What will be told of each.
+        work: What the first computes.
         members: Sequences in it, with the tokens that each computes in one step.
         decodes: Of each, whether its prompt had been computed before.
     """
 
     records: list[StepRecord]
+    work: StepWork
     members: list[Share]
     decodes: list[bool]
 
@@ -104,15 +106,13 @@ class VirtualEngine:
         sequence = Sequence(
             request=request,
             serial=self._serial,
+            facts=self.roster.facts_of(request, now_s),
             tokens=list(token_ids),
             prompt_tokens=len(token_ids),
             complete=False,
             account=Account(received_at_s=now_s, mark_s=now_s),
             detokenizer=Detokenizer(()),
             stops=StopStrings(()),
-            demanded=request.demanded,
-            deadline_at_s=request.deadline_at_s,
-            run_started_at_s=self.roster.run_started_at_s(request),
         )
         self._serial += 1
         self._outputs[request.request_id] = output
@@ -135,11 +135,7 @@ class VirtualEngine:
     def facts(self, facts: tuple[RequestFacts, ...]) -> None:
         """What the order of waiting work depends on has changed."""
         for fact in facts:
-            sequence = self.roster.find(fact.request_id)
-            if sequence is not None:
-                sequence.demanded = fact.demanded
-                sequence.deadline_at_s = fact.deadline_at_s
-                sequence.run_started_at_s = fact.run_started_at_s or sequence.run_started_at_s
+            self.roster.tell(fact)
 
     def cancel(self, request_id: RequestId, now_s: float) -> None:
         """End a request; what it computed stays in the tree."""
@@ -180,7 +176,7 @@ class VirtualEngine:
             self._advance(shares, decodes)
         else:
             self._make_room(shares, len(records))
-        return Flight(records, shares, decodes)
+        return Flight(records, work, shares, decodes)
 
     def land(self, flight: Flight) -> Landing:
         """The steps are over: their tokens are there."""
@@ -217,6 +213,10 @@ class VirtualEngine:
                 over.append(sequence)
         for sequence in over:
             self._end(sequence, "length", now_s)
+        if not any(flight.decodes):
+            record = flight.records[0]
+            took_s = record.ended_at_s - record.started_at_s
+            self.roster.line.note_prefill(record.prefill_tokens, took_s)
         landing.steps = [self._done(record) for record in flight.records]
         return landing
 
@@ -250,6 +250,7 @@ class VirtualEngine:
             ends=ends,
             free_pages=self.paging.pool.free_pages,
             evictable_pages=self.paging.tree.evictable_pages,
+            admissions=self.roster.take_admissions() if last else (),
         )
 
     def _advance(self, shares: list[Share], decodes: list[bool]) -> None:
@@ -294,12 +295,14 @@ class VirtualEngine:
         """How many steps with these shares may follow each other if nobody says anything.
 
         Each must decode one token of everybody, with nobody near an end or an item that is waited
-        for, without eviction, and without a place for those who wait.
+        for, without eviction, and with nobody waiting.
         """
         if not all(decodes):
             return 1
-        if self.paging.free_slots and any(one.phase is Phase.WAITING for one in self.roster):
-            return 1
+        if len(self.roster) > len(shares) and any(
+            one.phase is Phase.WAITING for one in self.roster
+        ):
+            return 1  # their order may change from step to step
         steps = 1 << 30
         for sequence, count in shares:
             if count != 1 or sequence.deadline_at_s is not None:

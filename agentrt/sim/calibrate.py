@@ -1,0 +1,245 @@
+"""Measures what steps and the runtime around them take: a sweep through a real engine.
+
+The engine runs as it does in production, in its own process. Prompts are random, so that nothing
+is found in the cache; points are taken in a shuffled order, round after round, so that what
+disturbs the machine disturbs all alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from random import Random
+from statistics import median
+from typing import Any
+
+from agentrt.app import open_runtime
+from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
+from agentrt.clock import MonotonicClock
+from agentrt.config import EngineConfig
+from agentrt.engine.process import EmbeddedBackend
+from agentrt.errors import InternalError, UsageError, revive
+from agentrt.events import Event, NodeDeclared, NodeFinished, RunFinished, RunStarted
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.program import chat, program
+from agentrt.prompt import Codec
+from agentrt.sampling import Sampling
+from agentrt.sim.costs import Costs, StepWork
+from agentrt.sim.fit import Fitted, Observed, fit
+from agentrt.sim.step_log import StepLog
+
+BATCHES = (1, 2, 4, 8, 16, 32)
+PROMPTS = (16, 64, 256, 512, 1024, 2048)
+NEW_TOKENS = 12
+_CHAIN = 40
+_ODD = 2.0
+"""Steps that took so many times what the others say were disturbed, or did something else too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Requests that are sent together.
+
+    Attributes:
+        batch: How many.
+        prompt_tokens: Of each.
+    """
+
+    batch: int
+    prompt_tokens: int
+
+
+def points_of(window_tokens: int, kv_tokens: int, most_running: int) -> list[Point]:
+    """Every combination that an engine has room for.
+
+    Raises:
+        UsageError: There are too few to tell anything.
+    """
+    found = [
+        Point(batch, prompt)
+        for batch in BATCHES
+        for prompt in PROMPTS
+        if batch <= most_running
+        and prompt + NEW_TOKENS <= (window_tokens or prompt + NEW_TOKENS)
+        and batch * (prompt + NEW_TOKENS + 16) <= kv_tokens
+        and batch * prompt <= 16_384
+    ]
+    if len({one.batch for one in found}) < 2 or len({one.prompt_tokens for one in found}) < 2:
+        raise UsageError(
+            f"{kv_tokens} tokens of KV memory are too few for a sweep",
+            hint="Give the engine more: --kv-tokens 8192",
+        )
+    return found
+
+
+async def calibrate(
+    config: EngineConfig,
+    *,
+    seconds: float = 60.0,
+    kv_tokens: int = 32_768,
+    seed: int = 0,
+    about: dict[str, Any] | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Costs:
+    """The costs of an engine and of the runtime before it, on this machine.
+
+    Args:
+        config: Of the engine; its KV memory and policy are set here.
+        seconds: To go on for; each point is measured at least once.
+        kv_tokens: KV memory to give it.
+        seed: Of prompts and of the order of points.
+        about: More about where this was measured.
+        tell: Called with what is being done.
+    """
+    config = replace(config, kv_pages=kv_tokens // config.page_tokens, policy="fcfs")
+    async with _Engine(config, seed) as engine:
+        window_tokens = engine.backend.capabilities.window_tokens
+        points = points_of(window_tokens, kv_tokens, config.max_running)
+        random = Random(seed)
+        observed: list[Observed] = []
+        began_s = time.monotonic()
+        rounds = 0
+        while rounds == 0 or time.monotonic() - began_s < seconds:
+            for point in random.sample(points, len(points)):
+                if rounds and time.monotonic() - began_s >= seconds:
+                    break
+                observed += await engine.measure(point)
+            rounds += 1
+            tell(f"round {rounds}: {len(observed)} samples")
+    found = fit_without_odd(observed)
+    submit_s, deliver_s, run_s = await around(config)
+    facts = {
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model": config.model_path.name,
+        "points": len(points),
+        "rounds": rounds,
+        "samples": found.observations,
+        "measured_by_computed": found.residuals,
+        **(about or {}),
+    }
+    return Costs(found.step, found.pair_s, submit_s, deliver_s, run_s, about=facts)
+
+
+def fit_without_odd(observed: Sequence[Observed]) -> Fitted:
+    """A fit, and another without what is twice off by the first."""
+    first = fit(observed)
+    costs = Costs(first.step, first.pair_s)
+    kept = []
+    for one in observed:
+        alike = costs.of(one.work) - first.step.base_s + one.steps * first.step.base_s
+        if 1 / _ODD < one.took_s / max(alike, 1e-12) < _ODD:
+            kept.append(one)
+    return fit(kept) if len(kept) > len(observed) // 2 else first
+
+
+class _Engine:
+    """A real engine in its process, driven through its contract."""
+
+    def __init__(self, config: EngineConfig, seed: int) -> None:
+        self._config = config
+        self._random = Random(seed)
+        self._serial = 0
+        self._ids = range(0, 0)
+        self.backend = EmbeddedBackend(config, MonotonicClock())
+
+    async def __aenter__(self) -> _Engine:
+        self.backend.launch()
+        try:
+            size = Codec.load(self._config.model_path).vocab.size
+            self._ids = range(size // 2, size)
+            await self.backend.start()
+        except BaseException:
+            await self.backend.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.backend.aclose()
+
+    async def measure(self, point: Point) -> list[Observed]:
+        """The steps of one point: those with prompt tokens one by one, the others together."""
+        prompts: dict[RequestId, int] = {}
+        for _ in range(point.batch):
+            self._serial += 1
+            request_id = RequestId(self._serial)
+            prompts[request_id] = point.prompt_tokens
+            ids = tuple(self._random.choices(self._ids, k=point.prompt_tokens))
+            self.backend.submit(
+                GenerateRequest(
+                    request_id,
+                    RunId("calibrate"),
+                    NodeId(f"n{self._serial}"),
+                    "calibrate",
+                    TokenPrompt(ids),
+                    Sampling(max_tokens=NEW_TOKENS, ignore_eos=True),
+                )
+            )
+        log = StepLog(prompts, self._config.prefill_chunk_tokens, self._config.step_tokens)
+        found: list[Observed] = []
+        decodes: list[tuple[StepWork, float]] = []
+        open_ = len(prompts)
+        before_s: float | None = None
+        async for event in self.backend.events():
+            if not isinstance(event, StepDone):
+                raise revive(event.error)
+            for end in event.ends:
+                if end.error is not None:
+                    raise revive(end.error)
+            open_ -= len(event.ends)
+            if event.step is not None:
+                work = log.work_of(event.step)
+                took_s = event.step.ended_at_s - (before_s or event.step.started_at_s)
+                before_s = event.step.ended_at_s
+                if work.prefill_tokens:
+                    found.append(Observed(1, work, took_s))
+                else:
+                    decodes.append((work, took_s))
+            if open_ == 0:
+                break
+        whole = [one for one in decodes if one[0].decode_tokens == point.batch]
+        if whole:
+            kv_tokens = sum(work.kv_tokens for work, _ in whole) // len(whole)
+            took_s = median(took_s for _, took_s in whole)
+            found.append(Observed(1, StepWork(0, point.batch, kv_tokens, 0.0), took_s))
+        return found
+
+
+@program
+async def _chain(calls: int) -> int:
+    """Short generations one after the other."""
+    ask = chat().user("x")
+    for _ in range(calls):
+        await ask.generate(max_tokens=2, ignore_eos=True)
+    return calls
+
+
+async def around(config: EngineConfig) -> tuple[float, float, float]:
+    """What the runtime takes: to hand a generation over, to hand its value out, to begin a run."""
+    seen: list[Event] = []
+    async with open_runtime(engine=config, observers=[_Seen(seen)]) as runtime:
+        for _ in range(2):  # the first makes all paths warm
+            seen.clear()
+            await runtime.run(_chain, _CHAIN)
+    started_s = next(event.at_s for event in seen if isinstance(event, RunStarted))
+    declared = [event for event in seen if isinstance(event, NodeDeclared)]
+    ended = [e for e in seen if isinstance(e, NodeFinished) and e.ledger is not None]
+    if not ended or not any(isinstance(event, RunFinished) for event in seen):
+        raise InternalError("a run told no events")
+    first_s = next(event.at_s for event in declared if event.kind == "generate")
+    deliver_s = median(e.at_s - e.ledger.finished_at_s for e in ended if e.ledger is not None)
+    received = [e.ledger.received_at_s for e in ended if e.ledger is not None]
+    gaps = [after - e.at_s for e, after in zip(ended, received[1:], strict=False)]
+    return max(0.0, median(gaps)), max(0.0, deliver_s), max(0.0, first_s - started_s)
+
+
+class _Seen:
+    """Keeps all events."""
+
+    def __init__(self, into: list[Event]) -> None:
+        self._into = into
+
+    def see(self, events: Sequence[Event]) -> None:
+        """Take them."""
+        self._into.extend(events)

@@ -1,0 +1,63 @@
+"""Costs of a real engine: a sweep over two random layers."""
+
+import dataclasses
+from functools import partial
+
+import anyio
+import pytest
+
+from agentrt.config import EngineConfig
+from agentrt.errors import InternalError, UsageError
+from agentrt.ids import RequestId
+from agentrt.sim.calibrate import BATCHES, calibrate, points_of
+from agentrt.sim.step_log import StepLog
+from agentrt.step import StepRecord
+
+
+def record(prefill_tokens: int, *requests: int) -> StepRecord:
+    return StepRecord(0, 0.0, 1.0, prefill_tokens, 0, tuple(RequestId(at) for at in requests))
+
+
+def test_shares_follow_from_the_rules() -> None:
+    """Chunks of 100 under a budget of 150: two prompts of 120 tokens, then both decode."""
+    prompts = {RequestId(1): 120, RequestId(2): 120}
+    log = StepLog(prompts, chunk_tokens=100, step_tokens=150)
+    first = log.work_of(record(150, 1, 2))
+    assert (first.decode_tokens, first.kv_tokens) == (0, 150)
+    assert first.pairs == 100 * 50 + 50 * 25
+    second = log.work_of(record(90, 1, 2))
+    assert (second.decode_tokens, second.kv_tokens) == (2, 240)
+    third = log.work_of(record(0, 1, 2))
+    assert (third.prefill_tokens, third.decode_tokens, third.kv_tokens) == (0, 2, 242)
+
+
+def test_steps_by_other_rules_are_noticed() -> None:
+    log = StepLog({RequestId(1): 120}, chunk_tokens=100, step_tokens=150)
+    with pytest.raises(InternalError, match="64 prompt tokens"):
+        log.work_of(record(64, 1))
+
+
+def test_points_fit_the_engine() -> None:
+    points = points_of(window_tokens=600, kv_tokens=4096, most_running=8)
+    assert {one.batch for one in points} == {1, 2, 4, 8}
+    assert max(one.prompt_tokens for one in points) == 512
+    assert all(one.batch * one.prompt_tokens <= 4096 for one in points)
+    assert len(points_of(0, 1 << 20, 64)) > len(BATCHES) * 4
+
+
+def test_too_small_an_engine() -> None:
+    with pytest.raises(UsageError, match="too few for a sweep"):
+        points_of(0, 40, 64)
+
+
+def test_a_real_engine_is_measured(tiny: EngineConfig) -> None:
+    """Every part of the costs comes out, and a step takes time."""
+    config = dataclasses.replace(tiny, step_tokens=512, prefill_chunk_tokens=128)
+    costs = anyio.run(partial(calibrate, config, seconds=0.0, kv_tokens=2048))
+    assert costs.step.base_s + costs.step.decode_s > 0
+    assert costs.step.prefill_s > 0
+    assert costs.submit_s > 0
+    assert costs.deliver_s > 0
+    assert costs.run_s > 0
+    assert costs.about["rounds"] == 1
+    assert costs.about["samples"] > costs.about["points"]
