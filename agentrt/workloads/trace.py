@@ -129,7 +129,7 @@ class ProgramTrace:
         shape: Name of its kind.
         serial: Which of that kind; its own within a workload.
         nodes: In a topological order.
-        result: Names whose end is the program's end.
+        result: Names whose end is the program's end; there may be none beside a quorum.
         quorum: Calls of which the first `k` to end suffice, and `k`: the rest is then given up.
             None where every node counts.
         tenant: On whose behalf it runs.
@@ -155,7 +155,7 @@ class ProgramTrace:
                     raise _wrong(self, node.name, f"it needs {name!r}, which is not before it")
             _check_node(self, node, known)
             known[node.name] = node
-        if not self.result:
+        if not self.result and self.quorum is None:
             raise _wrong(self, "result", "nothing ends the program")
         for name in self.result:
             if name not in known:

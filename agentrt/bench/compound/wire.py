@@ -6,6 +6,7 @@ they are written against.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
@@ -50,7 +51,11 @@ MessageLine: TypeAlias = tuple[str, list[PartLine]]
 
 
 class CallLine(TypedDict):
-    """A generation of exactly `tokens` tokens, greedy, that no end token ends."""
+    """A generation of exactly `tokens` tokens, that no end token ends.
+
+    It is greedy where `seed` is None. Calls with one prompt are samples: drawn at temperature 1,
+    each from its own seed.
+    """
 
     kind: Literal["call"]
     name: str
@@ -58,6 +63,7 @@ class CallLine(TypedDict):
     needs: list[str]
     messages: list[MessageLine]
     tokens: int
+    seed: int | None
 
 
 class ToolLine(TypedDict):
@@ -178,19 +184,25 @@ def program_line(arrival: Arrival, spell: Spell) -> ProgramLine:
         for part in message
         if not isinstance(part, Piece | OutputOf)
     }
+    prompts = Counter(call.prompt for call in program.calls())
+    seeds = {call.name: at for at, call in enumerate(program.calls()) if prompts[call.prompt] > 1}
     return {
         "name": program.name,
         "shape": program.shape,
         "tenant": program.tenant,
         "at_s": arrival.at_s,
-        "nodes": [_node(program, node, lengths, spell) for node in program.nodes],
+        "nodes": [_node(program, node, lengths, seeds, spell) for node in program.nodes],
         "result": list(program.result),
         "quorum": quorum,
     }
 
 
 def _node(
-    program: ProgramTrace, node: TraceNode, lengths: dict[str, int], spell: Spell
+    program: ProgramTrace,
+    node: TraceNode,
+    lengths: dict[str, int],
+    seeds: dict[str, int],
+    spell: Spell,
 ) -> NodeLine:
     waits = list(needs(node))
     if isinstance(node, Call):
@@ -204,6 +216,7 @@ def _node(
             "needs": waits,
             "messages": messages,
             "tokens": node.output_tokens,
+            "seed": seeds.get(node.name),
         }
     length = lengths.get(node.name, 0)
     text = spell(f"{program.name}/{node.name}", length) if length else ""

@@ -1,0 +1,52 @@
+"""How much smaller than life a workload is, so that a small machine gets through it."""
+
+from __future__ import annotations
+
+from agentrt.errors import UsageError
+from agentrt.fact import fact
+
+
+@fact
+class Scale:
+    """Factors on what a shape draws; 1 is life size.
+
+    Attributes:
+        context: On the lengths of prompts and results.
+        output: On the lengths of outputs.
+        time: On the durations of tools.
+        count: On fan-outs and the number of turns.
+        think: On people's pauses.
+
+    Raises:
+        UsageError: A factor is not positive (a pause may be left out).
+    """
+
+    context: float = 1.0
+    output: float = 1.0
+    time: float = 1.0
+    count: float = 1.0
+    think: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("context", "output", "time", "count"):
+            if not 0 < getattr(self, name) <= 100:
+                raise UsageError(
+                    f"the scale {name}={getattr(self, name)} is out of range",
+                    hint="Give a factor above 0 and at most 100",
+                )
+        if not 0 <= self.think <= 100:
+            raise UsageError(
+                f"the scale think={self.think} is out of range", hint="Give 0 to leave pauses out"
+            )
+
+    def prompt_tokens(self, tokens: float) -> int:
+        """A length of known text, at least 1."""
+        return max(1, round(tokens * self.context))
+
+    def output_tokens(self, tokens: float) -> int:
+        """A length of an output, at least 1."""
+        return max(1, round(tokens * self.output))
+
+    def many(self, number: float, least: int = 2) -> int:
+        """A fan-out or a number of turns."""
+        return max(least, round(number * self.count))
