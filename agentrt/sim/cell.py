@@ -205,7 +205,7 @@ class Cell:
             return
         del self.live[run.run_id]
         self._outcomes.pop(run.run_id).finished_at_s = now_s
-        self._ids.forget(run.program)
+        self._ids.forget(run.run_id, run.program)
         self._handle((NodeFinished(run.run_id, run.root, "ok", now_s), run.finish(now_s)), now_s)
 
     def _handle(self, facts: Iterable[Fact], now_s: float) -> None:
@@ -243,7 +243,7 @@ class Cell:
         name = run.name_of(decision.node_id)
         call = run.nodes[name]
         assert isinstance(call, Call)
-        prompt = PromptIds(self._ids, run.program, call, run.outputs)
+        prompt = PromptIds(self._ids, run.run_id, call, run.outputs)
         known = prompt.known(run.ended)
         request_id = RequestId(next(self._numbers))
         sending = Sending(run, name, request_id, prompt)
@@ -259,7 +259,7 @@ class Cell:
             deadline_at_s=decision.deadline_at_s,
             submitted_at_s=now_s,
         )
-        ids = self._ids.output(run.program, name, call.output_tokens)
+        ids = self._ids.output(run.run_id, name, call.output_tokens)
         output = Output(ids, call.forced_tokens, run.marks(name))
         self._later(now_s, lambda at_s: self.engine.submit(request, output, at_s))
         yield RequestSent(

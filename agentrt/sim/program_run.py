@@ -120,8 +120,7 @@ class ProgramRun:
     @property
     def is_over(self) -> bool:
         """Whether the result is there and nothing is under way."""
-        wanted = set(self.program.result) - self.given_up
-        return self.ended.issuperset(wanted) and self.declared <= self.closed
+        return self._has_result() and self.declared <= self.closed
 
     def finish(self, now_s: float) -> RunFinished:
         """What is told at its end."""
@@ -152,13 +151,22 @@ class ProgramRun:
             model=MODEL if isinstance(node, Call) else "",
         )
 
+    def _has_quorum(self) -> bool:
+        quorum = self.program.quorum
+        return quorum is None or len(self.ended.intersection(quorum[0])) >= quorum[1]
+
+    def _has_result(self) -> bool:
+        wanted = set(self.program.result)
+        if self.program.quorum is not None:
+            wanted.difference_update(self.program.quorum[0])
+        return self._has_quorum() and wanted <= self.ended
+
     def _spare(self, now_s: float) -> Iterator[Fact]:
         """With a quorum, or the whole result, there: the rest is given up."""
-        quorum = self.program.quorum
         rest: set[str] = set()
-        if quorum is not None and len(self.ended.intersection(quorum[0])) >= quorum[1]:
-            rest.update(quorum[0])
-        if self.ended.issuperset(set(self.program.result) - self.given_up - rest):
+        if self.program.quorum is not None and self._has_quorum():
+            rest.update(self.program.quorum[0])
+        if self._has_result():
             rest.update(self.declared)
             self._undeclared.clear()
         for name in sorted(rest - self.ended - self.given_up):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agentrt.errors import UsageError
+from agentrt.ids import RunId
 from agentrt.workloads import Call, OutputOf, Piece, ProgramTrace, ResultOf
-from agentrt.workloads.trace import Part
+from agentrt.workloads.trace import Part, parts
 
 END_ID = 0
 """Stands behind every message, as templates have it."""
@@ -35,24 +38,23 @@ class TokenIds:
         """
         return self._range(("piece", piece.key), piece.tokens)
 
-    def output(self, program: ProgramTrace, call: str, tokens: int) -> range:
-        """What a call puts out."""
-        return self._range(("output", program.name, call), tokens)
+    def output(self, run_id: RunId, call: str, tokens: int) -> range:
+        """What a call of a run puts out."""
+        return self._range(("output", run_id, call), tokens)
 
-    def result(self, program: ProgramTrace, part: ResultOf) -> range:
-        """What a tool answers."""
-        return self._range(("result", program.name, part.tool, str(part.tokens)), part.tokens)
+    def result(self, run_id: RunId, part: ResultOf) -> range:
+        """What a tool of a run answers."""
+        return self._range(("result", run_id, part.tool, str(part.tokens)), part.tokens)
 
-    def forget(self, program: ProgramTrace) -> None:
-        """The program is over: nobody asks for its own texts again."""
+    def forget(self, run_id: RunId, program: ProgramTrace) -> None:
+        """The run is over: nobody asks for its own texts again."""
         for node in program.nodes:
-            self._ranges.pop(("output", program.name, node.name), None)
+            self._ranges.pop(("output", run_id, node.name), None)
             if isinstance(node, Call):
-                for _, parts in node.prompt:
-                    for part in parts:
-                        if isinstance(part, ResultOf):
-                            key = ("result", program.name, part.tool, str(part.tokens))
-                            self._ranges.pop(key, None)
+                for part in parts(node):
+                    if isinstance(part, ResultOf):
+                        key = ("result", run_id, part.tool, str(part.tokens))
+                        self._ranges.pop(key, None)
 
     def _range(self, key: tuple[str, ...], tokens: int) -> range:
         known = self._ranges.get(key)
@@ -75,23 +77,23 @@ class PromptIds:
 
     Args:
         ids: Of the simulation.
-        program: Whose call.
+        run_id: Whose call.
         call: Which.
         outputs: Length of each call's output.
     """
 
-    __slots__ = ("_at", "_ids", "_outputs", "_parts", "_program")
+    __slots__ = ("_at", "_ids", "_outputs", "_parts", "_run_id")
 
     def __init__(
-        self, ids: TokenIds, program: ProgramTrace, call: Call, outputs: dict[str, int]
+        self, ids: TokenIds, run_id: RunId, call: Call, outputs: Mapping[str, int]
     ) -> None:
         self._ids = ids
-        self._program = program
+        self._run_id = run_id
         self._outputs = outputs
         self._parts: list[Part | int] = []
-        for role, parts in call.prompt:
+        for role, message in call.prompt:
             self._parts.append(_HEADER_IDS[role])
-            self._parts.extend(parts)
+            self._parts.extend(message)
             self._parts.append(END_ID)
         self._parts.append(_HEADER_IDS["assistant"])
         self._at = 0
@@ -117,10 +119,10 @@ class PromptIds:
             elif isinstance(part, OutputOf):
                 if part.call not in ended:
                     break
-                found += self._ids.output(self._program, part.call, self._outputs[part.call])
+                found += self._ids.output(self._run_id, part.call, self._outputs[part.call])
             else:
                 if part.tool not in ended:
                     break
-                found += self._ids.result(self._program, part)
+                found += self._ids.result(self._run_id, part)
             self._at += 1
         return tuple(found)
