@@ -35,7 +35,7 @@ class Effects:
     def perform(self, decision: Decision) -> list[Event]:
         """Carry out one decision; the events that it caused."""
         if isinstance(decision, Tell):
-            self._engines[decision.model].backend.facts(decision.facts)
+            self._generations.tell(decision.model, decision.facts)
             return []
         run = self._runs[decision.run_id]
         node = run.nodes.get(decision.node_id)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from agentrt.backend import Fill, GenerateRequest
+from agentrt.backend import Fill, GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.errors import ContextOverflow, InternalError
-from agentrt.events import Event, HoleFilled, PromptRevised, RequestSent
+from agentrt.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
 from agentrt.ids import RequestId
 from agentrt.program import Gen
 from agentrt.runtime.engine import Engine
@@ -20,20 +20,27 @@ from agentrt.runtime.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.reading import reader_of
 from agentrt.runtime.revision import Revisions
 from agentrt.runtime.run import Run
+from agentrt.runtime.sharing import Shared, Sharing
 
 
 class Generations:
     """Those under way, by request.
 
     Attributes:
-        live: By request id.
+        live: By the id that their engine knows; of several that share a request the first.
+        left: Those that shared a request which goes on without them: they end now.
     """
 
-    def __init__(self, engines: Mapping[str, Engine], revisions: Revisions, rooms: Rooms) -> None:
+    def __init__(
+        self, engines: Mapping[str, Engine], revisions: Revisions, rooms: Rooms, sharing: Sharing
+    ) -> None:
         self._revisions = revisions
+        self._sharing = sharing
+        self.left: list[Live] = []
         self._rooms = rooms
         self.live: dict[RequestId, Live] = {}
         self._by_node: dict[tuple[str, str], Live] = {}
+        self._by_request: dict[RequestId, Live] = {}
         self._engines = engines
         self._ids = count()
 
@@ -42,9 +49,18 @@ class Generations:
         return self._by_node.get((run.run_id, gen.id))
 
     def forget(self, live: Live) -> None:
-        """A request is over."""
-        self.live.pop(live.request_id, None)
+        """A request is over, or goes on without this node."""
         self._by_node.pop((live.run_id, live.gen.id), None)
+        self._by_request.pop(live.request_id, None)
+        shared = live.shared
+        if shared is None:
+            self.live.pop(live.request_id, None)
+            return
+        self._sharing.leave(shared, live)
+        if self.live.get(shared.request_id) is live:
+            del self.live[shared.request_id]
+            if shared.lives:
+                self.live[shared.request_id] = shared.lives[0]
 
     def send(
         self, run: Run, gen: Gen[Any], demanded: bool, deadline_at_s: float | None
@@ -70,12 +86,12 @@ class Generations:
         ):
             return []
         request_id = RequestId(next(self._ids))
-        reader = reader_of(gen, engine.capabilities.call_frame)
+        takes = engine.capabilities
+        reader = reader_of(gen, takes.call_frame)
         live = Live(run.run_id, gen, engine, request_id, reader)
         live.complete = prompt.complete
         live.sent_ids = prompt.token_ids
-        self.live[request_id] = live
-        self._by_node[run.run_id, gen.id] = live
+        self._by_node[run.run_id, gen.id] = self._by_request[request_id] = live
         sampling = work.sampling
         if prompt.max_tokens != sampling.max_tokens:
             sampling = replace(sampling, max_tokens=prompt.max_tokens)
@@ -83,25 +99,68 @@ class Generations:
         events = list(prompt.losses)
         if live.complete and gen.id in run.waited_for_parts:
             events.append(HoleFilled(run.run_id, gen.id, now_s))
-        name, model = engine.capabilities.backend, engine.capabilities.model
-        sent = RequestSent(run.run_id, gen.id, request_id, name, model, live.complete, now_s)
-        engine.backend.submit(
-            GenerateRequest(
-                request_id,
-                run.run_id,
-                gen.id,
-                gen.site,
-                prompt.sent,
-                sampling,
-                constraint=work.output.constraint,
-                on_limit=work.on_limit,
-                demanded=demanded,
-                deadline_at_s=deadline_at_s,
-                submitted_at_s=now_s,
-                keep_special=work.output.kind in ("calls", "step"),
-            )
+        sent = RequestSent(
+            run.run_id, gen.id, request_id, takes.backend, takes.model, live.complete, now_s
         )
+        request = GenerateRequest(
+            request_id,
+            run.run_id,
+            gen.id,
+            gen.site,
+            prompt.sent,
+            sampling,
+            constraint=work.output.constraint,
+            on_limit=work.on_limit,
+            demanded=demanded,
+            deadline_at_s=deadline_at_s,
+            submitted_at_s=now_s,
+            keep_special=work.output.kind in ("calls", "step"),
+        )
+        live.request = request
+        if takes.seeds and live.complete and (joined := self._joined(run, live, request)):
+            return [*events, sent, joined]
+        self.live[request_id] = live
+        engine.backend.submit(request)
         return [*events, sent]
+
+    def _joined(self, run: Run, live: Live, request: GenerateRequest) -> Event | None:
+        """Let it have what a like request gives that is under way; None when there is none.
+
+        From now on others may join it then.
+        """
+        shared = self._sharing.find(request, live.engine)
+        if shared is None:
+            self._sharing.lead(live, request)
+            return None
+        before = shared.merged()
+        first = shared.lives[0]
+        now_s = run.now_s()
+        shared.join(live, request, now_s)
+        self._urge(shared, before)
+        sent_at_s = shared.request.submitted_at_s
+        terms = (("behind_s", now_s - sent_at_s), ("tokens_so_far", float(len(first.token_ids))))
+        reason = f"{first.gen.label} of run {first.run_id} asks the same"
+        return Scheduled(run.run_id, live.gen.id, now_s, "joined", reason, terms=terms)
+
+    def _urge(self, shared: Shared, before: RequestFacts) -> None:
+        """Tell the engine where a request stands now, if that has changed."""
+        if shared.lives and (now := shared.merged()) != before:
+            shared.lives[0].engine.backend.facts((now,))
+
+    def tell(self, role: str, facts: tuple[RequestFacts, ...]) -> None:
+        """Tell an engine what has changed for nodes, each by the request that computes it."""
+        told: dict[RequestId, RequestFacts] = {}
+        for one in facts:
+            live = self._by_request.get(one.request_id)
+            if live is None:
+                continue
+            live.facts = one
+            if live.shared is not None:
+                live.shared.facts[one.request_id] = one
+                one = live.shared.merged()
+            told[one.request_id] = one
+        if told:
+            self._engines[role].backend.facts(tuple(told.values()))
 
     def fill(self, run: Run, gen: Gen[Any]) -> list[Event]:
         """Bring a prompt up to date; ends the node when one of its inputs has failed."""
@@ -140,10 +199,24 @@ class Generations:
         if more or prompt.complete:
             live.sent_ids = prompt.token_ids
             live.complete = prompt.complete
-            live.engine.backend.fill(live.request_id, Fill(more, prompt.complete))
+            if joined := self._joins_now(run, live):
+                events.append(joined)
+            else:
+                live.engine.backend.fill(live.request_id, Fill(more, prompt.complete))
         if live.complete:
             events.append(HoleFilled(run.run_id, gen.id, run.now_s()))
         return events
+
+    def _joins_now(self, run: Run, live: Live) -> Event | None:
+        """Whether a prompt that has just become whole is that of a like request under way."""
+        if not live.complete or live.request is None or not live.engine.capabilities.seeds:
+            return None
+        whole = replace(live.request, prompt=TokenPrompt(live.sent_ids))
+        joined = self._joined(run, live, whole)
+        if joined is not None:
+            del self.live[live.request_id]
+            live.engine.backend.cancel(live.request_id, "a like one is under way")
+        return joined
 
     def refused(self, run: Run, live: Live, error: Exception | None) -> bool:
         """Whether the program is asked for a shorter prompt, now that the engine refused this."""
@@ -152,10 +225,21 @@ class Generations:
         return self._revisions.begin(run, live.gen, live.engine, error)
 
     def stop(self, live: Live, error: Exception, reason: str) -> None:
-        """Tell the engine to end a request; its node ends with `error` when it has."""
-        if live.stop_error is None:
-            live.stop_error = error
-            live.engine.backend.cancel(live.request_id, reason)
+        """Tell the engine to end a request; its node ends with `error` when it has.
+
+        A request that others want too goes on, and the node is one of `left`.
+        """
+        if live.stop_error is not None:
+            return
+        live.stop_error = error
+        shared = live.shared
+        if shared is None or len(shared.lives) == 1:
+            live.engine.backend.cancel(live.engine_id, reason)
+            return
+        before = shared.merged()
+        self.forget(live)
+        self.left.append(live)
+        self._urge(shared, before)
 
     def _revised(self, run: Run, live: Live, refused: ContextOverflow | None) -> bool:
         if not self._revisions.begin(run, live.gen, live.engine, refused):

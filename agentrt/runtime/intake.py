@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from agentrt.backend import BackendDown, Delta, End, StepDone
@@ -16,20 +17,26 @@ from agentrt.errors import (
     revive,
 )
 from agentrt.events import Event, FirstToken, ItemClosed
-from agentrt.ids import RunId
+from agentrt.ids import RequestId, RunId
 from agentrt.program import Each, GenerateWork, GenMeta
 from agentrt.runtime.finish import failed, succeeded
 from agentrt.runtime.generations import Generations
 from agentrt.runtime.live import Live
 from agentrt.runtime.run import Run
+from agentrt.runtime.sharing import Shared, ledger_of, left_ledger
 from agentrt.segments import Generated
 
 
 class Intake:
-    """Turns one delivery of an engine into what changed for nodes."""
+    """Turns one delivery of an engine into what changed for nodes.
+
+    Attributes:
+        left: Nodes whose ends are due, for they left a request that goes on.
+    """
 
     def __init__(self, generations: Generations, runs: Mapping[RunId, Run]) -> None:
         self._generations = generations
+        self.left = generations.left
         self._runs = runs
 
     def take(self, delivery: StepDone) -> list[Event]:
@@ -37,26 +44,72 @@ class Intake:
         events: list[Event] = []
         for delta in delivery.deltas:
             live = self._generations.live.get(delta.request_id)
-            if live is not None:
+            if live is None:
+                continue
+            if live.shared is None:
                 self._add(live, delta, events)
+            else:
+                live.shared.deltas.append(delta)
+                for one in tuple(live.shared.lives):
+                    self._catch_up(one, live.shared, events)
         for end in delivery.ends:
             live = self._generations.live.get(end.request_id)
-            if live is not None:
+            if live is None:
+                continue
+            if live.shared is None:
                 self._generations.forget(live)
                 events += self._end(live, end)
+            else:
+                self._end_shared(live.shared, end, events)
+        return events + self.end_left() if self.left else events
+
+    def end_left(self) -> list[Event]:
+        """The ends of nodes that left a request which others want."""
+        events: list[Event] = []
+        for live in self.left:
+            ledger = left_ledger(live, self._runs[live.run_id].now_s())
+            events += self._end(live, End(live.request_id, "cancelled", ledger))
+        self.left.clear()
         return events
 
     def lose(self, down: BackendDown) -> list[Event]:
         """The requests that went down with an engine."""
         events: list[Event] = []
         for request_id in down.lost:
-            live = self._generations.live.get(request_id)
-            if live is not None:
+            for live in self._lives_of(request_id):
                 self._generations.forget(live)
                 error = live.stop_error or revive(down.error)
                 self._keep(live, "failed", End(request_id, "failed"))
                 events.append(failed(self._runs[live.run_id], live.gen, error))
         return events
+
+    def _lives_of(self, request_id: RequestId) -> tuple[Live, ...]:
+        """Who gets what a request gives."""
+        live = self._generations.live.get(request_id)
+        if live is None:
+            return ()
+        return (live,) if live.shared is None else tuple(live.shared.lives)
+
+    def _end_shared(self, shared: Shared, end: End, events: list[Event]) -> None:
+        """The end of a request for everyone who gets what it gave."""
+        for live in tuple(shared.lives):
+            self._catch_up(live, shared, events)
+            if live not in shared.lives:
+                continue
+            self._generations.forget(live)
+            joined_at_s = live.joined_at_s
+            its = (
+                end
+                if joined_at_s is None
+                else replace(end, ledger=ledger_of(end.ledger, joined_at_s))
+            )
+            events += self._end(live, its)
+
+    def _catch_up(self, live: Live, shared: Shared, events: list[Event]) -> None:
+        """All that a shared request gave since this node was last handed something."""
+        for delta in shared.news_for(live):
+            if live in shared.lives:  # else what came before has made it leave
+                self._add(live, delta, events)
 
     def _add(self, live: Live, delta: Delta, events: list[Event]) -> None:
         run, gen = self._runs[live.run_id], live.gen

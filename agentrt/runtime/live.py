@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentrt.backend import TokenLogprob
+from agentrt.backend import GenerateRequest, RequestFacts, TokenLogprob
 from agentrt.ids import RequestId, RunId
 from agentrt.program import Gen
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.reading import Reader
 from agentrt.runtime.stuck import Repetition
+
+if TYPE_CHECKING:
+    from agentrt.runtime.sharing import Shared
 
 
 class Live:
@@ -19,7 +22,7 @@ class Live:
         run_id: Its run.
         gen: Its node.
         engine: Who has it.
-        request_id: Under which its events come.
+        request_id: Under which its node is known to have been sent.
         reader: Turns its text into items and a value.
         repetition: Watches for a model that is stuck.
         sent_ids: Prompt that the engine has been given.
@@ -28,20 +31,30 @@ class Live:
         logprobs: Of those, when asked for.
         begun: Whether anything was produced.
         stop_error: What the node ends with, once it was told to end.
+        request: What was sent, as it was then; None until it was.
+        shared: The request that it has in common with others, or could have; None when it cannot.
+        joined_at_s: When it joined a request that was under way; None where it has its own.
+        taken_deltas: How many of the shared request's deltas it has been given.
+        facts: What its engine was told last of its place among waiting requests.
     """
 
     __slots__ = (
         "begun",
         "complete",
         "engine",
+        "facts",
         "gen",
+        "joined_at_s",
         "logprobs",
         "reader",
         "repetition",
+        "request",
         "request_id",
         "run_id",
         "sent_ids",
+        "shared",
         "stop_error",
+        "taken_deltas",
         "token_ids",
     )
 
@@ -60,3 +73,13 @@ class Live:
         self.logprobs: list[TokenLogprob] = []
         self.begun = False
         self.stop_error: Exception | None = None
+        self.request: GenerateRequest | None = None
+        self.shared: Shared | None = None
+        self.joined_at_s: float | None = None
+        self.taken_deltas = 0
+        self.facts: RequestFacts | None = None
+
+    @property
+    def engine_id(self) -> RequestId:
+        """Under which its engine computes it: another one's, where it joined that."""
+        return self.request_id if self.shared is None else self.shared.request_id

@@ -143,6 +143,9 @@ class Loop:
             for decision in decisions:
                 for event in self._effects.perform(decision):
                     self._take(event, seen)
+                if self._intake.left:
+                    for event in self._intake.end_left():
+                        self._take(event, seen)
                 apply(self.state, Performed(decision))
         if self._observers and seen:
             self._observers.see(seen)

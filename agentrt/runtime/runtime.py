@@ -34,6 +34,7 @@ from agentrt.runtime.options import RunOptions
 from agentrt.runtime.overflow import Rooms
 from agentrt.runtime.revision import Revisions
 from agentrt.runtime.run import Run
+from agentrt.runtime.sharing import Sharing
 from agentrt.runtime.so_far import so_far
 from agentrt.scheduler import State
 
@@ -227,7 +228,7 @@ class Runtime:
         threads = self._config.max_concurrent_tools
         state = State(incomplete_roles=incomplete, max_threaded=threads)
         rooms = Rooms()
-        generations = Generations(self._engines, Revisions(self._post, rooms), rooms)
+        generations = Generations(self._engines, Revisions(self._post, rooms), rooms, Sharing())
         bodies = Bodies(self._post, self._clock, threads)
         effects = Effects(self._runs, self._engines, generations, bodies)
         intake = Intake(generations, self._runs)

@@ -70,6 +70,8 @@ class ScriptedBackend:
         codec: Spells prompts and answers; without one, prompts are messages and tokens are bytes.
         prompt: What requests carry; follows from `codec` when None.
         max_running: Most requests in one step.
+        seeds: The script gives the same answer to the same request.
+        hints: Takes hints, and forgets them.
     """
 
     def __init__(
@@ -82,6 +84,8 @@ class ScriptedBackend:
         codec: Codec | None = None,
         prompt: Literal["tokens", "messages"] | None = None,
         max_running: int = 64,
+        seeds: bool = False,
+        hints: bool = False,
     ) -> None:
         self.seen = Seen()
         self._clock = clock
@@ -100,6 +104,8 @@ class ScriptedBackend:
             window_tokens=self._spelling.window_tokens,
             constraints=frozenset({"json", "regex", "choice", "grammar", "calls"}),
             holes=takes == "tokens",
+            hints=hints,
+            seeds=seeds,
             closes=True,
             call_frame=self._spelling.call_frame,
         )

@@ -221,7 +221,7 @@ def make_bench(request: pytest.FixtureRequest, tiny: EngineConfig) -> Callable[[
         if kind.startswith("scripted"):
             spoken = codec if kind == "scripted" else None
             itself: list[Backend] = []
-            scripted = ScriptedBackend(script_for(itself), clock=clock, codec=spoken)
+            scripted = ScriptedBackend(script_for(itself), clock=clock, codec=spoken, seeds=True)
             itself.append(scripted)
             return Bench(scripted, spoken)
         if kind == "own-server":

@@ -342,7 +342,7 @@ def test_runs_at_once_share_steps(engine: Engine) -> None:
     async def both() -> None:
         async with anyio.create_task_group() as tasks:
             for n in range(2):
-                options = RunOptions(run_id=RunId(f"{n:016x}"))
+                options = RunOptions(run_id=RunId(f"{n:016x}"), seed=n)  # else they are one
                 tasks.start_soon(engine.runtime.with_options(options).run, one)
 
     engine.recorder.events.clear()
