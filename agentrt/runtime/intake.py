@@ -22,6 +22,7 @@ from agentrt.program import Each, GenerateWork, GenMeta
 from agentrt.runtime.finish import failed, succeeded
 from agentrt.runtime.generations import Generations
 from agentrt.runtime.live import Live
+from agentrt.runtime.placements import Placements
 from agentrt.runtime.run import Run
 from agentrt.runtime.sharing import Shared, ledger_of, left_ledger
 from agentrt.segments import Generated
@@ -38,10 +39,15 @@ class Intake:
         self._generations = generations
         self.left = generations.left
         self._runs = runs
+        self._placements = Placements()
 
     def take(self, delivery: StepDone) -> list[Event]:
         """One step's tokens and ends."""
         events: list[Event] = []
+        for admission in delivery.admissions:
+            live = self._generations.live.get(admission.request_id)
+            if live is not None:
+                events.append(self._placements.placed(live.run_id, live.gen.id, admission))
         for delta in delivery.deltas:
             live = self._generations.live.get(delta.request_id)
             if live is None:

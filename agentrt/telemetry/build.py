@@ -24,6 +24,7 @@ from agentrt.telemetry.content import (
     redact,
     without_content,
 )
+from agentrt.telemetry.decisions import decision_events
 from agentrt.telemetry.node_attributes import (
     given_attributes,
     node_attributes,
@@ -99,6 +100,8 @@ class _Builder:
         self.spans.append(span)
         critical = node.node_id in self.background.critical
         span.attributes = node_attributes(node, self.slack[node.node_id], critical=critical)
+        declared_s = node.declared.at_s - self.record.started_at_s
+        span.attributes[names.NODE_DECLARED_MS] = round(declared_s * 1e3, 3)
         self._describe(span, node, given_attributes(node))
         if parent_id is None:
             self._end_of_run(span)
@@ -107,8 +110,8 @@ class _Builder:
         if node.kind == "generate":
             self._engine(span, node)
             self._items(node)
-        elif len(node.attempts) > 1:
-            self._attempts(span, node)
+        elif node.kind == "tool":
+            self._tool(span, node)
 
     def _describe(self, span: Span, node: NodeRecord, given: Attributes) -> None:
         span.attributes.update(clean(without_content(given)))
@@ -122,6 +125,10 @@ class _Builder:
         if node.first_token_at_s is not None:
             at_us = self._inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
+        if node.scheduled:
+            span.events += decision_events(
+                self.record, node, self.timeline, span.start_us, span.end_us
+            )
         self._link(span, node)
 
     def _end_of_run(self, span: Span) -> None:
@@ -223,6 +230,15 @@ class _Builder:
         made = Span(f"cancel {node.kind}", self.ids.next(), parent, start_us, end_us)
         made.attributes = {names.NODE_ID: node.node_id, names.CRITICAL: True}
         self.spans.append(made)
+
+    def _tool(self, span: Span, node: NodeRecord) -> None:
+        """How long it waited for a worker, and its tries where there were several."""
+        queued = [one for one in stages(self.record, node, self.causes) if one.label == "queue"]
+        if queued:
+            queued_ms = round(sum(one.length_s for one in queued) * 1e3, 3)
+            span.attributes[names.STAGE_MS.format("queue")] = queued_ms
+        if len(node.attempts) > 1:
+            self._attempts(span, node)
 
     def _attempts(self, span: Span, node: NodeRecord) -> None:
         at_us = span.start_us

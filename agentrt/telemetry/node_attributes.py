@@ -99,6 +99,10 @@ def run_attributes(
         told[names.RETRIES] = retries
     if record.downs:
         told[names.ENGINE_DOWNS] = len(record.downs)
+    if started.tenant:
+        told[names.TENANT] = started.tenant
+    if started.priority:
+        told[names.PRIORITY] = started.priority
     if record.finished is None:
         told[names.CANCELLED_REASON] = "the run did not end"
     return told
@@ -110,6 +114,8 @@ def _generation(told: Attributes, node: NodeRecord) -> None:
     told[names.OUTPUT_TYPE] = "json" if json_wanted else "text"
     if node.sent:
         sent = node.sent[-1]
+        if node.sent[0].held_s > 0.0:
+            told[names.STAGE_MS.format("admission")] = _ms(node.sent[0].held_s)
         told[names.ENGINE] = sent.backend
         told[names.PROVIDER] = "agentrt" if sent.backend == "embedded" else sent.backend
         told[names.REQUEST_MODEL] = sent.model

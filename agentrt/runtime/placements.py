@@ -1,0 +1,76 @@
+"""Why a generation got its place in a step when it did: an engine's admission, as an event."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from agentrt.backend import Admission
+from agentrt.events import Scheduled
+from agentrt.ids import NodeId, RunId
+
+_REMEMBERED = 64
+_MOST_TOLD = 5
+_MAIN_TERM = {
+    "fcfs": "run_started_at_s",
+    "lpm": "cached_tokens",
+    "plas": "aged_s",
+    "rwa": "aged_s",
+    "oracle": "aged_s",
+}
+"""Of each policy, the one term that says most about a place."""
+
+_CAUSES = {
+    "pages": "too little memory",
+    "slots": "too many running",
+    "budget": "the step's tokens given to others",
+    "prefix": "another one computing the same prefix",
+}
+
+
+class Placements:
+    """Turns admissions into events, and remembers the latest for those that come after them."""
+
+    def __init__(self) -> None:
+        self._latest: deque[tuple[Admission, RunId, NodeId]] = deque(maxlen=_REMEMBERED)
+
+    def placed(self, run_id: RunId, node_id: NodeId, admission: Admission) -> Scheduled:
+        """A node of a run got its place."""
+        terms: list[tuple[str, float]] = [
+            ("queued_s", admission.waited_s),
+            ("place", float(admission.place)),
+            ("others_waiting", float(admission.waiting)),
+        ]
+        reason = "in the first step after it came"
+        if admission.passed_over:
+            terms += [
+                (f"passed_over_{cause}", float(steps)) for cause, steps in admission.passed_over
+            ]
+            reason = self._reason(run_id, admission)
+        terms += admission.terms
+        self._latest.append((admission, run_id, node_id))
+        return Scheduled(
+            run_id, node_id, admission.at_s, "placed", reason, admission.policy, tuple(terms)
+        )
+
+    def _reason(self, run_id: RunId, admission: Admission) -> str:
+        """What it waited for, and who was placed in the meantime."""
+        causes = [
+            f"{_CAUSES.get(cause, cause)} in {steps} step{'s' if steps > 1 else ''}"
+            for cause, steps in admission.passed_over
+        ]
+        since_s = admission.at_s - admission.waited_s
+        before = [
+            _told(other, node_id if other_run == run_id else f"{node_id} of run {other_run}")
+            for other, other_run, node_id in self._latest
+            if other.at_s >= since_s
+        ]
+        more = len(before) - _MOST_TOLD
+        rest = [f"{more} more"] if more > 0 else []
+        told = f"; before it: {', '.join([*before[-_MOST_TOLD:], *rest])}" if before else ""
+        return ", ".join(causes) + told
+
+
+def _told(admission: Admission, name: str) -> str:
+    main = _MAIN_TERM.get(admission.policy, "")
+    value = next((value for term, value in admission.terms if term == main), None)
+    return name if value is None else f"{name} ({main} {value:.4g})"

@@ -1,0 +1,46 @@
+"""What the scheduler decided about a node, as events of its span."""
+
+from __future__ import annotations
+
+from agentrt.events import Scheduled
+from agentrt.graph import NodeRecord, RunRecord
+from agentrt.telemetry import names
+from agentrt.telemetry.span import Attributes, SpanEvent
+from agentrt.telemetry.timeline import Timeline
+
+
+def decision_events(
+    record: RunRecord, node: NodeRecord, timeline: Timeline, start_us: int, end_us: int
+) -> tuple[SpanEvent, ...]:
+    """One event a decision, within the span.
+
+    A node may be held back, or placed for the known part of its prompt, before its span begins:
+    the exact instant is an attribute.
+
+    Args:
+        record: The run.
+        node: Of it.
+        timeline: Of the run.
+        start_us: Of the node's span.
+        end_us: Of the node's span.
+    """
+    return tuple(
+        SpanEvent(
+            names.SCHEDULED,
+            min(max(timeline.us(decision.at_s), start_us), end_us),
+            _attributes(decision, record.started_at_s),
+        )
+        for decision in node.scheduled
+    )
+
+
+def _attributes(decision: Scheduled, zero_s: float) -> Attributes:
+    told: Attributes = {
+        names.DECISION: decision.decision,
+        names.DECISION_REASON: decision.reason,
+        names.AT_MS: round((decision.at_s - zero_s) * 1e3, 3),
+    }
+    if decision.policy:
+        told[names.POLICY] = decision.policy
+    told.update({names.TERM.format(name): round(value, 6) for name, value in decision.terms})
+    return told
