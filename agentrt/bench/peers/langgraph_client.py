@@ -1,0 +1,160 @@
+"""The same programs as graphs of LangGraph, whose nodes ask `ChatOpenAI`.
+
+Runs in the peers' environment; see `plain_play`. Graphs are compiled before the play, as an author
+compiles them once. A node of the program is a node of the graph, and has an edge from each node it
+needs; LangGraph runs what is ready in steps, and begins a step when the one before is over. It has
+no way to give up branches, so a vote is one node, which asks all voters and cancels the last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import os
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Annotated, Any, TypedDict
+
+os.environ["LANGSMITH_TRACING"] = "false"  # before its libraries look
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, StateGraph
+from plain_play import Score, Server, main
+
+Json = dict[str, Any]
+MOST_STEPS = 10_000
+_KINDS = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+_VOTE = "vote"
+
+
+class State(TypedDict):
+    """What the nodes of a graph have said, by name."""
+
+    said: Annotated[dict[str, str], operator.or_]
+
+
+class LangGraphPlayer:
+    """Plays programs as compiled graphs."""
+
+    async def open(self, settings: Json) -> Json:
+        """Connect."""
+        server = Server(settings)
+        options: Json = {
+            "model": server.model,
+            "base_url": server.url,
+            "api_key": "none",
+            "max_retries": 0,
+            "http_async_client": server.http,
+        }
+        extra = dict(server.body)
+        options["temperature"] = extra.pop("temperature", None)
+        options["extra_body"] = extra
+        self._model = ChatOpenAI(**options)
+        self._voting = self._model
+        if server.streams_what_may_end:
+            self._voting = ChatOpenAI(**options, streaming=True, stream_usage=True)
+        names = ("langgraph", "langchain-openai", "openai")
+        return {name: version(name) for name in names}
+
+    def prepare(self, program: Json, score: Score) -> Callable[[], Awaitable[None]]:
+        """Compile its graph."""
+        quorum = program["quorum"]
+        voters = set(quorum["names"]) if quorum else set()
+        names = {one["name"]: f"node{at}" for at, one in enumerate(program["nodes"])}
+        graph: StateGraph[Any, Any, Any, Any] = StateGraph(State)
+        for one in program["nodes"]:
+            if one["name"] not in voters:
+                graph.add_node(names[one["name"]], self._node(one, score))
+                _connect(graph, [names[name] for name in one["needs"]], names[one["name"]])
+        if quorum:
+            calls = [one for one in program["nodes"] if one["name"] in voters]
+            needs = {name for call in calls for name in call["needs"]} - voters
+            graph.add_node(_VOTE, self._vote(calls, quorum["least"], score))
+            _connect(graph, sorted(names[name] for name in needs), _VOTE)
+        needed = {name for one in program["nodes"] for name in one["needs"]}
+        last = [
+            names[one["name"]] for one in program["nodes"] if one["name"] not in needed | voters
+        ]
+        for name in [*last, *([_VOTE] if quorum else [])]:
+            graph.add_edge(name, END)
+        compiled = graph.compile()
+
+        async def run() -> None:
+            await compiled.ainvoke({"said": {}}, {"recursion_limit": MOST_STEPS})
+            score.end()
+
+        return run
+
+    def _node(self, one: Json, score: Score) -> Callable[[State], Awaitable[State]]:
+        async def node(state: State) -> State:
+            if one["kind"] == "call":
+                said = await self._call(self._model, one, score)
+            else:
+                said = await score.wait(one)
+            return {"said": {one["name"]: said}}
+
+        return node
+
+    def _vote(
+        self, calls: list[Json], least: int, score: Score
+    ) -> Callable[[State], Awaitable[State]]:
+        async def vote(state: State) -> State:
+            asked = {
+                call["name"]: asyncio.create_task(self._call(self._voting, call, score))
+                for call in calls
+            }
+            missing = set(asked.values())
+            try:
+                while missing and len(asked) - len(missing) < least:
+                    done, missing = await asyncio.wait(missing, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        task.result()
+            finally:
+                for task in missing:
+                    task.cancel()
+            said = {}
+            for name, task in asked.items():
+                if task in missing:
+                    score.give_up(name)
+                else:
+                    said[name] = task.result()
+            return {"said": said}
+
+        return vote
+
+    async def _call(self, model: ChatOpenAI, call: Json, score: Score) -> str:
+        began_s = score.watch.now_s()
+        messages: list[BaseMessage] = [
+            _KINDS[one["role"]](content=one["content"]) for one in score.messages(call)
+        ]
+        answer = await model.ainvoke(messages, max_tokens=call["tokens"])
+        text = str(answer.text)
+        score.answered(call, began_s, {"text": text, "first_s": None, "usage": _usage(answer)})
+        return text
+
+
+def _connect(graph: StateGraph[Any, Any, Any, Any], needs: list[str], name: str) -> None:
+    """Edges into a node: it waits for all of them."""
+    if not needs:
+        graph.add_edge(START, name)
+    elif len(needs) == 1:
+        graph.add_edge(needs[0], name)
+    else:
+        graph.add_edge(needs, name)
+
+
+def _usage(answer: Any) -> Json:
+    """Tokens in the API's own words."""
+    told = answer.usage_metadata or {}
+    return {
+        "prompt_tokens": told.get("input_tokens"),
+        "completion_tokens": told.get("output_tokens"),
+        "prompt_tokens_details": {
+            "cached_tokens": (told.get("input_token_details") or {}).get("cache_read")
+        },
+    }
+
+
+if __name__ == "__main__":
+    main(LangGraphPlayer())
