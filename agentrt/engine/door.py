@@ -17,6 +17,9 @@ from agentrt.ids import RequestId
 _MOST_PASSED_BY = 16
 """How many may go ahead of one that does not fit; then nobody comes in before it."""
 
+_MOST_TRIED = 4
+"""How many that do not fit are tried in a step before the others are not even asked."""
+
 
 class Door:
     """Lets sequences in, one step after the other.
@@ -28,6 +31,7 @@ class Door:
     Attributes:
         starved: Those that do not fit though nobody else is inside.
         causes: Those that wanted to come in in this step and are still outside, and why.
+        is_shut: Nobody comes in any more in this step.
     """
 
     def __init__(self, paging: Paging, running: Mapping[RequestId, Sequence]) -> None:
@@ -35,7 +39,7 @@ class Door:
         self._running = running
         self.starved: list[Sequence] = []
         self.causes: dict[Sequence, Cause] = {}
-        self._shut = False
+        self.is_shut = False
         self._under_way: list[Sequence] = []
         self._blocked: list[Sequence] = []
         self._kept_slots = 0
@@ -45,7 +49,7 @@ class Door:
         """A new step: these want to come in."""
         cause: Cause = "budget" if self._paging.free_slots else "slots"
         self.causes = dict.fromkeys(waiting, cause)
-        self._shut = False
+        self.is_shut = False
         self._under_way = [one for one in self._running.values() if one.prefills]
         self._blocked = []
         self._kept_slots = 0
@@ -53,7 +57,7 @@ class Door:
 
     def shut(self, cause: Cause) -> None:
         """Nobody comes in any more in this step."""
-        self._shut = True
+        self.is_shut = True
         for sequence, known in self.causes.items():
             if known == "budget":
                 self.causes[sequence] = cause
@@ -66,8 +70,8 @@ class Door:
 
     def admit(self, sequence: Sequence) -> bool:
         """Let one in, if it fits; it gets a slot and the pages of what the tree knows."""
-        if self._shut or self._paging.free_slots <= self._kept_slots:
-            self.causes[sequence] = "pages" if self._shut else "slots"
+        if self.is_shut or self._paging.free_slots <= self._kept_slots:
+            self.causes[sequence] = "pages" if self.is_shut else "slots"
             return False
         spare = self._spare() + self._growth(sequence, whole=False) if self._running else 0
         if not self._paging.admit(sequence, spare):
@@ -101,10 +105,10 @@ class Door:
         self.causes[sequence] = "pages"
         if not self._running:
             self.starved.append(sequence)
-        elif sequence.standing.passed_by >= _MOST_PASSED_BY:
+            return
+        self._blocked.append(sequence)
+        if sequence.standing.passed_by >= _MOST_PASSED_BY or len(self._blocked) >= _MOST_TRIED:
             self.shut("pages")
-        else:
-            self._blocked.append(sequence)
 
     def _spare(self) -> int:
         if self._spare_pages is None:

@@ -118,7 +118,8 @@ class Line:
         urgency = (not sequence.complete, not sequence.demanded, *key[:BEFORE_TIES])
         place = (urgency, not sequence.preempted, key[BEFORE_TIES:], sequence.serial)
         standing.place, standing.facts, standing.policy = place, sequence.facts, sorting
-        standing.until_step = self._step + sorting.policy.fresh_steps
+        fresh = sorting.policy.fresh_steps  # an even part of the line is looked at anew each step
+        standing.until_step = self._step + fresh - (self._step + sequence.serial) % fresh
         return place
 
     def _gathered(self, line: list[Sequence]) -> list[Sequence]:

@@ -194,7 +194,7 @@ class Roster:
 
     def _let_in(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
         door = self._door
-        if sequence not in door.causes:  # it lost its pages in this very step
+        if door.is_shut or sequence not in door.causes:  # else it lost its pages in this very step
             return False
         size = self._config.page_tokens
         matched = self._paging.known_tokens(sequence.key)

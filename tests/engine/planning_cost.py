@@ -3,12 +3,14 @@
 That many requests decode, with a context of 1,000 to 4,000 tokens each, on a machine that packs
 batches as the real one does and then computes nothing. Timed apart: sharing out tokens (order,
 pages, block tables), packing (with the groups of siblings), drawing and telling with its account.
-Then the radix tree alone: matching 4,096 tokens among 400 siblings under one prefix. Median and
-least of 300 steps, in microseconds: on a machine that does other things, too, the least says more.
+Then sharing out while as many wait, under each policy; then the radix tree alone: matching 4,096
+tokens among 400 siblings under one prefix. Median and least of 300 steps, in microseconds: on a
+machine that does other things, too, the least says more.
 """
 
 import random
 import sys
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 from types import SimpleNamespace
@@ -16,14 +18,15 @@ from types import SimpleNamespace
 import torch
 
 from agentrt import embedded
-from agentrt.backend import GenerateRequest, TokenPrompt
+from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.cache import PagePool, RadixTree, key_of
 from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.config import EngineConfig, Policy
 from agentrt.engine.account import Account
 from agentrt.engine.batch import Packer, Part
 from agentrt.engine.core import EngineCore
 from agentrt.engine.kv import KvLayout, PagedKv
+from agentrt.engine.line import Line
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
 from agentrt.engine.torch_kernels import TorchKernels
@@ -88,9 +91,12 @@ def timed(owner: object, name: str) -> list[float]:
     return spent
 
 
-def engine(running: int) -> tuple[EngineCore, Idle]:
+def engine(running: int, spare_slots: int = 0) -> tuple[EngineCore, Idle]:
     config = EngineConfig(
-        embedded.path(), kv_pages=300 * running + 300, max_running=running, step_tokens=4096
+        embedded.path(),
+        kv_pages=300 * running + 300,
+        max_running=running + spare_slots,
+        step_tokens=4096,
     )
     machine = Idle(config)
     return EngineCore(config, MonotonicClock(), machine=machine), machine  # type: ignore[arg-type]
@@ -137,6 +143,57 @@ def steps(running: int) -> dict[str, list[float]]:
     }
 
 
+def planning(running: int, waiting: int, policy: Policy, *, slots: bool) -> list[float]:
+    """Sharing out tokens while others wait: for slots, or for memory that there is not."""
+    core, _ = engine(running, spare_slots=waiting if slots else 0)
+    core._roster.line = Line(replace(core._config, policy=policy), core.paging)
+    source = random.Random(0)
+    shared = [source.randrange(60) for _ in range(800)]
+    for number in range(running + waiting):
+        if number == running:
+            while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
+                core.step()
+            held = core.paging.pool.take(core.paging.pool.free_pages - running)
+        own = [source.randrange(60) for _ in range(1000)]
+        facts = RequestFacts(
+            RequestId(number),
+            demanded=True,
+            run_started_at_s=number * 0.1,
+            rest_s=source.random() * 10,
+            waiting=1,
+            told_at_s=core._clock.now_s(),
+        )
+        core.submit(
+            GenerateRequest(
+                request_id=RequestId(number),
+                run_id=RunId(f"run {number // 4}"),
+                node_id=NodeId(f"n{number}"),
+                site="cost",
+                prompt=TokenPrompt((*shared, *own)),
+                sampling=Sampling(max_tokens=STEPS + 500),
+                facts=facts,
+            )
+        )
+    spent = []
+    for _ in range(STEPS):
+        began = perf_counter()
+        core._roster.plan(core._clock.now_s())
+        spent.append((perf_counter() - began) * 1e6)
+    assert len(core._roster.running) == running
+    core.paging.pool.give_back(held)
+    core.close()
+    return spent
+
+
+def waiting(running: int) -> dict[str, list[float]]:
+    policies: tuple[Policy, ...] = ("fcfs", "lpm", "plas", "rwa")
+    return {
+        f"plan, as many wait for {what}, {policy}": planning(running, running, policy, slots=slots)
+        for what, slots in (("slots", False), ("memory", True))
+        for policy in policies
+    }
+
+
 def radix() -> dict[str, list[float]]:
     source = random.Random(1)
     prefix = [source.randrange(50_000) for _ in range(3000)]
@@ -167,5 +224,5 @@ def account() -> dict[str, list[float]]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     running = int(sys.argv[1]) if len(sys.argv) > 1 else 64
-    for name, cost_us in {**steps(running), **radix(), **account()}.items():
-        print(f"{name:30} {median(cost_us):8.1f} {min(cost_us):8.1f} us")
+    for name, cost_us in {**steps(running), **waiting(running), **radix(), **account()}.items():
+        print(f"{name:42} {median(cost_us):8.1f} {min(cost_us):8.1f} us")
