@@ -7,7 +7,9 @@ and nothing is ever repaired afterwards.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from agentrt.constraints.automaton import AutomatonState
 from agentrt.constraints.matcher import CompiledConstraint, ConstraintState, MaskRow, set_only
@@ -15,6 +17,37 @@ from agentrt.errors import ConstraintError
 
 _TAILS = 8
 """How many tails of the old witness are tried before a search."""
+
+_WAYS_KEPT = 256
+
+_Way = tuple[int, ...]
+
+
+class Ways:
+    """Ways to the end that searches found, by the way that was held before and what was taken then.
+
+    A search walks a copy of the matcher and takes a hundred times longer than to ask whether what
+    it found elsewhere leads to the end from here too. That is asked each time: a way is a guess.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[_Way, _Way], _Way] = OrderedDict()
+
+    def guess(self, before: _Way, taken: _Way) -> _Way | None:
+        """What was found where the same was held and the same was taken."""
+        return self._kept.get((before, taken))
+
+    def keep(self, before: _Way, taken: _Way, found: _Way) -> None:
+        """Remember what a search found."""
+        self._kept[before, taken] = found
+        if len(self._kept) > _WAYS_KEPT:
+            self._kept.popitem(last=False)
+
+
+_WAYS: WeakKeyDictionary[CompiledConstraint, Ways] = WeakKeyDictionary()
+"""Of each constraint that is in use."""
 
 
 class Budgeted:
@@ -29,7 +62,7 @@ class Budgeted:
         steered: Whether the budget has refused or narrowed anything.
     """
 
-    __slots__ = ("_eos_ids", "_state", "_taken", "_witness", "left_tokens", "steered")
+    __slots__ = ("_eos_ids", "_state", "_taken", "_ways", "_witness", "left_tokens", "steered")
 
     def __init__(
         self,
@@ -37,8 +70,10 @@ class Budgeted:
         left_tokens: int,
         witness: Sequence[int] | None,
         eos_ids: tuple[int, ...],
+        ways: Ways | None = None,
     ) -> None:
         self._state = state
+        self._ways = Ways() if ways is None else ways
         self._witness = None if witness is None else tuple(witness)
         self._eos_ids = eos_ids
         self._taken: list[tuple[tuple[int, ...] | None, int]] = []  # witness, left before a token
@@ -58,7 +93,8 @@ class Budgeted:
                 f"the output needs at least {len(shortest)} tokens, max_tokens is {max_tokens}",
                 hint=f"Give max_tokens={len(shortest)} or more",
             )
-        return cls(compiled.start(), max_tokens, shortest, compiled.eos_ids)
+        ways = _WAYS.setdefault(compiled, Ways())
+        return cls(compiled.start(), max_tokens, shortest, compiled.eos_ids, ways)
 
     @property
     def closes(self) -> bool:
@@ -126,7 +162,9 @@ class Budgeted:
             del self._taken[-count:]
 
     def fork(self) -> Budgeted:
-        twin = Budgeted(self._state.fork(), self.left_tokens, self._witness, self._eos_ids)
+        twin = Budgeted(
+            self._state.fork(), self.left_tokens, self._witness, self._eos_ids, self._ways
+        )
         twin._taken = list(self._taken)
         twin.steered = self.steered
         return twin
@@ -163,8 +201,14 @@ class Budgeted:
             tail = old[start:]
             if len(tail) <= left and self._state.reaches_end(tail):
                 return tail
+        known = self._ways.guess(old, taken)
+        if known is not None and len(known) <= left and self._state.reaches_end(known):
+            return known
         found = self._state.completion(left)
-        return None if found is None else tuple(found)
+        if found is None:
+            return None
+        self._ways.keep(old, taken, tuple(found))
+        return tuple(found)
 
     def _note(self, taken: tuple[int, ...], witness: tuple[int, ...] | None) -> None:
         """Remember what stood before each token, so that it can be undone."""

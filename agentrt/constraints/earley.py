@@ -99,23 +99,37 @@ class EarleyState:
     def fill_mask(self, row: MaskRow) -> bool:
         if self._ended:
             set_only(row, self._eos_ids)
-            return True
-        _compute_mask(self._matcher, row)
+        else:
+            self.fill_at(row.ctypes.data, row.nbytes)
+        return True
+
+    def fill_at(self, address: int, size_bytes: int) -> None:
+        """Write the mask of a state that is not ended to memory, which somebody holds meanwhile.
+
+        Raises:
+            ConstraintError: As `fill_mask`.
+        """
+        self._matcher.unsafe_compute_mask_ptr(address, size_bytes)
         if self._matcher.is_error():
             raise lost_in_grammar(self._matcher)
-        return True
 
     def advance(self, tokens: Sequence[int]) -> int:
         if self._ended:
             return 0
+        if len(tokens) == 1 and tokens[0] not in self._eos_ids:
+            return self._taken(list(tokens))
         text = list(tokens)
         end = next((i for i, token in enumerate(text) if token in self._eos_ids), None)
-        taken: int = self._matcher.try_consume_tokens(text[:end])
-        if self._matcher.is_error():
-            raise lost_in_grammar(self._matcher)
+        taken = self._taken(text[:end])
         if end is not None and taken == end and self.can_stop():
             self._ended = 1
             return taken + 1
+        return taken
+
+    def _taken(self, tokens: list[int]) -> int:
+        taken: int = self._matcher.try_consume_tokens(tokens)
+        if self._matcher.is_error():
+            raise lost_in_grammar(self._matcher)
         return taken
 
     def rollback(self, count: int) -> None:

@@ -113,9 +113,10 @@ def _alone(
     grammars: Sequence[tuple[EarleyState, int]], mask: MaskRows
 ) -> dict[int, ConstraintError]:
     failed: dict[int, ConstraintError] = {}
+    first, row_bytes = mask.ctypes.data, mask.strides[0]  # one address for all: numpy makes it dear
     for state, index in grammars:
         try:
-            state.fill_mask(mask[index])
+            state.fill_at(first + index * row_bytes, row_bytes)
         except ConstraintError as wrong:
             failed[index] = wrong
     return failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
+from weakref import WeakKeyDictionary
 
 from agentrt.backend import GenerateRequest
 from agentrt.constraint_spec import ConstraintSpec
@@ -33,6 +34,7 @@ class Grammars:
         self._compiles = CompileCache()
         self._compiles.prepare(codec.vocab)
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
+        self._suspects: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
 
     def begin(self, request: GenerateRequest) -> None:
         """Start to compile what the request asks for."""
@@ -68,10 +70,15 @@ class Grammars:
             compiled,
             sequence.most_output_tokens,
             request.on_limit,
-            is_slow=is_suspect(request.constraint),
+            is_slow=self._is_suspect(compiled, request.constraint),
             jumps=self._jumps,
         )
         return output.open_with(sequence, sequence.most_output_tokens)
+
+    def _is_suspect(self, compiled: CompiledConstraint, constraint: ConstraintSpec) -> bool:
+        if compiled not in self._suspects:
+            self._suspects[compiled] = is_suspect(constraint)
+        return self._suspects[compiled]
 
     def forget(self, request_id: RequestId) -> None:
         """The request is over."""

@@ -57,7 +57,8 @@ class Masks:
         self.filling_s = 0.0
         if not any(one.guide is not None for one in rows):
             return
-        self.bits = np.full((len(rows), mask_words(logits_size)), -1, dtype=np.int32)
+        self.bits = np.empty((len(rows), mask_words(logits_size)), dtype=np.int32)
+        self.bits.fill(-1)
         began = perf_counter()
         states: list[tuple[ConstraintState, int]] = []
         for row in at:

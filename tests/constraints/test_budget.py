@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import jsonschema
 import numpy as np
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from agentrt.constraints import (
     Budgeted,
     array_shape,
+    budget,
     calls_spec,
     cfg_shape,
     choice_shape,
+    earley,
     json_schema_shape,
     mask_words,
     regex_shape,
@@ -69,12 +72,12 @@ SHAPES = [
 ]
 
 
-def draw(constraint, budget, dice, logits_size):
+def draw(constraint, most, dice, logits_size):
     """Write an output, each token drawn evenly from what the mask allows."""
-    state = Budgeted.start(constraint, budget)
+    state = Budgeted.start(constraint, most)
     row = np.zeros(mask_words(logits_size), dtype=np.int32)
     out: list[int] = []
-    while len(out) < budget:
+    while len(out) < most:
         state.fill_mask(row)
         token = dice.choice(allowed_ids(row))
         if state.advance([token]) == 0:
@@ -83,7 +86,7 @@ def draw(constraint, budget, dice, logits_size):
         if token in constraint.eos_ids:
             break
         out.append(token)
-        assert state.left_tokens == budget - len(out)
+        assert state.left_tokens == most - len(out)
     assert state.can_stop()
     return out
 
@@ -231,3 +234,34 @@ def test_forks_share_nothing(compiled):
     twin.advance([twin.fallback()])
     assert state.left_tokens == 20
     assert twin.left_tokens == 19
+
+
+def test_a_way_out_is_searched_for_once(compiled, vocab, monkeypatch):
+    """What one output found the next guesses; a guess is checked from where it stands."""
+    constraint = compiled(json_schema_shape(NODE).spec)
+    searches = []
+    find = earley.find_completion
+
+    def counted(state, limit, alphabet):
+        searches.append(limit)
+        return find(state, limit, alphabet)
+
+    monkeypatch.setattr(earley, "find_completion", counted)
+    monkeypatch.setattr(budget, "_WAYS", WeakKeyDictionary())
+    counts = []
+    for _ in range(3):
+        searches.clear()
+        out = draw(constraint, 300, random.Random(5), vocab.logits_size)
+        assert replays(constraint, out)
+        counts.append(len(searches))
+    assert counts[0] > 0
+    assert counts[1:] == [0, 0]
+
+
+def test_ways_are_kept_within_bounds(monkeypatch):
+    monkeypatch.setattr(budget, "_WAYS_KEPT", 2)
+    ways = budget.Ways()
+    for token in range(3):
+        ways.keep((9,), (token,), (token, 9))
+    assert ways.guess((9,), (0,)) is None
+    assert ways.guess((9,), (2,)) == (2, 9)
