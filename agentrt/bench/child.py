@@ -22,8 +22,9 @@ _TAIL_BYTES = 1_500
 class ArmChild:
     """A process that answers each line with one line.
 
-    While it is not asked it is stopped by a signal: threads that spin, caches that are tidied and
-    pages that are swept would otherwise be measured with the arm whose turn it is.
+    While it is not asked it is stopped by a signal, and so are the processes that it has started:
+    threads that spin, caches that are tidied and pages that are swept would otherwise be measured
+    with the arm whose turn it is.
 
     Args:
         name: Of the arm, for messages.
@@ -50,6 +51,7 @@ class ArmChild:
             stderr=self._stderr,
             env=dict(environment),
             text=True,
+            start_new_session=True,  # a signal reaches what it has started as well
         )
         self._answers: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, name=f"arm {name}", daemon=True)
@@ -101,11 +103,11 @@ class ArmChild:
         if self._process.poll() is None:
             self._signal(signal.SIGCONT)
             if at_once:
-                self._process.kill()
+                self._signal(signal.SIGKILL)
             try:
                 self._process.wait(_QUIT_S)
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                self._signal(signal.SIGKILL)
                 self._process.wait()
         self._reader.join(_QUIT_S)
         self._stderr.close()
@@ -121,7 +123,7 @@ class ArmChild:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process.poll() is None:
-            os.kill(self._process.pid, number)
+            os.killpg(self._process.pid, number)
 
     def _tail(self) -> str:
         if self._stderr.closed:

@@ -3,11 +3,12 @@
 A client is a process that answers lines of JSON (`bench/child.py`):
 
     {"do": "open", "settings": {...}}          -> {"about": {...}}
-    {"do": "play", "programs": [ProgramLine]}  -> {"samples": [ProgramTold]}
+    {"do": "play", "programs": [ProgramLine]}  -> {"samples": [ProgramTold], "steps": [...]}
 
 `open` connects and says who is there; its settings hold `url` and `model` where there is a
 server. `play` begins each program `at_s` after its own beginning, all of them in one event loop,
-and answers when the last has ended. Anything that goes wrong is answered as {"error": "..."}.
+and answers when the last has ended; `steps` (a `StepTold` for each of the engine's) is there where
+the client sees them. Anything that goes wrong is answered as {"error": "..."}.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agentrt.bench.child import ArmChild
-from agentrt.bench.compound.wire import ProgramLine, ProgramTold
+from agentrt.bench.compound.wire import ProgramLine, ProgramTold, StepTold
 from agentrt.bench.sample import BenchFailed
 
 OURS = "agentrt"
@@ -87,6 +88,10 @@ class OpenPlayer:
     Args:
         arm: Which.
         server: That it speaks to, halted; other players may share it. None where there is none.
+
+    Attributes:
+        about: What client and server say of themselves.
+        steps: Of the engine during the last play, where the client sees them.
     """
 
     def __init__(self, arm: CompoundArm, server: Server | None) -> None:
@@ -97,6 +102,7 @@ class OpenPlayer:
         if server is not None:
             settings |= {"url": server.url, "model": server.model}
         told = self._asked({"do": "open", "settings": settings})
+        self.steps: list[StepTold] = []
         self.about: Mapping[str, Any] = {
             **told["about"],
             **({"server": dict(server.about)} if server is not None else {}),
@@ -108,9 +114,9 @@ class OpenPlayer:
         Raises:
             BenchFailed: The arm could not, or a program of it failed.
         """
-        samples: list[ProgramTold] = self._asked({"do": "play", "programs": list(programs)})[
-            "samples"
-        ]
+        told = self._asked({"do": "play", "programs": list(programs)})
+        samples: list[ProgramTold] = told["samples"]
+        self.steps = told.get("steps", [])
         for sample in samples:
             if sample["error"]:
                 raise BenchFailed(f"{self.arm.name}: {sample['name']}: {sample['error']}")

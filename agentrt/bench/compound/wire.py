@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 from agentrt.workloads.trace import (
     Arrival,
@@ -155,6 +155,8 @@ class ProgramTold(TypedDict):
         ended_s: When its result was in the hands of the caller.
         given_up: Calls that a quorum made needless before they ended.
         error: What went wrong, or "".
+        split: Seconds of the critical path by what was waited for, from those who know it.
+        wasted_tokens: Computed for calls that were given up, from those who know it.
     """
 
     name: str
@@ -164,6 +166,13 @@ class ProgramTold(TypedDict):
     waits: list[WaitTold]
     given_up: list[str]
     error: str
+    split: NotRequired[dict[str, float]]
+    wasted_tokens: NotRequired[int]
+
+
+StepTold: TypeAlias = tuple[float, int, int, int]
+"""A step of the engine: its seconds, prompt tokens computed, sequences decoded, and tokens whose KV
+it read."""
 
 
 def program_line(arrival: Arrival, spell: Spell) -> ProgramLine:

@@ -1,0 +1,166 @@
+"""A recorded program as a program of ours: the same language, runtime and scheduler as any other.
+
+Calls are declared as soon as all that they quote is declared, with holes for what is pending, as an
+author of the language would write it. A tool starts when its plan has as many tokens as its
+arguments take, as a streamed plan would start it. Lengths are forced; tools sleep.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import anyio
+
+from agentrt.bench.compound.score import MessageKey, Score, ScoredCall, ScoredWait
+from agentrt.program import Chat, Gen, GenOptions, Node, Program, chat, gather, program, race, tool
+from agentrt.program.arrivals import Arrivals
+
+
+@tool(effects="read")
+async def wait(seconds: float, text: str) -> str:
+    """Take as long as a tool took, and answer what it answered."""
+    await anyio.sleep(seconds)
+    return text
+
+
+class Play:
+    """One program while it is played.
+
+    Args:
+        score: What is played.
+
+    Attributes:
+        nodes: By name, those that were declared.
+        given_up: Calls that a vote made needless.
+    """
+
+    def __init__(self, score: Score) -> None:
+        self.score = score
+        self.nodes: dict[str, Node[str]] = {}
+        self.given_up: list[str] = []
+        self._chats: dict[tuple[int, MessageKey], Chat] = {}
+        self._pending = list(score.nodes)
+
+    async def run(self) -> None:
+        """Play it to its end: what the program's own code does."""
+        while self._declare():
+            await self._progress()
+        await self._vote()
+        await gather(*(self.nodes[name] for name in self.score.result))
+
+    def _declare(self) -> bool:
+        """Declare whatever may be by now; whether anything is left."""
+        left = []
+        for scored in self._pending:
+            if not self._may_begin(scored):
+                left.append(scored)
+            elif isinstance(scored, ScoredCall):
+                self.nodes[scored.line["name"]] = self._call(scored)
+            else:
+                self.nodes[scored.name] = wait(scored.seconds, scored.text)
+        self._pending = left
+        return bool(left)
+
+    def _may_begin(self, scored: ScoredCall | ScoredWait) -> bool:
+        nodes = self.nodes
+        if not all(name in nodes and nodes[name].done for name in scored.after):
+            return False
+        if isinstance(scored, ScoredCall):
+            return all(name in nodes for name in scored.quoted)
+        if not scored.at_token:
+            return True
+        plan = nodes.get(scored.plan)
+        return isinstance(plan, Gen) and (plan.done or plan.produced_tokens >= scored.at_token)
+
+    async def _progress(self) -> None:
+        """Wait until something more may be declared: more of a plan, or the end of a node."""
+        for scored in self._pending:
+            if isinstance(scored, ScoredWait) and scored.at_token:
+                plan = self.nodes.get(scored.plan)
+                if isinstance(plan, Gen) and not plan.done:
+                    await self._read(plan)
+                    return
+        names = {name for scored in self._pending for name in scored.after}
+        blocking = [self.nodes[name] for name in names if name in self.nodes]
+        arrivals = Arrivals([node for node in blocking if not node.done])
+        try:
+            await arrivals.next()
+        finally:
+            arrivals.close()
+
+    async def _read(self, plan: Gen[Any]) -> None:
+        """Read a plan along until one more tool may begin."""
+        marks = [
+            scored.at_token
+            for scored in self._pending
+            if isinstance(scored, ScoredWait) and self.nodes.get(scored.plan) is plan
+        ]
+        async for _ in plan.stream():
+            if plan.produced_tokens >= min(marks):
+                return
+
+    async def _vote(self) -> None:
+        names, least = self.score.quorum
+        if not names:
+            return
+        async with race([self.nodes[name] for name in names]) as finished:
+            ended = 0
+            async for _ in finished:
+                ended += 1
+                if ended == least:
+                    break
+        given_up = set(finished.cancelled)
+        self.given_up = [name for name in names if self.nodes[name] in given_up]
+
+    def _call(self, scored: ScoredCall) -> Gen[str]:
+        line = scored.line
+        options: GenOptions = {
+            "max_tokens": line["tokens"],
+            "ignore_eos": True,
+            "name": line["site"],
+        }
+        if line["seed"] is not None:
+            options |= {"temperature": 1.0, "seed": line["seed"]}
+        return self._chat(scored.messages).generate(**options)
+
+    def _chat(self, messages: tuple[MessageKey, ...]) -> Chat:
+        """The chat of these messages; chats that begin alike are one chat that forks."""
+        found = _EMPTY
+        for message in messages:
+            key = (found.serial, message)
+            longer = self._chats.get(key)
+            if longer is None:
+                longer = self._chats[key] = self._longer(found, message)
+            found = longer
+        return found
+
+    def _longer(self, before: Chat, message: MessageKey) -> Chat:
+        role, keys = message
+        if role == "assistant" and len(keys) == 1 and keys[0][0] == "output":
+            answer = self.nodes[keys[0][1]]
+            assert isinstance(answer, Gen)
+            if answer.prompt is before:
+                return answer.ctx
+        parts = [text if kind == "text" else self.nodes[text] for kind, text in keys]
+        match role:
+            case "system":
+                return before.system(*parts)
+            case "assistant":
+                return before.assistant(*parts)
+            case _:
+                return before.user(*parts)
+
+
+_EMPTY = chat()
+
+
+@lru_cache(maxsize=64)
+def program_of(shape: str) -> Program[[Play], None]:
+    """The program that plays a shape; what is learned of one shape is not told of another."""
+
+    async def played(play: Play) -> None:
+        await play.run()
+
+    played.__name__ = shape.replace("-", "_")
+    return program(played)
