@@ -85,6 +85,9 @@ class SchedulerConfig:
         share_nodes: Whether like generations under way are computed once.
         speculate: Whether tools that are `pure` or `stable_for` are called ahead where past runs
             say what comes next.
+        refuse_hopeless: Whether a run whose deadline leaves less than half of the past runs of its
+            program took is refused when it begins; one of ten is let run, to see whether that
+            still holds.
     """
 
     policy: Policy = "rwa"
@@ -92,6 +95,7 @@ class SchedulerConfig:
     retention: bool = True
     share_nodes: bool = True
     speculate: bool = False
+    refuse_hopeless: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class RunStarted:
         seed: Of the run.
         tenant: Who pays for it.
         priority: Above or below other runs of its tenant.
+        true_service_s: Service that it will need of its engines, where a replay knows; None
+            elsewhere.
     """
 
     run_id: RunId
@@ -45,6 +47,7 @@ class RunStarted:
     seed: int = 0
     tenant: str = ""
     priority: int = 0
+    true_service_s: float | None = None
 
 
 @fact
@@ -121,6 +124,7 @@ class RequestSent:
         complete: False when the prompt still has holes.
         at_s: When.
         held_s: For how long the scheduler's admission gate held it back, up to `at_s`.
+        prompt_tokens: Length of the prompt as it was sent; 0 where nobody has counted it.
     """
 
     run_id: RunId
@@ -131,6 +135,7 @@ class RequestSent:
     complete: bool
     at_s: float
     held_s: float = 0.0
+    prompt_tokens: int = 0
 
 
 @fact

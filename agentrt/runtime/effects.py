@@ -6,15 +6,27 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from agentrt.errors import DeadlineExceeded, NodeCancelled
-from agentrt.events import Event
+from agentrt.events import Event, Scheduled
 from agentrt.ids import RunId
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.runtime.bodies import Bodies
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.finish import failed
 from agentrt.runtime.generations import Generations
+from agentrt.runtime.refused import refused
 from agentrt.runtime.run import Run
-from agentrt.scheduler import Decision, Expire, Fill, Send, Start, Stop, Tell
+from agentrt.scheduler import (
+    Admit,
+    Decision,
+    Expire,
+    Fill,
+    Refuse,
+    Send,
+    Start,
+    Stop,
+    Tell,
+    Verdict,
+)
 
 
 class Effects:
@@ -34,6 +46,8 @@ class Effects:
 
     def perform(self, decision: Decision) -> list[Event]:
         """Carry out one decision; the events that it caused."""
+        if isinstance(decision, Admit):
+            return [_told(verdict, decision.at_s) for verdict in decision.verdicts]
         if isinstance(decision, Tell):
             self._generations.tell(decision.model, decision.facts)
             return []
@@ -44,7 +58,7 @@ class Effects:
         match decision:
             case Send():
                 assert isinstance(node, Gen)
-                return self._generations.send(run, node, decision.demanded, decision.deadline_at_s)
+                return self._generations.send(run, node, decision.facts, decision.held_s)
             case Fill():
                 return self._fill(run, node)
             case Start():
@@ -56,6 +70,8 @@ class Effects:
             case Expire():
                 late = DeadlineExceeded(f"{node.label} passed its deadline", so_far=run.so_far())
                 return self._stop(run, node, late, "deadline")
+            case Refuse(refusal=refusal):
+                return refused(run, node, refusal)
             case _:
                 assert_never(decision)
 
@@ -81,3 +97,14 @@ class Effects:
             self._generations.stop(live, error, reason)
             return []
         return [failed(run, node, error)]
+
+
+def _told(verdict: Verdict, at_s: float) -> Scheduled:
+    return Scheduled(
+        verdict.run_id,
+        verdict.node_id,
+        at_s,
+        "admitted" if verdict.admitted else "held",
+        verdict.reason,
+        terms=verdict.terms,
+    )

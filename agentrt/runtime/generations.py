@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from agentrt.backend import Fill, GenerateRequest, RequestFacts, TokenPrompt
@@ -42,7 +41,6 @@ class Generations:
         self._by_node: dict[tuple[str, str], Live] = {}
         self._by_request: dict[RequestId, Live] = {}
         self._engines = engines
-        self._ids = count()
 
     def of(self, run: Run, gen: Gen[Any]) -> Live | None:
         """The request of a generation, when it has one."""
@@ -63,9 +61,16 @@ class Generations:
                 self.live[shared.request_id] = shared.lives[0]
 
     def send(
-        self, run: Run, gen: Gen[Any], demanded: bool, deadline_at_s: float | None
+        self, run: Run, gen: Gen[Any], facts: RequestFacts, held_s: float = 0.0
     ) -> list[Event]:
-        """Hand a generation to its engine, with holes where the engine takes them."""
+        """Hand a generation to its engine, with holes where the engine takes them.
+
+        Args:
+            run: Of the node.
+            gen: What is generated.
+            facts: What its place depends on, and the number of the request.
+            held_s: How long the admission gate has held it.
+        """
         work = work_of(gen)
         engine = self._engines[work.model]
         try:
@@ -85,7 +90,7 @@ class Generations:
             and self._revisions.begin(run, gen, engine, None)
         ):
             return []
-        request_id = RequestId(next(self._ids))
+        request_id = facts.request_id
         takes = engine.capabilities
         reader = reader_of(gen, takes.call_frame)
         live = Live(run.run_id, gen, engine, request_id, reader)
@@ -100,7 +105,15 @@ class Generations:
         if live.complete and gen.id in run.waited_for_parts:
             events.append(HoleFilled(run.run_id, gen.id, now_s))
         sent = RequestSent(
-            run.run_id, gen.id, request_id, takes.backend, takes.model, live.complete, now_s
+            run.run_id,
+            gen.id,
+            request_id,
+            takes.backend,
+            takes.model,
+            live.complete,
+            now_s,
+            held_s,
+            len(prompt.token_ids),
         )
         request = GenerateRequest(
             request_id,
@@ -111,10 +124,11 @@ class Generations:
             sampling,
             constraint=work.output.constraint,
             on_limit=work.on_limit,
-            demanded=demanded,
-            deadline_at_s=deadline_at_s,
+            demanded=facts.demanded,
+            deadline_at_s=facts.deadline_at_s,
             submitted_at_s=now_s,
             keep_special=work.output.kind in ("calls", "step"),
+            facts=facts,
         )
         live.request = request
         if takes.seeds and live.complete and (joined := self._joined(run, live, request)):

@@ -37,6 +37,10 @@ class RunOptions:
         deadline_s: For the whole run.
         on_emit: Takes the text that the program emits, as it comes.
         on_ask: Answers the program's questions, with a value or with text.
+        tenant: Who pays for the run: tenants share the engines evenly, however much each asks for.
+        priority: Above (or, negative, below) other runs of its tenant.
+        true_service_s: Service of its engines that the run will need, where a replay knows it: for
+            the policy "oracle".
     """
 
     run_id: RunId | None = None
@@ -44,3 +48,6 @@ class RunOptions:
     deadline_s: float | None = None
     on_emit: Callable[[str], None] | None = None
     on_ask: OnAsk | None = None
+    tenant: str = ""
+    priority: int = 0
+    true_service_s: float | None = None

@@ -133,7 +133,7 @@ class Run:
 
     def release(self, node: Node[Any]) -> None:
         """A node that was held may start."""
-        self._post(Released(self.run_id, node.id))
+        self._post(Released(self.run_id, node.id, self._clock.now_s()))
 
     def demand(self, node: Node[Any]) -> None:
         """Somebody waits for the node."""

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from agentrt.backend import Backend
 from agentrt.clock import Clock, MonotonicClock
-from agentrt.config import RunConfig
+from agentrt.config import RunConfig, SchedulerConfig
 from agentrt.errors import AgentrtError, SoFar, UsageError, record
 from agentrt.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.ids import RunId
@@ -36,7 +36,7 @@ from agentrt.runtime.revision import Revisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.sharing import Sharing
 from agentrt.runtime.so_far import so_far
-from agentrt.scheduler import State
+from agentrt.scheduler import Estimates, State
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,6 +57,8 @@ class Runtime:
         clock: That everything reads.
         observers: See every event.
         config: For runs that do not say otherwise.
+        scheduler: How runs share the engines.
+        estimates: What past runs told; they go on learning here.
     """
 
     def __init__(
@@ -66,11 +68,15 @@ class Runtime:
         clock: Clock | None = None,
         observers: Sequence[Observer] = (),
         config: RunConfig | None = None,
+        scheduler: SchedulerConfig | None = None,
+        estimates: Estimates | None = None,
     ) -> None:
         if "default" not in backends:
             raise UsageError("no engine has the role 'default'", hint="Name one of them so")
         self._clock = clock or MonotonicClock()
         self._config = config or RunConfig()
+        self.scheduler = scheduler or SchedulerConfig()
+        self.estimates = Estimates() if estimates is None else estimates
         self._engines = {
             role: Engine(role, backend, codec) for role, (backend, codec) in backends.items()
         }
@@ -143,12 +149,28 @@ class Runtime:
             raise UsageError(
                 "the runtime is not open", hint="Use it as `async with ... as runtime`"
             )
+        if self.scheduler.policy == "oracle" and options.true_service_s is None:
+            raise UsageError(
+                "the policy 'oracle' has to know what each run will need",
+                hint="Replays tell it by RunOptions(true_service_s=...); else use the policy 'rwa'",
+            )
         work = self._within(options, program.work(*args, **kwargs))
         run_id = self._new_id(options)
         seed = self._config.seed if options.seed is None else options.seed
         now_s, unix_ns = self._clock.now_s(), self._clock.unix_ns()
         loop.post(
-            RunStarted(run_id, program.name, work.source, now_s, unix_ns, work.deadline_s, seed)
+            RunStarted(
+                run_id,
+                program.name,
+                work.source,
+                now_s,
+                unix_ns,
+                work.deadline_s,
+                seed,
+                options.tenant,
+                options.priority,
+                options.true_service_s,
+            )
         )
         error: BaseException | None = None
         result: Any = None
@@ -226,7 +248,16 @@ class Runtime:
             if engine.capabilities.holes and engine.codec is not None
         ]
         threads = self._config.max_concurrent_tools
-        state = State(incomplete_roles=incomplete, max_threaded=threads)
+        state = State(
+            incomplete_roles=incomplete,
+            max_threaded=threads,
+            config=self.scheduler,
+            estimates=self.estimates,
+            kv_tokens={
+                role: (engine.capabilities.kv_tokens, engine.capabilities.host_kv_tokens)
+                for role, engine in self._engines.items()
+            },
+        )
         rooms = Rooms()
         generations = Generations(self._engines, Revisions(self._post, rooms), rooms, Sharing())
         bodies = Bodies(self._post, self._clock, threads)

@@ -1,8 +1,20 @@
 """Pure decisions: facts go in, decisions come out; no I/O, no clock, no tensors."""
 
 from agentrt.scheduler.apply import apply
+from agentrt.scheduler.deadline import Refusal
 from agentrt.scheduler.decide import decide
-from agentrt.scheduler.decisions import Decision, Expire, Fill, Send, Start, Stop, Tell
+from agentrt.scheduler.decisions import (
+    Admit,
+    Decision,
+    Expire,
+    Fill,
+    Refuse,
+    Send,
+    Start,
+    Stop,
+    Tell,
+)
+from agentrt.scheduler.estimates import Estimates, Place, site_of
 from agentrt.scheduler.facts import (
     CancelWanted,
     CloseWanted,
@@ -12,16 +24,19 @@ from agentrt.scheduler.facts import (
     Performed,
     Released,
 )
+from agentrt.scheduler.gate import Verdict
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.order import Order
 from agentrt.scheduler.policy import Policy, policy
 from agentrt.scheduler.state import NodeState, RunState, State
 
 __all__ = [
+    "Admit",
     "CancelWanted",
     "CloseWanted",
     "Decision",
     "DemandEnded",
+    "Estimates",
     "Expire",
     "Fact",
     "Fill",
@@ -30,7 +45,10 @@ __all__ = [
     "NodeState",
     "Order",
     "Performed",
+    "Place",
     "Policy",
+    "Refusal",
+    "Refuse",
     "Released",
     "RunState",
     "Send",
@@ -39,7 +57,9 @@ __all__ = [
     "Stop",
     "Tell",
     "Terms",
+    "Verdict",
     "apply",
     "decide",
     "policy",
+    "site_of",
 ]

@@ -24,7 +24,18 @@ from agentrt.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.scheduler.decisions import Expire, Fill, Send, Start, Stop, Tell
+from agentrt.scheduler.deadline import refusal
+from agentrt.scheduler.decisions import (
+    Admit,
+    Decision,
+    Expire,
+    Fill,
+    Refuse,
+    Send,
+    Start,
+    Stop,
+    Tell,
+)
 from agentrt.scheduler.demand import demand_ended, demanded, input_ended, refresh
 from agentrt.scheduler.facts import (
     CancelWanted,
@@ -35,6 +46,9 @@ from agentrt.scheduler.facts import (
     Performed,
     Released,
 )
+from agentrt.scheduler.learn import run_ended
+from agentrt.scheduler.rank import raise_rank
+from agentrt.scheduler.service import admitted, ended, rest_changed, sent
 from agentrt.scheduler.state import NodeState, RunState, State
 
 
@@ -58,27 +72,67 @@ def _declared(state: State, event: NodeDeclared) -> None:
         node.parent.children[node] = None
     for dep in event.deps:
         source = run.nodes.get(dep)
-        if source is not None and source.status != "ended":
-            node.inputs.append(source)
-            source.dependents.append(node)
-            node.missing += 1
-    if event.effects == "write" and event.plan is not None:
+        if source is not None:
+            node.causes.append(source)
+            if source.status != "ended":
+                _needs(node, source)
+    if event.plan is not None:
         plan = run.nodes.get(event.plan)
-        if plan is not None and plan.status != "ended":  # the model may still change its mind
-            plan.dependents.append(node)
-            node.inputs.append(plan)
-            node.missing += 1
+        if plan is not None:
+            node.causes.append(plan)
+            if event.effects == "write" and plan.status != "ended":
+                _needs(node, plan)  # the model may still change its mind
+    if event.after is not None:
+        waited_for = run.nodes.get(event.after)
+        if waited_for is not None:
+            node.causes.append(waited_for)
+    above = node.causes or (() if node.parent is None else (node.parent,))
+    if above:
+        node.depth = max([cause.depth for cause in above]) + 1
+    if node.kind != "program" or node.parent is None:
+        run.mark(node, event.at_s)
+        if run.waiting:
+            rest_changed(state, run)
+    for source in node.inputs:
+        _rank(state, source)
+    if node.parent is None and state.config.refuse_hopeless:
+        hopeless = refusal(node)
+        if hopeless is not None:
+            state.to_refuse[node] = hopeless
     node.starts_incomplete = node.kind == "program" or node.model in state.incomplete_roles
     if node.expires_at_s is not None:
         heapq.heappush(state.timers, (node.expires_at_s, node.order, node))
-    _consider(state, node)
+    _consider(state, node, event.at_s)
 
 
-def _consider(state: State, node: NodeState) -> None:
+def _needs(node: NodeState, source: NodeState) -> None:
+    node.inputs.append(source)
+    source.dependents[node] = None
+    node.missing += 1
+
+
+def _rank(state: State, node: NodeState) -> None:
+    """Something needs the node now, or no more."""
+    changed: dict[NodeState, None] = {}
+    raise_rank(node, changed)
+    for one in changed:
+        if one in one.run.waiting and one.request_id is not None:
+            state.to_tell[one] = None
+        elif one in state.workers:
+            state.workers.add(one)
+
+
+def _consider(state: State, node: NodeState, at_s: float) -> None:
     """Make it ready when nothing keeps it."""
     if node.status != "waiting" or node.holds or node.stopping:
         return
-    if not node.missing or node.starts_incomplete:
+    if node.missing and not node.starts_incomplete:
+        return
+    if node.threaded:
+        state.workers.add(node)
+    elif node.kind == "generate" and not node.run.admitted:
+        state.gate.hold(node, at_s)
+    else:
         state.ready[node] = None
 
 
@@ -87,11 +141,16 @@ def _finished(state: State, event: NodeFinished) -> None:
     if node is None:
         return
     if node.threaded and node.status == "running":
-        state.threaded -= 1
+        state.workers.busy -= 1
     node.status = "ended"
     node.finished_at_s = event.at_s
-    for table in (state.ready, state.to_fill, state.to_stop, state.to_tell):
+    state.ended += 1
+    node.ended = state.ended
+    ended(state, node, event)
+    for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse, state.to_tell):
         table.pop(node, None)
+    if node.threaded:
+        state.workers.drop(node)
     if node.parent is not None:
         node.parent.children.pop(node, None)
     for dependent in node.dependents:
@@ -100,10 +159,13 @@ def _finished(state: State, event: NodeFinished) -> None:
         dependent.missing -= 1
         if dependent.status == "running" or event.outcome != "ok":
             state.to_fill[dependent] = None
-        _consider(state, dependent)
+        _consider(state, dependent, event.at_s)
     node.dependents.clear()
     for source in node.inputs:
+        source.dependents.pop(node, None)
         input_ended(state, source)
+        if source.status != "ended":
+            _rank(state, source)
     node.inputs.clear()
     _drop_timers(state)
 
@@ -115,10 +177,13 @@ def _drop_timers(state: State) -> None:
         heapq.heappop(timers)
 
 
-def _performed(state: State, decision: Send | Fill | Start | Stop | Expire | Tell) -> None:
+def _performed(state: State, decision: Decision) -> None:
     if isinstance(decision, Tell):
         for node in [n for n in state.to_tell if n.model == decision.model]:
             del state.to_tell[node]
+        return
+    if isinstance(decision, Admit):
+        _admitted(state, decision)
         return
     run = state.runs.get(decision.run_id)
     known = run.nodes.get(decision.node_id) if run is not None else None
@@ -127,19 +192,38 @@ def _performed(state: State, decision: Send | Fill | Start | Stop | Expire | Tel
     match decision:
         case Send() | Start():
             state.ready.pop(known, None)
+            if known.threaded:
+                state.workers.drop(known)
             if known.status == "waiting":
                 known.status = "running"
-                state.threaded += known.threaded
+                state.workers.busy += known.threaded
                 refresh(state, known)
         case Fill():
             state.to_fill.pop(known, None)
-        case Stop() | Expire():
+        case Stop() | Expire() | Refuse():
             known.stopping = True
             _drop_timers(state)
-            for table in (state.ready, state.to_fill, state.to_stop):
+            for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse):
                 table.pop(known, None)
+            state.workers.drop(known)
+            state.gate.forget(known.run, known)
         case _:
             assert_never(decision)
+
+
+def _admitted(state: State, decision: Admit) -> None:
+    gate = state.gate
+    gate.stale = False
+    gate.idle_at_s = max(gate.idle_at_s, decision.at_s)  # what is let in has yet to get there
+    for verdict in decision.verdicts:
+        run = state.runs.get(verdict.run_id)
+        if run is None or run not in gate.held:
+            continue
+        if verdict.admitted:
+            for node in gate.let_in(run):
+                state.ready[node] = None
+        else:
+            gate.held[run] = True
 
 
 def _demanded(state: State, fact: NodeDemanded) -> None:
@@ -154,7 +238,15 @@ def _demand_ended(state: State, fact: DemandEnded) -> None:
 
 def _sent(state: State, fact: RequestSent) -> None:
     if node := state.node(fact.run_id, fact.node_id):
-        node.request_id = fact.request_id
+        sent(state, node, fact)
+
+
+def _filled(state: State, fact: HoleFilled) -> None:
+    """A prompt is complete: it waits for its engine from here on."""
+    node = state.node(fact.run_id, fact.node_id)
+    if node is not None and node.request_id is not None and node.started_at_s is None:
+        node.run.wait(node, fact.at_s)
+        state.gate.works(node)
 
 
 def _revised(state: State, fact: PromptRevised) -> None:
@@ -163,28 +255,53 @@ def _revised(state: State, fact: PromptRevised) -> None:
     if node is None or node.stopping:
         return
     node.status = "waiting"
-    node.request_id = None
+    if node.request_id is not None:
+        state.requests.pop(node.request_id, None)
+        node.request_id = None
+        node.started_at_s = None
+        node.run.wait_no_more(node, fact.at_s)
+        state.gate.rests(node, fact.at_s)
     if fact.deps:
         node.after = fact.deps[-1]
     state.to_tell.pop(node, None)
     state.ready[node] = None
 
 
+def _first_token(state: State, fact: FirstToken) -> None:
+    if node := state.node(fact.run_id, fact.node_id):
+        admitted(node, fact.at_s)
+
+
+def _tool_started(state: State, fact: ToolStarted) -> None:
+    node = state.node(fact.run_id, fact.node_id)
+    if node is not None and node.started_at_s is None:
+        node.started_at_s = fact.at_s
+
+
 def _stepped(state: State, fact: StepDone) -> None:
     state.free_pages = fact.free_pages
     state.evictable_pages = fact.evictable_pages
+    for one in fact.admissions:
+        node = state.requests.get(one.request_id)
+        if node is not None:
+            admitted(node, one.at_s)
 
 
 def _held(state: State, fact: Held) -> None:
     if node := state.node(fact.run_id, fact.node_id):
         node.holds += 1
         state.ready.pop(node, None)
+        state.workers.drop(node)
+        if node.held_at_s is not None:
+            state.gate.forget(node.run, node)
+            node.run.wait_no_more(node, node.held_at_s)
+            node.held_at_s = None
 
 
 def _released(state: State, fact: Released) -> None:
     if node := state.node(fact.run_id, fact.node_id):
         node.holds -= 1
-        _consider(state, node)
+        _consider(state, node, max(fact.at_s, node.declared_at_s))
 
 
 def _cancel_wanted(state: State, fact: CancelWanted) -> None:
@@ -203,11 +320,16 @@ def _close_wanted(state: State, fact: CloseWanted) -> None:
 
 
 def _run_started(state: State, fact: RunStarted) -> None:
-    state.runs[fact.run_id] = RunState(fact.run_id, fact.at_s)
+    account = state.tenants.began(fact.tenant)
+    run = state.runs[fact.run_id] = RunState(fact, state.estimates, account)
+    run.admitted = state.gate.is_open
 
 
 def _run_finished(state: State, fact: RunFinished) -> None:
-    del state.runs[fact.run_id]
+    run = state.runs.pop(fact.run_id)
+    run_ended(run, fact)
+    state.gate.forget(run)
+    state.tenants.ended(run.account)
 
 
 TAKES: dict[type[Any], Callable[[State, Any], None] | None] = {
@@ -215,7 +337,10 @@ TAKES: dict[type[Any], Callable[[State, Any], None] | None] = {
     NodeDemanded: _demanded,
     NodeFinished: _finished,
     RequestSent: _sent,
+    HoleFilled: _filled,
     PromptRevised: _revised,
+    FirstToken: _first_token,
+    ToolStarted: _tool_started,
     StepDone: _stepped,
     Performed: lambda state, fact: _performed(state, fact.decision),
     Held: _held,
@@ -226,13 +351,10 @@ TAKES: dict[type[Any], Callable[[State, Any], None] | None] = {
     RunStarted: _run_started,
     RunFinished: _run_finished,
     # Told for observers; what follows from them arrives as other facts.
-    FirstToken: None,
-    HoleFilled: None,
     Scheduled: None,
     ItemClosed: None,
     AttemptFailed: None,
     PrefixLost: None,
     ToolEnded: None,
-    ToolStarted: None,
     BackendDown: None,
 }

@@ -1,67 +1,105 @@
-"""From state to decisions: a pure function, called once a batch of facts."""
+"""From state to decisions: a pure function, called once a batch of facts.
+
+What it looks at is what has changed: each table of `State` holds only nodes that something is to
+be decided about, and what has to wait (for a thread, for the admission gate) stands elsewhere.
+"""
 
 from __future__ import annotations
 
-from agentrt.scheduler.decisions import Decision, Expire, Fill, Send, Start, Stop, Tell
+from agentrt.ids import RequestId
+from agentrt.scheduler.decisions import (
+    Admit,
+    Decision,
+    Expire,
+    Fill,
+    Refuse,
+    Send,
+    Start,
+    Stop,
+    Tell,
+)
 from agentrt.scheduler.state import NodeState, State
+from agentrt.scheduler.urgency import urgency
 
 
 def decide(state: State, now_s: float) -> tuple[Decision, ...]:
     """What to do now; empty when nothing has changed.
 
     Endings come first, so that nothing is started for what is about to end, then prompts that can
-    grow, then new work, demanded work first.
+    grow, then new work, the most urgent first, then who is let in.
     """
     decisions: list[Decision] = []
-    ending: set[NodeState] = set(state.to_stop)
-    for node, reason in state.to_stop.items():
-        decisions.append(Stop(node.run.run_id, node.node_id, reason))
+    ending: set[NodeState] = set()
+    if state.to_stop or state.to_refuse:
+        ending.update(state.to_stop)
+        for node, reason in state.to_stop.items():
+            decisions.append(Stop(node.run.run_id, node.node_id, reason))
+        for node, refusal in state.to_refuse.items():
+            if node not in ending:
+                ending.add(node)
+                decisions.append(Refuse(node.run.run_id, node.node_id, refusal))
     for node in _expired(state, now_s):
         if node not in ending:
             ending.add(node)
             decisions.append(Expire(node.run.run_id, node.node_id))
-    decisions.extend(
-        Fill(node.run.run_id, node.node_id) for node in state.to_fill if node not in ending
-    )
-    _start(state, ending, decisions)
-    _tell(state, decisions)
+    if state.to_fill:
+        decisions.extend(
+            Fill(node.run.run_id, node.node_id) for node in state.to_fill if node not in ending
+        )
+    _start(state, now_s, ending, decisions)
+    _tell(state, now_s, decisions)
+    _admit(state, now_s, decisions)
     return tuple(decisions)
 
 
 def _expired(state: State, now_s: float) -> list[NodeState]:
-    if not state.timers or state.timers[0][0] > now_s:
+    """Nodes whose deadline has passed, walking down the heap as far as there are any."""
+    timers = state.timers
+    if not timers or timers[0][0] > now_s:
         return []
-    late = [t for t in state.timers if t[0] <= now_s]
+    late: list[tuple[float, int, NodeState]] = []
+    todo = [0]
+    while todo:
+        at = todo.pop()
+        if at < len(timers) and timers[at][0] <= now_s:
+            late.append(timers[at])
+            todo += (2 * at + 1, 2 * at + 2)
     return [node for _, _, node in sorted(late) if node.status != "ended" and not node.stopping]
 
 
-def _start(state: State, ending: set[NodeState], decisions: list[Decision]) -> None:
-    if not state.ready:
+def _start(state: State, now_s: float, ending: set[NodeState], decisions: list[Decision]) -> None:
+    starting = [*state.ready, *state.workers.next()]
+    if not starting:
         return
-    threads = state.max_threaded - state.threaded
-    for node in sorted(state.ready, key=_order):
+    if len(starting) > 1:
+        starting.sort(key=urgency)
+    number = state.next_request
+    for node in starting:
         if node in ending:
             continue
-        if node.threaded:
-            if threads <= 0:
-                continue
-            threads -= 1
+        run_id, node_id = node.run.run_id, node.node_id
         if node.kind == "generate":
-            send = Send(node.run.run_id, node.node_id, node.demanded, node.deadline_at_s)
-            decisions.append(send)
+            held_s = 0.0 if node.held_at_s is None else now_s - node.held_at_s
+            decisions.append(Send(run_id, node_id, node.facts(now_s, RequestId(number)), held_s))
+            number += 1
         else:
-            decisions.append(Start(node.run.run_id, node.node_id))
+            decisions.append(Start(run_id, node_id))
 
 
-def _order(node: NodeState) -> tuple[bool, float, int]:
-    return (not node.demanded, node.run.started_at_s, node.order)
+def _admit(state: State, now_s: float, decisions: list[Decision]) -> None:
+    gate = state.gate
+    if not gate.held:
+        return
+    wake_s = gate.wake_s
+    if gate.stale or (wake_s is not None and now_s >= wake_s):
+        decisions.append(Admit(gate.look(now_s, state.order), now_s))
 
 
-def _tell(state: State, decisions: list[Decision]) -> None:
+def _tell(state: State, now_s: float, decisions: list[Decision]) -> None:
     if not state.to_tell:
         return
     by_model: dict[str, list[NodeState]] = {}
     for node in state.to_tell:
         by_model.setdefault(node.model, []).append(node)
     for model, nodes in by_model.items():
-        decisions.append(Tell(model, tuple(node.facts() for node in nodes)))
+        decisions.append(Tell(model, tuple(node.facts(now_s) for node in nodes)))

@@ -5,16 +5,25 @@ from __future__ import annotations
 from agentrt.backend import RequestFacts
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RunId
+from agentrt.scheduler.deadline import Refusal
+from agentrt.scheduler.gate import Verdict
 
 
 @fact
 class Send:
-    """Hand a generation to its engine, complete or with holes."""
+    """Hand a generation to its engine, complete or with holes.
+
+    Attributes:
+        run_id: Its run.
+        node_id: The generation.
+        facts: What its place among waiting requests depends on, and the number of the request.
+        held_s: For how long the admission gate has held it.
+    """
 
     run_id: RunId
     node_id: NodeId
-    demanded: bool
-    deadline_at_s: float | None
+    facts: RequestFacts
+    held_s: float = 0.0
 
 
 @fact
@@ -63,4 +72,26 @@ class Tell:
     facts: tuple[RequestFacts, ...]
 
 
-Decision = Send | Fill | Start | Stop | Expire | Tell
+@fact
+class Admit:
+    """Let runs through the admission gate, and say which have to wait.
+
+    Attributes:
+        verdicts: Those let in, and those that wait and were not told yet.
+        at_s: When it was decided.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    at_s: float
+
+
+@fact
+class Refuse:
+    """End a run before it begins: it cannot be done in time."""
+
+    run_id: RunId
+    node_id: NodeId
+    refusal: Refusal
+
+
+Decision = Send | Fill | Start | Stop | Expire | Tell | Admit | Refuse

@@ -9,7 +9,7 @@ Pure and deterministic: what is observed in the same order gives the same answer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 from agentrt.fact import fact
@@ -19,7 +19,6 @@ Quantity = Literal[
     "output_tokens",
     "tool_s",
     "busy_s",
-    "service_s",
     "rest_s",
     "path_s",
     "depth",
@@ -32,8 +31,8 @@ Quantity = Literal[
     tool_s          duration of a tool, all its attempts
     busy_s          of a generation: time in steps of its engine, as if it never waited; of a tool
                     or a question: its duration. What a path is made of
-    service_s       of a generation: its share of those steps
-    rest_s          service that the run still needed when this place was reached, all branches
+    rest_s          service (share of engines' steps) that the run still needed when this place was
+                    reached, all branches
     path_s          time that the run still needed then, along its longest path, had nothing waited
     depth           nodes on that path
     context_tokens  of a whole run: most tokens whose KV it needed at once
@@ -42,7 +41,8 @@ Quantity = Literal[
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 FEW = 3
 MOST_DEPTH = 40
-MOST_PLACES = 8192
+MOST_PLACES = 4096
+MOST_NEXTS = 32
 _ALL_OF_FIRST = 8
 _EVERY = 8
 
@@ -55,7 +55,7 @@ class Row:
         template: The program that was started; "" with `site` "" is the place above all.
         site: Call site, or "" for the template as a whole.
         depth: At which depth of the run, or None for any.
-        quantity: A `Quantity`, or `next:SITE` for how often that site followed.
+        quantity: A `Quantity`, or `next` for what followed: a sum `next:SITE` for each site.
         count: Observations ever.
         sums: Linear in the observations; each observation weighs earlier ones by `DECAY`.
     """
@@ -79,9 +79,22 @@ class Place:
         nexts: Call sites that followed in the same program body -> decayed weight; "" the body's
             end.
         passed: Decayed weight of how often what follows was looked at.
+        seen: How often that was.
+        above: What answers for it, as long as it knows too little; None above all.
+        deeper: Of a call site: by depth.
     """
 
-    __slots__ = ("above", "depth", "learned", "nexts", "passed", "seen", "site", "template")
+    __slots__ = (
+        "above",
+        "deeper",
+        "depth",
+        "learned",
+        "nexts",
+        "passed",
+        "seen",
+        "site",
+        "template",
+    )
 
     def __init__(self, template: str, site: str, depth: int | None, above: Place | None) -> None:
         self.template = template
@@ -92,6 +105,8 @@ class Place:
         self.nexts: dict[str, float] = {}
         self.passed = 0.0
         self.seen = 0
+        self.above = above
+        self.deeper: dict[int, Place] = {}
 
     def observe(self, quantity: Quantity, value: float) -> None:
         """Learn one value, here and above.
@@ -144,6 +159,12 @@ class Place:
         self.seen += 1
         for site in sites:
             self.nexts[site] = self.nexts.get(site, 0.0) + 1.0
+        if len(self.nexts) > MOST_NEXTS:  # a program that makes names up
+            del self.nexts[min(self.nexts, key=lambda site: self.nexts[site])]
+
+    def known_at(self, depth: int) -> Place:
+        """This site at a depth of its run, where that is known; else itself."""
+        return self.deeper.get(depth if depth < MOST_DEPTH else MOST_DEPTH, self)
 
     def follows(self) -> dict[str, float]:
         """Call site -> probability that it follows, the likeliest first; empty below 3 samples.
@@ -155,13 +176,25 @@ class Place:
         shares = {site: weight / self.passed for site, weight in self.nexts.items()}
         return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
+    def rows(self) -> Iterator[Row]:
+        """What is known here, as plain data."""
+        for quantity, learned in self.learned.items():
+            yield self._row(quantity, learned.count, learned.sums())
+        if self.seen:
+            sums = {f"next:{site}": weight for site, weight in self.nexts.items()}
+            yield self._row("next", self.seen, {**sums, "weight": self.passed})
+
+    def _row(self, quantity: str, count: int, sums: dict[str, float]) -> Row:
+        return Row(self.template, self.site, self.depth, quantity, count, sums)
+
 
 class Estimates:
     """All places. See the module."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._all = Place("", "", None, None)
-        self._places: dict[tuple[str, str, int | None], Place] = {("", "", None): self._all}
+        self._places: dict[tuple[str, str], Place] = {("", ""): self._all}
+        self._count = 1
         for row in rows:
             self._take(row)
 
@@ -173,56 +206,52 @@ class Estimates:
             site: Call site (`site_of` spells it), or "" for the template as a whole.
             depth: Depth in the run, or None for any; all beyond 40 are one.
         """
-        if depth is not None and depth > MOST_DEPTH:
-            depth = MOST_DEPTH
-        key = (template, site, depth)
-        place = self._places.get(key)
+        place = self._places.get((template, site))
         if place is None:
-            place = self._add(key)
-        return place
+            above = self.place(template) if site else self._all
+            place = self._places[template, site] = Place(template, site, None, above)
+            self._added()
+        return place if depth is None else self.at(place, depth)
 
-    def find(self, template: str, site: str = "", depth: int | None = None) -> Place | None:
+    def at(self, place: Place, depth: int) -> Place:
+        """A call site at one depth of its run, known or new."""
+        if depth > MOST_DEPTH:
+            depth = MOST_DEPTH
+        deep = place.deeper.get(depth)
+        if deep is None:
+            deep = place.deeper[depth] = Place(place.template, place.site, depth, place)
+            self._added()
+        return deep
+
+    def find(self, template: str, site: str = "") -> Place | None:
         """A place that is known, or None."""
-        return self._places.get((template, site, depth))
+        return self._places.get((template, site))
 
     def __len__(self) -> int:
-        return len(self._places)
+        return self._count
 
     def rows(self) -> Iterator[Row]:
         """Everything as plain data."""
-        for (template, site, depth), place in self._places.items():
-            for quantity, learned in place.learned.items():
-                yield Row(template, site, depth, quantity, learned.count, learned.sums())
-            if place.seen:
-                sums = {f"next:{one}": weight for one, weight in place.nexts.items()}
-                sums["weight"] = place.passed
-                yield Row(template, site, depth, "next", place.seen, sums)
+        for site in self._places.values():
+            for place in (site, *site.deeper.values()):
+                yield from place.rows()
 
-    def _add(self, key: tuple[str, str, int | None]) -> Place:
-        if len(self._places) >= MOST_PLACES:
-            self._forget_half()
-        template, site, depth = key
-        above: Place
-        if depth is not None:
-            above = self.place(template, site)
-        elif site:
-            above = self.place(template)
-        else:
-            above = self._all
-        place = self._places[key] = Place(template, site, depth, above)
-        return place
-
-    def _forget_half(self) -> None:
+    def _added(self) -> None:
         """Names that programs make up without end must not fill the memory: the older half goes.
 
-        Places that stand above one that stays are kept by it, and found again through it.
+        Templates stay while one of their sites does.
         """
+        self._count += 1
+        if self._count <= MOST_PLACES:
+            return
         keys = list(self._places)
         keep = set(keys[len(keys) // 2 :])
-        for template, site, _ in tuple(keep):
-            keep |= {(template, site, None), (template, "", None)}
-        keep.add(("", "", None))
+        keep |= {(template, "") for template, _ in keep} | {("", "")}
         self._places = {key: self._places[key] for key in keys if key in keep}
+        if len(keep) == len(keys):  # few sites of many depths
+            for place in self._places.values():
+                place.deeper = {}
+        self._count = sum(1 + len(place.deeper) for place in self._places.values())
 
     def _take(self, row: Row) -> None:
         """Raises `ValueError` when it is no row of ours."""
@@ -246,7 +275,7 @@ def site_of(name: str, where: str) -> str:
     return f"{name} {where}" if where else name
 
 
-def chain(estimates: Estimates, template: str, first: str, most: int = 12) -> Mapping[str, float]:
+def chain(estimates: Estimates, template: str, first: str, most: int = 12) -> dict[str, float]:
     """The likeliest call sites from `first` on, each with its median time; for people."""
     found: dict[str, float] = {}
     site = first

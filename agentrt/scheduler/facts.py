@@ -22,6 +22,7 @@ class Released:
 
     run_id: RunId
     node_id: NodeId
+    at_s: float = 0.0
 
 
 @fact

@@ -47,8 +47,8 @@ class Learned:
         self._total = 0.0
         self._log = 0.0
         self._square = 0.0
-        self._weights = [0.0] * BUCKETS
-        self._logs = [0.0] * BUCKETS  # of what lies in the bucket: a constant comes back exactly
+        self._weights: dict[int, float] = {}
+        self._logs: dict[int, float] = {}  # of what lies in the bucket: a constant comes back
         self._cached: dict[float, float] = {}
 
     def add(self, value: float) -> None:
@@ -69,8 +69,8 @@ class Learned:
         self._total += unit * value
         self._log += unit * log
         self._square += unit * log * log
-        self._weights[bucket] += unit
-        self._logs[bucket] += unit * log
+        self._weights[bucket] = self._weights.get(bucket, 0.0) + unit
+        self._logs[bucket] = self._logs.get(bucket, 0.0) + unit * log
         self._unit = unit / DECAY
         if self._cached:
             self._cached = {}
@@ -134,10 +134,9 @@ class Learned:
             "log": self._log * scale,
             "square": self._square * scale,
         }
-        for bucket, weight in enumerate(self._weights):
-            if weight:
-                found[f"w{bucket}"] = weight * scale
-                found[f"l{bucket}"] = self._logs[bucket] * scale
+        for bucket, weight in self._weights.items():
+            found[f"w{bucket}"] = weight * scale
+            found[f"l{bucket}"] = self._logs[bucket] * scale
         return found
 
     @classmethod
@@ -159,32 +158,32 @@ class Learned:
                 if name[0] in "wl" and name[1:].isdigit():
                     place = learned._weights if name[0] == "w" else learned._logs
                     place[int(name[1:])] = float(value)
-        except (KeyError, IndexError) as error:
+        except KeyError as error:
             raise ValueError(f"these are no sums of a sample: {error}") from None
-        if count < 1 or learned._weight <= 0.0 or any(w < 0.0 for w in learned._weights):
+        weights = learned._weights
+        if count < 1 or learned._weight <= 0.0 or min(weights.values(), default=0.0) <= 0.0:
             raise ValueError("these are no sums of a sample: it weighs nothing")
+        if weights.keys() != learned._logs.keys() or not weights.keys() <= set(range(BUCKETS)):
+            raise ValueError("these are no sums of a sample: its buckets are others")
         return learned
 
     def _quantile(self, share: float) -> float:
         wanted = share * self._weight * (1.0 - 1e-12)
-        for bucket, weight in enumerate(self._weights):
-            if weight <= 0.0:
-                continue
+        last = 0.0
+        for bucket, weight in sorted(self._weights.items()):
+            last = math.exp(self._logs[bucket] / weight)
             wanted -= weight
             if wanted <= 0.0:
-                return math.exp(self._logs[bucket] / weight)
-        return 0.0
+                break
+        return last
 
     def _above(self, value: float) -> float:
         """Weight of what exceeds `value`; a bucket is split where its values lie on average."""
-        if value <= SMALLEST:
-            return self._weight if value <= 0.0 else self._weight - self._weights[0]
-        log = math.log(value)
-        return sum(
-            weight
-            for weight, logs in zip(self._weights, self._logs, strict=True)
-            if weight > 0.0 and logs / weight > log + 1e-12
-        )
+        if value <= 0.0:
+            return self._weight
+        log = math.log(max(value, SMALLEST)) + 1e-12
+        logs = self._logs
+        return sum(weight for at, weight in self._weights.items() if logs[at] / weight > log)
 
     def _rescale(self) -> None:
         scale = 1.0 / self._unit
@@ -193,5 +192,5 @@ class Learned:
         self._total *= scale
         self._log *= scale
         self._square *= scale
-        self._weights = [weight * scale for weight in self._weights]
-        self._logs = [log * scale for log in self._logs]
+        self._weights = {bucket: weight * scale for bucket, weight in self._weights.items()}
+        self._logs = {bucket: logs * scale for bucket, logs in self._logs.items()}

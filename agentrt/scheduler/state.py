@@ -2,177 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Collection, Mapping
 
-from agentrt.backend import RequestFacts
-from agentrt.events import NodeDeclared, NodeKind
+from agentrt.config import SchedulerConfig
 from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.scheduler.deadline import Refusal
+from agentrt.scheduler.estimates import Estimates
+from agentrt.scheduler.gate import Gate
+from agentrt.scheduler.node import NodeState, Status
+from agentrt.scheduler.order import Order
+from agentrt.scheduler.policy import policy
+from agentrt.scheduler.run import RunState
+from agentrt.scheduler.tenants import Tenants
+from agentrt.scheduler.workers import Workers
 
-Status = Literal["waiting", "running", "ended"]
-
-
-class NodeState:
-    """What is known of one node.
-
-    Attributes:
-        run: Its run.
-        node_id: Its path.
-        kind: What it is.
-        name: Of its call site.
-        order: Counts nodes as they were declared, over all runs.
-        model: Role of its engine.
-        parent: The program node that owns it.
-        inputs: Nodes whose values it needs.
-        dependents: Nodes that need its value, while it has none.
-        children: Of a program: nodes in its body that have not ended.
-        missing: How many inputs have not ended.
-        holds: How many reasons keep it from starting.
-        status: Where it stands.
-        starts_incomplete: Its engine takes prompts with holes.
-        threaded: It needs a worker thread.
-        awaited: Code waits for it.
-        demanded: That code is itself demanded, or a demanded node needs it.
-        stopping: It has been told to end.
-        request_id: Of its generation, once sent.
-        expires_at_s: When it must be done, or None.
-        deadline_at_s: When its engine must be done, or None.
-        declared_at_s: When it was made.
-        finished_at_s: When it ended; 0.0 before.
-        after: What its code had waited for before.
-    """
-
-    __slots__ = (
-        "after",
-        "awaited",
-        "children",
-        "deadline_at_s",
-        "declared_at_s",
-        "demanded",
-        "dependents",
-        "expires_at_s",
-        "finished_at_s",
-        "holds",
-        "inputs",
-        "kind",
-        "missing",
-        "model",
-        "name",
-        "node_id",
-        "order",
-        "parent",
-        "request_id",
-        "run",
-        "starts_incomplete",
-        "status",
-        "stopping",
-        "threaded",
-    )
-
-    def __init__(self, run: RunState, event: NodeDeclared, order: int) -> None:
-        self.run = run
-        self.node_id = event.node_id
-        self.kind: NodeKind = event.kind
-        self.name = event.name
-        self.order = order
-        self.model = event.model
-        self.parent = run.nodes.get(event.parent) if event.parent is not None else None
-        self.inputs: list[NodeState] = []
-        self.dependents: list[NodeState] = []
-        self.children: dict[NodeState, None] = {}
-        self.missing = 0
-        self.holds = 0
-        self.status: Status = "waiting"
-        self.starts_incomplete = False
-        self.threaded = event.threaded
-        self.awaited = False
-        self.demanded = False
-        self.stopping = False
-        self.request_id: RequestId | None = None
-        self.expires_at_s = event.expires_at_s
-        self.deadline_at_s = event.deadline_at_s
-        self.declared_at_s = event.at_s
-        self.finished_at_s = 0.0
-        self.after = event.after
-
-    def facts(self) -> RequestFacts:
-        """What its engine needs for the order of waiting work."""
-        assert self.request_id is not None
-        return RequestFacts(
-            self.request_id,
-            self.demanded,
-            self.run.started_at_s,
-            deadline_at_s=self.deadline_at_s,
-        )
-
-
-class RunState:
-    """What is known of one run.
-
-    Attributes:
-        run_id: The run.
-        started_at_s: When it began.
-        nodes: By id, ended ones too.
-    """
-
-    __slots__ = ("nodes", "run_id", "started_at_s")
-
-    def __init__(self, run_id: RunId, started_at_s: float) -> None:
-        self.run_id = run_id
-        self.started_at_s = started_at_s
-        self.nodes: dict[NodeId, NodeState] = {}
+__all__ = ["NodeState", "RunState", "State", "Status"]
 
 
 class State:
     """All runs of one runtime, and what has to be decided next.
 
-    Attributes:
+    Args:
         incomplete_roles: Roles of engines that take prompts with holes.
         max_threaded: Most tools in worker threads at once.
+        config: How runs share the engines.
+        estimates: What past runs told; it goes on learning.
+        kv_tokens: By role, what engines hold: on the device, and beside it on the host.
+
+    Attributes:
+        config: How runs share the engines.
+        estimates: What past runs tell.
+        order: In which waiting runs and requests are served.
+        tenants: Who had how much.
+        gate: Lets runs in by the KV memory that they will need.
         runs: By id.
         declared: Nodes ever declared.
-        ready: Could start now.
+        ended: Nodes ever ended.
+        requests: Nodes by the request that their engine has.
+        next_request: Number of the next request.
+        ready: Could start now, those apart that need a worker thread.
+        workers: Tools that need a worker thread.
         to_fill: Have a request, or wait, and an input of theirs has ended.
         to_stop: Are to end, with the reason.
+        to_refuse: Are to end before they begin, with the reason.
         to_tell: Have a request whose facts have changed.
         timers: Heap of (deadline, order, node).
-        threaded: Tools in worker threads now.
         free_pages: KV pages free, as last told.
         evictable_pages: KV pages that could be freed, as last told.
     """
 
     __slots__ = (
+        "config",
         "declared",
+        "ended",
+        "estimates",
         "evictable_pages",
         "free_pages",
+        "gate",
         "incomplete_roles",
-        "max_threaded",
+        "next_request",
+        "order",
         "ready",
+        "requests",
         "runs",
-        "threaded",
+        "tenants",
         "timers",
         "to_fill",
+        "to_refuse",
         "to_stop",
         "to_tell",
+        "workers",
     )
 
-    def __init__(self, *, incomplete_roles: Collection[str] = (), max_threaded: int = 16) -> None:
+    def __init__(
+        self,
+        *,
+        incomplete_roles: Collection[str] = (),
+        max_threaded: int = 16,
+        config: SchedulerConfig | None = None,
+        estimates: Estimates | None = None,
+        kv_tokens: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
+        self.config = config if config is not None else SchedulerConfig()
+        self.estimates = estimates if estimates is not None else Estimates()
+        self.order = Order(policy(self.config.policy))
+        self.tenants = Tenants()
+        self.gate = Gate(kv_tokens or {}, self.config.gate_share)
         self.incomplete_roles = frozenset(incomplete_roles)
-        self.max_threaded = max_threaded
         self.runs: dict[RunId, RunState] = {}
         self.declared = 0
+        self.ended = 0
+        self.requests: dict[RequestId, NodeState] = {}
+        self.next_request = 0
         self.ready: dict[NodeState, None] = {}
+        self.workers = Workers(max_threaded)
         self.to_fill: dict[NodeState, None] = {}
         self.to_stop: dict[NodeState, str] = {}
+        self.to_refuse: dict[NodeState, Refusal] = {}
         self.to_tell: dict[NodeState, None] = {}
         self.timers: list[tuple[float, int, NodeState]] = []
-        self.threaded = 0
         self.free_pages = 0
         self.evictable_pages = 0
 
     def next_deadline_s(self) -> float | None:
-        """When the next deadline passes, or None."""
-        return self.timers[0][0] if self.timers else None
+        """When to look again although nothing has happened, or None."""
+        timer_s = self.timers[0][0] if self.timers else None
+        wake_s = self.gate.wake_s
+        if wake_s is None or timer_s is None:
+            return timer_s if wake_s is None else wake_s
+        return min(timer_s, wake_s)
 
     def node(self, run_id: RunId, node_id: NodeId) -> NodeState | None:
         """A node that is known and has not ended, else None."""

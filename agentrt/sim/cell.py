@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from itertools import count
 from typing import assert_never
 
 from agentrt.backend import Fill as FillRequest
@@ -18,11 +17,13 @@ from agentrt.events import NodeFinished, Outcome, RequestSent, ToolEnded, ToolSt
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
 from agentrt.scheduler import (
+    Admit,
     Decision,
     Expire,
     Fact,
     Fill,
     Performed,
+    Refuse,
     Send,
     Start,
     State,
@@ -91,7 +92,7 @@ class Cell:
         self._ids = ids
         self._agenda = at
         self._due: list[float] = []
-        self._numbers = count()
+        self._wake_s: float | None = None
         self._outcomes: dict[RunId, ProgramOutcome] = {}
         self._sendings: dict[RequestId, Sending] = {}
         self._by_node: dict[tuple[RunId, NodeId], Sending] = {}
@@ -218,6 +219,10 @@ class Cell:
                 for fact in self._perform(decision, now_s):
                     apply(state, fact)
                 apply(state, Performed(decision))
+        wake_s = state.next_deadline_s()
+        if wake_s is not None and wake_s != self._wake_s:
+            self._wake_s = wake_s
+            self._at(wake_s, lambda at_s: self._handle((), at_s))
 
     def _perform(self, decision: Decision, now_s: float) -> Iterable[Fact]:
         match decision:
@@ -230,8 +235,10 @@ class Cell:
                 return self._fill(decision, now_s)
             case Start():
                 return self._start(decision, now_s)
-            case Stop() | Expire():
+            case Stop() | Expire() | Refuse():
                 return self._stop(decision, now_s)
+            case Admit():  # its runs are sent next
+                return ()
             case _:
                 assert_never(decision)
 
@@ -245,7 +252,7 @@ class Cell:
         assert isinstance(call, Call)
         prompt = PromptIds(self._ids, run.run_id, call, run.outputs)
         known = prompt.known(run.ended)
-        request_id = RequestId(next(self._numbers))
+        request_id = decision.facts.request_id
         sending = Sending(run, name, request_id, prompt)
         self._sendings[request_id] = self._by_node[run.run_id, decision.node_id] = sending
         request = GenerateRequest(
@@ -255,9 +262,10 @@ class Cell:
             call.site,
             TokenPrompt(known, complete=prompt.complete),
             Sampling(max_tokens=call.output_tokens, ignore_eos=True),
-            demanded=decision.demanded,
-            deadline_at_s=decision.deadline_at_s,
+            demanded=decision.facts.demanded,
+            deadline_at_s=decision.facts.deadline_at_s,
             submitted_at_s=now_s,
+            facts=decision.facts,
         )
         ids = self._ids.output(run.run_id, name, call.output_tokens)
         output = Output(ids, call.forced_tokens, run.marks(name))
@@ -270,6 +278,8 @@ class Cell:
             MODEL,
             prompt.complete,
             now_s,
+            decision.held_s,
+            len(known),
         )
 
     def _fill(self, decision: Fill, now_s: float) -> Iterable[Fact]:
@@ -309,7 +319,7 @@ class Cell:
         self._handle([*facts, *run.more(now_s)], now_s)
         self._close(run, now_s)
 
-    def _stop(self, decision: Stop | Expire, now_s: float) -> Iterable[Fact]:
+    def _stop(self, decision: Stop | Expire | Refuse, now_s: float) -> Iterable[Fact]:
         run = self.live[decision.run_id]
         name = run.name_of(decision.node_id)
         key = (run.run_id, decision.node_id)

@@ -99,7 +99,7 @@ def test_demanded_work_goes_first() -> None:
     state = started(declared("a#0"), declared("b#0"), NodeDemanded(RUN, NodeId("b#0"), 0.0))
     decisions = run(state)
     assert names(decisions, Send) == ["b#0", "a#0"]
-    assert [d.demanded for d in decisions if isinstance(d, Send)] == [True, False]
+    assert [d.facts.demanded for d in decisions if isinstance(d, Send)] == [True, False]
 
 
 @pytest.mark.parametrize("holes", [True, False])
@@ -351,7 +351,7 @@ def test_every_node_ends_exactly_once_in_any_order(
     state = world.state
     left = (state.ready, state.to_fill, state.to_stop, state.to_tell, state.timers)
     assert [len(table) for table in left] == [0] * 5, "nothing is left to do"
-    assert state.threaded == 0
+    assert state.workers.busy == 0
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

@@ -1,0 +1,41 @@
+"""The end of a run that cannot be done in time, before it begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentrt.errors import DeadlineExceeded, NodeSoFar, SoFar
+from agentrt.events import Event, Scheduled
+from agentrt.program import Node
+from agentrt.runtime.finish import failed
+from agentrt.runtime.run import Run
+from agentrt.scheduler import Refusal
+
+
+def refused(run: Run, node: Node[Any], refusal: Refusal) -> list[Event]:
+    """Fail a run's program node: its deadline leaves less than past runs took.
+
+    The error tells the path that is expected, each call site with the median of its time.
+    """
+    path = tuple(NodeSoFar("", site.partition(" ")[0], took_s) for site, took_s in refusal.path)
+    error = DeadlineExceeded(
+        f"{node.label} has {refusal.left_s:.2g} s, and half of its {refusal.runs} past runs took "
+        f"{refusal.expected_s:.2g} s or more, even where nothing waited",
+        so_far=SoFar(path),
+        hint="Raise the deadline, or set SchedulerConfig(refuse_hopeless=False) to try all the "
+        "same; `agentrt runs forget` drops what was learned",
+        where=node.site,
+    )
+    told = Scheduled(
+        run.run_id,
+        node.id,
+        run.now_s(),
+        "refused",
+        "past runs took longer than its deadline leaves",
+        terms=(
+            ("left_s", refusal.left_s),
+            ("expected_s", refusal.expected_s),
+            ("past_runs", float(refusal.runs)),
+        ),
+    )
+    return [told, failed(run, node, error)]

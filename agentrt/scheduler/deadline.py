@@ -1,0 +1,53 @@
+"""Runs that cannot end in time are told so when they begin, not when their time is over."""
+
+from __future__ import annotations
+
+from agentrt.fact import fact
+from agentrt.scheduler.estimates import chain
+from agentrt.scheduler.node import NodeState
+
+ENOUGH = 10
+"""Past runs that have to agree before one is refused."""
+
+PROBE_EVERY = 10
+"""Of runs that would be refused one of so many is let run: machines and programs change."""
+
+
+@fact
+class Refusal:
+    """Why a run is not begun.
+
+    Attributes:
+        left_s: Time until its deadline.
+        expected_s: Median of what past runs of it took where nothing waited.
+        runs: How many those were.
+        path: The likeliest call sites, with the median time of each.
+    """
+
+    left_s: float
+    expected_s: float
+    runs: int
+    path: tuple[tuple[str, float], ...]
+
+
+def refusal(root: NodeState) -> Refusal | None:
+    """Why the run of this program node is hopeless, or None.
+
+    A run is refused when half of the past ones would not have ended in the time it has, even alone
+    on the engine. Each call counts one refusal of that place, by which probes are spread.
+    """
+    run = root.run
+    if run.deadline_at_s is None:
+        return None
+    path = root.place.learned.get("path_s")
+    if path is None or path.count < ENOUGH:
+        return None
+    left_s = run.deadline_at_s - root.declared_at_s
+    if path.p50 <= left_s:
+        return None
+    root.place.observe("refused", 1.0)
+    if root.place.learned["refused"].count % PROBE_EVERY == 0:
+        return None
+    likely = chain(run.estimates, run.template, root.place.site)
+    likely.pop(root.place.site, None)
+    return Refusal(left_s, path.p50, path.count, tuple(likely.items()))

@@ -1,0 +1,293 @@
+"""Admission by KV memory: a run begins to generate when the peaks of all that have still fit.
+
+Without a gate many runs begin, each fills some of the memory and waits for more, and contexts are
+evicted and computed again; with it the same work is done with less. What is set aside for a run is
+the peak that past runs of its template had, or what it really needs once that is more. A run that
+was let in always goes on, and one may always run.
+
+Runs that do not fit are passed by others that do (backfill). The one that has waited longest gets
+a reservation once it waited ten times what it would take alone: from then on others pass it only
+where that does not make it wait longer, by what is expected of those that run (EASY backfill).
+An engine that stands idle for a second while runs wait is given the first of them: its memory may
+be held by runs that wait for people, or for one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentrt.fact import fact
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.scheduler.key import Key, Terms
+from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.order import Order
+from agentrt.scheduler.run import Footprint, RunState
+
+RESERVE_AFTER_PATHS = 10.0
+RESERVE_AFTER_S = 1.0
+"""Nothing is reserved for a run that has waited less than this."""
+
+IDLE_S = 1.0
+
+
+@fact
+class Verdict:
+    """What the gate decided about a run.
+
+    Attributes:
+        run_id: The run.
+        node_id: Its first generation that waits at the gate.
+        admitted: Whether it was let in.
+        reason: In a few words.
+        terms: What was weighed, by name.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    admitted: bool
+    reason: str
+    terms: Terms
+
+
+@fact
+class Shadow:
+    """What a reservation leaves to others.
+
+    Attributes:
+        begins_at_s: When the run that has it can begin, at the latest as is expected.
+        spare_tokens: By role, what is free then beside it.
+    """
+
+    begins_at_s: float
+    spare_tokens: dict[str, float]
+
+    def passes(self, run: RunState, peaks: Mapping[str, float], now_s: float) -> str:
+        """Why another run may begin before it, or ""."""
+        if run.path_p90_s > 0.0 and now_s + run.path_p90_s <= self.begins_at_s:
+            return "it ends before the run with the reservation could begin"
+        if all(peak <= self.spare_tokens[role] for role, peak in peaks.items()):
+            return "it fits beside the run with the reservation"
+        return ""
+
+
+class Room:
+    """The KV memory of one engine.
+
+    Attributes:
+        kv_tokens: That its device holds.
+        limit_tokens: What may be set aside of it and of its host tier.
+    """
+
+    __slots__ = ("kv_tokens", "limit_tokens")
+
+    def __init__(self, kv_tokens: int, host_kv_tokens: int, share: float) -> None:
+        self.kv_tokens = kv_tokens
+        self.limit_tokens = share * (kv_tokens + min(host_kv_tokens, kv_tokens))
+
+
+class Gate:
+    """Lets runs in.
+
+    Args:
+        kv_tokens: By role of an engine: tokens that it holds on the device, and on the host.
+        share: Of that memory, what may be set aside; 0 lets every run in at once.
+
+    Attributes:
+        rooms: By role, of engines that tell their memory.
+        running: Runs that were let in and are not over.
+        held: Runs that wait, first to come first, and whether that was told.
+        working: Generations that their engine has and could run.
+        idle_at_s: Since when there are none.
+        stale: Something has changed since it was looked at last.
+    """
+
+    __slots__ = ("_share", "held", "idle_at_s", "rooms", "running", "stale", "working")
+
+    def __init__(self, kv_tokens: Mapping[str, tuple[int, int]], share: float) -> None:
+        self._share = share
+        self.rooms = {
+            role: Room(device, host, share) for role, (device, host) in kv_tokens.items() if device
+        }
+        self.running: dict[RunState, None] = {}
+        self.held: dict[RunState, bool] = {}
+        self.working: dict[NodeState, None] = {}
+        self.idle_at_s = 0.0
+        self.stale = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every run is let in at once."""
+        return not self._share or not self.rooms
+
+    @property
+    def wake_s(self) -> float | None:
+        """When an idle engine is given a run that waits, or None."""
+        if not self.held or self.working:
+            return None
+        return self.idle_at_s + IDLE_S
+
+    def hold(self, node: NodeState, at_s: float) -> None:
+        """A generation of a run that is not let in yet could start."""
+        run = node.run
+        if node.held_at_s is None:
+            node.held_at_s = at_s
+            run.wait(node, at_s)
+        run.held[node] = None
+        if run not in self.held:
+            if not self.held:
+                self.idle_at_s = max(self.idle_at_s, at_s)
+            self.held[run] = False
+            self.stale = True
+
+    def let_in(self, run: RunState) -> list[NodeState]:
+        """A run begins; its generations that wait."""
+        self.held.pop(run, None)
+        self.running[run] = None
+        run.admitted = True
+        for role in self.rooms:
+            peak = peak_tokens(run, role)
+            if peak:
+                run.footprints.setdefault(role, Footprint(peak)).committed_tokens = peak
+        waiting, run.held = list(run.held), {}
+        return waiting
+
+    def forget(self, run: RunState, node: NodeState | None = None) -> None:
+        """A run is over, or a generation of it that waited here."""
+        if node is not None:
+            run.held.pop(node, None)
+            if run.held:
+                return
+        self.held.pop(run, None)
+        if node is None:
+            self.running.pop(run, None)
+        self.stale = bool(self.held)
+
+    def works(self, node: NodeState) -> None:
+        """A generation stands with its engine and could run."""
+        if node.model in self.rooms:
+            self.working[node] = None
+
+    def rests(self, node: NodeState, at_s: float) -> None:
+        """A generation is over, or its engine has it no more."""
+        if self.working.pop(node, self) is None and not self.working:
+            self.idle_at_s = at_s
+
+    def committed_tokens(self, role: str) -> float:
+        """What is set aside of an engine's memory, or needed where that is more."""
+        return sum(_held_tokens(run, role) for run in self.running)
+
+    def look(self, now_s: float, order: Order) -> tuple[Verdict, ...]:
+        """Who is let in now, and who has to wait of those that were not told yet."""
+        set_aside = {role: self.committed_tokens(role) for role in self.rooms}
+        taken = {role: tokens > 0.0 for role, tokens in set_aside.items()}
+        left = {role: room.limit_tokens - set_aside[role] for role, room in self.rooms.items()}
+        begun: list[RunState] = []
+        verdicts: list[Verdict] = []
+        reserved = self._reserved(now_s)
+        shadow: Shadow | None = None
+        wake_s = self.wake_s
+        for run in sorted(self.held, key=lambda run: self._place(run, now_s, order)):
+            peaks = {role: peak_tokens(run, role) for role in self.rooms}
+            why = _fits(peaks, left, taken)
+            if why and reserved is not None and run is not reserved:
+                shadow = shadow or self._shadow(reserved, left, begun, now_s)
+                why = shadow.passes(run, peaks, now_s)
+            if not why and wake_s is not None and now_s >= wake_s and not begun:
+                why = "the engine stands idle"
+            if why or not self.held[run]:
+                verdicts.append(self._verdict(run, why, peaks, left, now_s))
+            if why:
+                begun.append(run)
+                shadow = None
+                for role, peak in peaks.items():
+                    left[role] -= peak
+                    taken[role] |= peak > 0.0
+                if run is reserved:
+                    reserved = None
+        return tuple(verdicts)
+
+    def _place(self, run: RunState, now_s: float, order: Order) -> tuple[Key, float]:
+        node = next(iter(run.held))
+        peak = max((peak_tokens(run, role) for role in self.rooms), default=0.0)
+        return order.key(
+            now_s, node.facts(now_s, RequestId(node.order)), int(peak)
+        ), run.started_at_s
+
+    def _reserved(self, now_s: float) -> RunState | None:
+        """The run that waits longest, once it waited long for what it is."""
+        for run in self.held:
+            node = next(iter(run.held))
+            assert node.held_at_s is not None
+            long_s = max(RESERVE_AFTER_S, RESERVE_AFTER_PATHS * run.path_p50_s)
+            return run if now_s - node.held_at_s > long_s else None
+        return None
+
+    def _shadow(
+        self, reserved: RunState, left: Mapping[str, float], begun: list[RunState], now_s: float
+    ) -> Shadow:
+        """When the reserved run can begin, by what is expected of those that run.
+
+        They are expected to end after the time that nine of ten of their like need; on one of whom
+        nothing is known nobody counts.
+        """
+        free = dict(left)
+        needs = {role: peak_tokens(reserved, role) for role in self.rooms}
+        ends = [(run.path_p90_s, run) for run in (*self.running, *begun) if run.path_p90_s > 0.0]
+        shadow_s = now_s
+        for after_s, run in sorted(ends, key=lambda end: end[0]):
+            if all(needs[role] <= free[role] for role in self.rooms):
+                break
+            shadow_s = now_s + after_s
+            for role in self.rooms:
+                free[role] += peak_tokens(run, role) if run in begun else _held_tokens(run, role)
+        return Shadow(shadow_s, {role: free[role] - needs[role] for role in self.rooms})
+
+    def _verdict(
+        self,
+        run: RunState,
+        why: str,
+        peaks: Mapping[str, float],
+        left: Mapping[str, float],
+        now_s: float,
+    ) -> Verdict:
+        node = next(iter(run.held))
+        assert node.held_at_s is not None
+        terms: list[tuple[str, float]] = [("held_s", now_s - node.held_at_s)]
+        for role, room in self.rooms.items():
+            name = "" if len(self.rooms) == 1 else f"{role}."
+            terms += [
+                (f"{name}peak_tokens", peaks[role]),
+                (f"{name}committed_tokens", room.limit_tokens - left[role]),
+                (f"{name}limit_tokens", room.limit_tokens),
+            ]
+        reason = why or "the KV memory is set aside for others"
+        return Verdict(run.run_id, node.node_id, bool(why), reason, tuple(terms))
+
+
+def peak_tokens(run: RunState, role: str) -> float:
+    """Most KV tokens that past runs like it needed of an engine at once; 0.0 when unknown."""
+    return run.estimates.place(run.template, engine_site(role)).mean("context_tokens")
+
+
+def engine_site(role: str) -> str:
+    """The place where the peaks of a template's runs on one engine are learned."""
+    return f"engine {role}"
+
+
+def _held_tokens(run: RunState, role: str) -> float:
+    """What is set aside for a run that was let in, or needed where that is more."""
+    footprint = run.footprints.get(role)
+    if footprint is None:
+        return 0.0
+    return max(footprint.committed_tokens, footprint.context_tokens)
+
+
+def _fits(peaks: Mapping[str, float], left: Mapping[str, float], taken: Mapping[str, bool]) -> str:
+    """Why a run can be let in, or "": its peak fits in each engine, or it has one to itself."""
+    alone = False
+    for role, peak in peaks.items():
+        if peak > left[role]:
+            if taken[role]:
+                return ""
+            alone = True
+    return "nothing else runs" if alone else "its peak fits"

@@ -1,0 +1,137 @@
+"""The life of a generation with its engine: sent, admitted, ended; and what is booked for it."""
+
+from __future__ import annotations
+
+from agentrt.backend import Ledger
+from agentrt.events import NodeFinished, RequestSent
+from agentrt.scheduler.gate import peak_tokens
+from agentrt.scheduler.learn import node_ended, service_s
+from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.order import QUANTUM_S
+from agentrt.scheduler.run import Footprint, RunState
+from agentrt.scheduler.state import State
+
+REST_CHANGE = 0.25
+"""Part by which what a run still needs must have changed before its engines are told."""
+
+UNKNOWN_OUTPUT_TOKENS = 128.0
+
+
+def sent(state: State, node: NodeState, fact: RequestSent) -> None:
+    """Its engine has it."""
+    run = node.run
+    node.request_id = fact.request_id
+    node.held_at_s = None
+    state.requests[fact.request_id] = node
+    state.next_request = max(state.next_request, fact.request_id + 1)
+    run.told_rest_s = run.rest_s
+    if not fact.complete:
+        run.wait_no_more(node, fact.at_s)
+    else:
+        run.wait(node, fact.at_s)
+        state.gate.works(node)
+    if node.model in state.gate.rooms:
+        node.prompt_tokens = fact.prompt_tokens
+        _occupy(node)
+
+
+def admitted(node: NodeState, at_s: float) -> None:
+    """It has its place in a step."""
+    if node.started_at_s is None:
+        node.started_at_s = at_s
+        node.run.wait_no_more(node, at_s)
+
+
+def ended(state: State, node: NodeState, event: NodeFinished) -> None:
+    """Book what it took, and learn from it."""
+    run = node.run
+    node_ended(node, event)
+    if node.kind != "generate":
+        return
+    if node in run.waiting:
+        run.wait_no_more(node, event.at_s)
+    if node.held_at_s is not None:
+        state.gate.forget(run, node)
+    if node.request_id is not None:
+        state.requests.pop(node.request_id, None)
+    if node.model in state.gate.rooms:
+        state.gate.rests(node, event.at_s)
+        _vacate(node, event)
+    if event.ledger is not None:
+        had_s = service_s(event.ledger)
+        run.attained_s += had_s
+        run.account.charge(had_s, _memory_s(state, node, event.ledger))
+        if run.waiting:
+            rest_changed(state, run)
+        if len(state.tenants.active) > 1:
+            _debts_changed(state)
+
+
+def rest_changed(state: State, run: RunState) -> None:
+    """What a run still needs may be another: tell the engines where it waits, if by much."""
+    rest_s = run.rest_s
+    if abs(rest_s - run.told_rest_s) > REST_CHANGE * run.told_rest_s:
+        _tell(state, run)
+
+
+def _debts_changed(state: State) -> None:
+    """Tell the engines of tenants whose debt is another in quanta of the order."""
+    moved = {account for account in state.tenants.active.values() if account.has_moved(QUANTUM_S)}
+    if moved:
+        for run in state.runs.values():
+            if run.account in moved:
+                _tell(state, run)
+
+
+def _tell(state: State, run: RunState) -> None:
+    run.told_rest_s = run.rest_s
+    for node in run.waiting:
+        if node.request_id is not None:
+            state.to_tell[node] = None
+
+
+def _occupy(node: NodeState) -> None:
+    """Its KV, as far as it is its own: siblings of a fork have their prefix once."""
+    prompt_tokens = node.prompt_tokens
+    first = node.fork_of
+    if first is not None and first.status == "running":
+        prompt_tokens = max(0, prompt_tokens - first.prompt_tokens)
+    output_tokens = node.place.mean("output_tokens", UNKNOWN_OUTPUT_TOKENS)
+    node.context_tokens = prompt_tokens + output_tokens
+    footprint = _footprint(node)
+    footprint.running_tokens += node.context_tokens
+    footprint.look()
+
+
+def _vacate(node: NodeState, event: NodeFinished) -> None:
+    footprint = node.run.footprints.get(node.model)
+    if footprint is None or not node.context_tokens:
+        return
+    ledger = event.ledger
+    if ledger is not None and ledger.prompt_tokens:
+        shared_tokens = ledger.cached_tokens if node.fork_of is not None else 0
+        own_tokens = ledger.prompt_tokens - shared_tokens + ledger.output_tokens
+        footprint.running_tokens += own_tokens - node.context_tokens
+        footprint.look()  # what it came to, before it goes
+        node.context_tokens = own_tokens
+        if event.outcome == "ok":
+            footprint.trunk_tokens = ledger.prompt_tokens + ledger.output_tokens
+    footprint.running_tokens = max(0.0, footprint.running_tokens - node.context_tokens)
+    footprint.look()
+
+
+def _footprint(node: NodeState) -> Footprint:
+    run = node.run
+    known = run.footprints.get(node.model)
+    if known is None:
+        known = run.footprints[node.model] = Footprint(peak_tokens(run, node.model))
+    return known
+
+
+def _memory_s(state: State, node: NodeState, ledger: Ledger) -> float:
+    """Its share of the KV memory, times the seconds that it had it."""
+    room = state.gate.rooms.get(node.model)
+    if room is None or not ledger.admitted_at_s:
+        return 0.0
+    share = (ledger.prompt_tokens + ledger.output_tokens) / room.kv_tokens
+    return share * max(0.0, ledger.finished_at_s - ledger.admitted_at_s)
