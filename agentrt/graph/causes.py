@@ -23,10 +23,10 @@ class Input:
     """Something that a node, or a program's code, waited for.
 
     Attributes:
-        how: A whole value, one item of a streamed value, or code that reached a declaration.
-        node: Whose value or item; of a declaration, the program whose code it was.
+        how: A whole value, a part of one, or code that reached a declaration.
+        node: Whose value or part; of a declaration, the program whose code it was.
         at_s: When it arrived.
-        item: Index of the item.
+        item: Index of the item that the part was; None where code read along as text came.
     """
 
     how: Literal["value", "item", "declared"]
@@ -92,7 +92,7 @@ class Causes:
         parent = self.record.nodes.get(declared.parent) if declared.parent else None
         if parent is None:
             return None
-        return self._waited(parent, declared.after, declared.after_item, node.seq)
+        return self._waited(parent, declared.after, declared.after_item, node.seq, declared.at_s)
 
     def before_end(self, program: NodeRecord) -> Input | None:
         """What a program's code, or the end of its scope, last waited for."""
@@ -103,7 +103,9 @@ class Causes:
             return self._done(program, _NEVER, demanded_only=False)
         if finished.after is None and not self.record.tells_end:
             return self._done(program, program.finished_seq, demanded_only=False)
-        return self._waited(program, finished.after, finished.after_item, program.finished_seq)
+        return self._waited(
+            program, finished.after, finished.after_item, program.finished_seq, finished.at_s
+        )
 
     def stopped_at_s(self, node: NodeRecord) -> float | None:
         """When code asked for the node's end; None when it ended by itself."""
@@ -116,14 +118,28 @@ class Causes:
         """What the code that asked for the node's end had waited for."""
         parent_id, finished = node.declared.parent, node.finished
         parent = self.record.nodes.get(parent_id) if parent_id else None
-        if parent is None or finished is None:
+        if parent is None or finished is None or finished.stopped_at_s is None:
             return None
-        return self._waited(parent, finished.after, finished.after_item, node.finished_seq)
+        return self._waited(
+            parent,
+            finished.after,
+            finished.after_item,
+            node.finished_seq,
+            finished.stopped_at_s,
+        )
 
     def _waited(
-        self, program: NodeRecord, after: NodeId | None, item: int | None, before_seq: int
+        self,
+        program: NodeRecord,
+        after: NodeId | None,
+        item: int | None,
+        before_seq: int,
+        at_s: float,
     ) -> Input | None:
-        """What `after` names; where no event tells, the last demanded child to finish."""
+        """What `after` names; where no event tells, the last demanded child to finish.
+
+        A generation that had not ended was read along: code went on, at `at_s`, with its text.
+        """
         node = self.record.nodes.get(after) if after else None
         if node is None:
             return None if self.record.tells_after else self._done(program, before_seq)
@@ -133,6 +149,8 @@ class Causes:
                 return Input("item", node, closed.at_s, item)
         if node.finished is not None and node.finished_seq < before_seq:
             return Input("value", node, node.finished.at_s)
+        if item is None and node.kind == "generate" and node.seq < before_seq:
+            return Input("item", node, at_s)
         return None
 
     def _done(

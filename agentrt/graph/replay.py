@@ -114,7 +114,7 @@ class _Replay:
     def _arrival(self, given: Input, of: NodeRecord | None = None) -> float:
         if given.how == "declared" and of is not None:
             return self._declared[of.node_id]
-        if given.how == "value" or given.item is None:
+        if given.how != "item":
             return self._end.get(given.node.node_id, given.at_s)
         plan = given.node
         old_ready_s = self._causes.ready_at_s(plan)

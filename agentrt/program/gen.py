@@ -260,11 +260,11 @@ class _Chunks(Reading):
         gen = self._gen
         if self._next == len(gen.chunks) and not gen.done:
             await self.more(lambda: self._next < len(gen.chunks))
+            note_wait(gen)
         if self._next < len(gen.chunks):
             text = "".join(gen.chunks[self._next :])
             self._next = len(gen.chunks)
             return text
-        note_wait(gen)
         await self.end()
 
 

@@ -14,8 +14,10 @@ from agentrt.events import (
     RequestSent,
     RunFinished,
     RunStarted,
+    ToolEnded,
+    ToolStarted,
 )
-from agentrt.graph import RunRecord, critical_path, slack_s, split
+from agentrt.graph import RunRecord, critical_path, replay_s, slack_s, split
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
@@ -74,6 +76,38 @@ def test_plan_tools_report() -> None:
     assert found.prefill == pytest.approx(0.12)  # 0.05 s of it was done in the shadow of the tools
     assert found.decode == pytest.approx(0.2 + 0.3)
     assert slack_s(record)[NodeId("root/tool2")] == pytest.approx(0.2)
+
+
+def test_code_that_reads_along_goes_on_in_the_middle_of_a_generation() -> None:
+    """A tool that was started once enough text had come, and that ended last."""
+    tool = NodeId("root/tool#0")
+    ledger = Ledger(first_token_at_s=0.1, finished_at_s=0.5, prefill_s=0.1, decode_s=0.4)
+    record = RunRecord()
+    record.see(
+        [
+            RunStarted(RUN, "p", "p.py:p", 0.0, 0),
+            NodeDeclared(RUN, ROOT, "program", "p", None, (), "p.py:1", 0.0),
+            NodeDeclared(RUN, GEN, "generate", "gen", ROOT, (), "p.py:2", 0.0),
+            sent(0.0),
+            FirstToken(RUN, GEN, 0.1),
+            NodeDeclared(RUN, tool, "tool", "t", ROOT, (), "p.py:3", 0.3, after=GEN),
+            ToolStarted(RUN, tool, 0, 0.3),
+            NodeFinished(
+                RUN, GEN, "ok", 0.5, ledger=Ledger(0.0, 0.0, 0.0, 0.1, 0.5, 0, 0, 0.1, 0.4)
+            ),
+            ToolEnded(RUN, tool, 0, 1.3),
+            NodeFinished(RUN, tool, "ok", 1.3),
+            NodeFinished(RUN, ROOT, "ok", 1.3, after=tool),
+            RunFinished(RUN, "ok", 1.3),
+        ]
+    )
+    steps = [(step.node_id, step.part) for step in critical_path(record)]
+    assert steps == [(GEN, "work"), (tool, "work")]
+    found = split(record)
+    assert (found.prefill, found.decode, found.tool) == pytest.approx((0.1, 0.2, 1.0))
+    assert found.orchestration == pytest.approx(0.0)
+    slower = replay_s(record, lambda node, length_s: length_s * (2 if node.node_id == GEN else 1))
+    assert slower == pytest.approx(1.6)  # the tool would have begun at 0.6
 
 
 def test_code_between_nodes_is_orchestration() -> None:
