@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from agentrt.bench.sample import BenchFailed
 from agentrt.bench.shapes import ModelShape
-from agentrt.bench.weights import EOS_ID, weights_of
+from agentrt.bench.weights import weights_of
 
 _PLAIN = {
     "model.embed_tokens.weight": "token_embd.weight",
@@ -35,6 +36,8 @@ _OF_A_LAYER = {
     "block_sparse_moe.experts.*.w2.weight": "ffn_down_exps.weight",
 }
 _NORMAL, _CONTROL = 1, 3
+_NO_END = {"<|call|>": "<|call-|>"}
+"""llama.cpp takes a token of the first name for an end of text, whatever the file says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def fields_of(shape: ModelShape, checkpoint: Path) -> list[tuple[str, str, Any]]
         (f"{arch}.feed_forward_length", "integer", shape.inner),
         (f"{arch}.attention.head_count", "integer", shape.heads),
         (f"{arch}.attention.head_count_kv", "integer", shape.kv_heads),
-        (f"{arch}.attention.layer_norm_rms_epsilon", "number", 1e-5),
+        (f"{arch}.attention.layer_norm_rms_epsilon", "number", _epsilon(checkpoint)),
         (f"{arch}.rope.freq_base", "number", shape.rope_theta),
         (f"{arch}.rope.dimension_count", "integer", shape.head_dim),
         (f"{arch}.vocab_size", "integer", shape.vocabulary),
@@ -144,25 +147,59 @@ def fields_of(shape: ModelShape, checkpoint: Path) -> list[tuple[str, str, Any]]
     return fields + _vocabulary(checkpoint)
 
 
+def _epsilon(checkpoint: Path) -> float:
+    found: float = json.loads((checkpoint / "config.json").read_text("utf-8"))["rms_norm_eps"]
+    return found
+
+
 def _vocabulary(checkpoint: Path) -> list[tuple[str, str, Any]]:
-    """The tokenizer, whose words are merged letter by letter."""
+    """The tokenizer and the template.
+
+    Raises:
+        BenchFailed: llama.cpp does not cut text as this tokenizer does.
+    """
     facts = json.loads((checkpoint / "tokenizer.json").read_text("utf-8"))
     settings = json.loads((checkpoint / "tokenizer_config.json").read_text("utf-8"))
+    template = settings.get("chat_template")
+    if template is None:
+        template = (checkpoint / "chat_template.jinja").read_text("utf-8")
     special = {token["content"]: token["id"] for token in facts["added_tokens"]}
     ids = {**facts["model"]["vocab"], **special}
     tokens = sorted(ids, key=ids.__getitem__)
+    bos_id, eos_id = special[settings["bos_token"]], special[settings["eos_token"]]
+    for text, other in _NO_END.items():
+        template = template.replace(text, other)
     return [
         ("tokenizer.ggml.model", "text", "gpt2"),
-        ("tokenizer.ggml.pre", "text", "gpt-2"),
-        ("tokenizer.ggml.tokens", "list", tokens),
+        ("tokenizer.ggml.pre", "text", _cutting(facts["pre_tokenizer"])),
+        ("tokenizer.ggml.tokens", "list", [_NO_END.get(token, token) for token in tokens]),
         (
             "tokenizer.ggml.token_type",
             "list",
             [_CONTROL if token in special else _NORMAL for token in tokens],
         ),
         ("tokenizer.ggml.merges", "list", [" ".join(pair) for pair in facts["model"]["merges"]]),
-        ("tokenizer.ggml.bos_token_id", "integer", special["<|begin|>"]),
-        ("tokenizer.ggml.eos_token_id", "integer", EOS_ID),
+        ("tokenizer.ggml.bos_token_id", "integer", bos_id),
+        ("tokenizer.ggml.eos_token_id", "integer", eos_id),
         ("tokenizer.ggml.add_bos_token", "truth", False),
-        ("tokenizer.chat_template", "text", settings["chat_template"]),
+        ("tokenizer.chat_template", "text", template),
     ]
+
+
+def _cutting(facts: dict[str, Any]) -> str:
+    """llama.cpp's name of how text is cut before it is merged."""
+    if facts["type"] == "ByteLevel" and facts.get("use_regex", True):
+        return "gpt-2"
+    if facts["type"] == "Sequence":
+        patterns = [one["pattern"]["Regex"] for one in facts["pretokenizers"] if "pattern" in one]
+        if patterns == [_WORD_BY_WORD]:
+            return "tekken"
+    raise BenchFailed("llama.cpp has no name for how this tokenizer cuts text")
+
+
+_WORD_BY_WORD = (
+    r"\p{Lu}|\p{N}|[^\r\n\p{L}\p{N}]?[\p{Ll}\p{Lm}\p{Lo}\p{Lt}\p{M}]+"
+    r"| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""The embedded model's: capitals and digits one by one, so that no merge has any of them. `tekken`
+cuts elsewhere only beside those, where nothing is merged either way."""

@@ -15,6 +15,7 @@ from agentrt.bench.shapes import ModelShape
 from agentrt.errors import UsageError
 
 _SCRIPTS = Path(__file__).parent / "peers"
+_VERSION = 2  # of what is written into GGUF files
 _HINT = "Run `make peers` in the repository, or name its folder in AGENTRT_PEERS"
 
 
@@ -58,8 +59,13 @@ class PeerFiles:
         if peer == "llama.cpp" and not (self.python.exists() and self.libraries.is_dir()):
             raise UsageError(f"there is no llama.cpp in {self.root}", hint=_HINT)
 
-    def gguf(self, shape: ModelShape, dtype: str) -> Path:
-        """The model as GGUF; written when it is not there or older than the checkpoint.
+    def gguf(self, shape: ModelShape, dtype: str, folder: Path | None = None) -> Path:
+        """The model as GGUF; written when it is not there.
+
+        Args:
+            shape: Of the checkpoint.
+            dtype: Of the matrices in the file.
+            folder: Where it lies; None puts it beside the checkpoint.
 
         Raises:
             BenchFailed: It cannot be written.
@@ -67,7 +73,7 @@ class PeerFiles:
         """
         if dtype not in ("bfloat16", "float32"):
             raise UsageError(f"no GGUF is written in {dtype}", hint="Use bfloat16 or float32")
-        target = self.checkpoint / f"{dtype}.gguf"
+        target = (folder or self.checkpoint) / f"{dtype}-{_VERSION}.gguf"
         if target.exists():
             return target
         draft = target.with_suffix(".part")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agentrt.errors import UsageError
@@ -187,6 +189,34 @@ SHAPES: dict[str, ModelShape] = {
         ),
     )
 }
+
+
+def shape_in(folder: Path) -> ModelShape:
+    """The shape of a checkpoint that somebody else wrote.
+
+    Raises:
+        UsageError: It is of another kind than the bench knows.
+    """
+    facts = json.loads((folder / "config.json").read_text("utf-8"))
+    kind = facts.get("model_type", "")
+    head_dim = facts.get("head_dim") or facts["hidden_size"] // facts["num_attention_heads"]
+    if kind != "llama" or head_dim * facts["num_attention_heads"] != facts["hidden_size"]:
+        raise UsageError(
+            f"{folder} is a checkpoint of {kind or 'no known kind'}", hint="Give a plain Llama"
+        )
+    return ModelShape(
+        name=folder.resolve().name,
+        kind=kind,
+        hidden=facts["hidden_size"],
+        inner=facts["intermediate_size"],
+        layers=facts["num_hidden_layers"],
+        heads=facts["num_attention_heads"],
+        kv_heads=facts.get("num_key_value_heads") or facts["num_attention_heads"],
+        vocabulary=facts["vocab_size"],
+        tied=bool(facts.get("tie_word_embeddings")),
+        rope_theta=facts.get("rope_theta", 10_000.0),
+        window_tokens=facts["max_position_embeddings"],
+    )
 
 
 def shape_named(name: str) -> ModelShape:
