@@ -92,9 +92,7 @@ def test_code_that_reads_along_goes_on_in_the_middle_of_a_generation() -> None:
             FirstToken(RUN, GEN, 0.1),
             NodeDeclared(RUN, tool, "tool", "t", ROOT, (), "p.py:3", 0.3, after=GEN),
             ToolStarted(RUN, tool, 0, 0.3),
-            NodeFinished(
-                RUN, GEN, "ok", 0.5, ledger=Ledger(0.0, 0.0, 0.0, 0.1, 0.5, 0, 0, 0.1, 0.4)
-            ),
+            NodeFinished(RUN, GEN, "ok", 0.5, ledger=ledger),
             ToolEnded(RUN, tool, 0, 1.3),
             NodeFinished(RUN, tool, "ok", 1.3),
             NodeFinished(RUN, ROOT, "ok", 1.3, after=tool),
