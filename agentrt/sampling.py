@@ -23,8 +23,9 @@ class Sampling:
         seed: Of this generation; the same seed gives the same tokens whatever else runs.
         stop: Strings that end the output; they are not part of it.
         logprobs: How many alternatives to report a token; 0 reports none.
-        ignore_eos: End tokens do not end the output and are not picked: only `max_tokens`, a stop
-            string or the window does. Not together with a constraint, which ends its own output.
+        ignore_eos: End tokens do not end the output: only `max_tokens`, a stop string or the window
+            does. They are not picked, nor is any other special token, as the output stays one
+            message. Not together with a constraint, which ends its own output.
     """
 
     max_tokens: int = 512

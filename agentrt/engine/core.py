@@ -85,6 +85,7 @@ class EngineCore:
         self._window_tokens = min(windows, default=0)
         self._decoder = Decoder(
             frozenset(vocab.eos_ids),
+            frozenset(vocab.special_ids.values()),
             used_ids=vocab.size,
             logits_size=model.logits_size,
             kernels=model.kernels,

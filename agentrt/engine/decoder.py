@@ -64,16 +64,24 @@ class Decoder:
 
     Args:
         eos_ids: Tokens that end an output.
+        special_ids: Tokens that are no text, the former among them or not.
         used_ids: Ids from here on are no tokens: the embedding is padded.
         logits_size: Width of the logits.
         kernels: What draws.
     """
 
     def __init__(
-        self, eos_ids: frozenset[int], *, used_ids: int, logits_size: int, kernels: Kernels
+        self,
+        eos_ids: frozenset[int],
+        special_ids: frozenset[int],
+        *,
+        used_ids: int,
+        logits_size: int,
+        kernels: Kernels,
     ) -> None:
         self._kernels = kernels
         self._eos_ids = eos_ids
+        self._no_text = sorted(at for at in eos_ids | special_ids if at < used_ids)
         self._used_ids = used_ids
         self._logits_size = logits_size
         self._filler = MaskFiller(logits_size)
@@ -143,12 +151,12 @@ class Decoder:
         return outcome
 
     def _keep_from_ending(self, rows: Rows[Sequence], logits: Tensor) -> None:
-        """Take the end tokens from rows whose output they are not to end."""
+        """Take all tokens that are no text from rows whose output is not to end."""
         going = [at for at, one in enumerate(rows) if one.request.sampling.ignore_eos]
         if going:
             at = to_device(going, torch.int64, logits.device)
-            ends = to_device(sorted(self._eos_ids), torch.int64, logits.device)
-            logits[at[:, None], ends] = -torch.inf
+            no_text = to_device(self._no_text, torch.int64, logits.device)
+            logits[at[:, None], no_text] = -torch.inf
 
     def _append(
         self, sequence: Sequence, picked: Picked, drawing: Drawing, index: int

@@ -32,7 +32,7 @@ class GenOptions(TypedDict, total=False):
             window; gives a shorter chat, which the answer then continues. `trim` is one.
         model: Which engine: a role that the runtime was opened with.
         logprobs: How many alternatives to report a token.
-        ignore_eos: End tokens do not end the output and are not picked (free text only).
+        ignore_eos: Nothing but a limit ends the output, which is free text without special tokens.
         describe: Tell the model of the type, at the end of the last message: its fields, their
             bounds, and what docstrings and `Field(description=...)` say of them.
     """

@@ -1,11 +1,12 @@
 """Outputs that end tokens do not end: as long as they are asked to be, whatever the model wants."""
 
 import pytest
+import torch
 
 from agentrt.constraint_spec import ConstraintSpec
 
 PROMPT = list(range(40))
-END = 257
+END, OTHER = 257, 258  # the latter begins the message of a user
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def ending(build, engine):
 
     def biased(parts):
         logits = forward(parts).clone()
-        logits[:, END] += 1e4
+        logits[:, [END, OTHER]] += torch.tensor([2e4, 1e4])
         return logits
 
     core._machine.forward = biased
@@ -34,7 +35,7 @@ def test_the_output_has_the_length_that_was_asked_for(temperature, ending, engin
     for number in (2, 3):
         assert served.ends[number].reason == "length"
         assert len(served.ids(number)) == 20
-        assert END not in served.ids(number)
+        assert not {END, OTHER} & set(served.ids(number))
 
 
 def test_nothing_else_of_the_choice_changes(build, engine):
@@ -49,11 +50,11 @@ def test_nothing_else_of_the_choice_changes(build, engine):
     assert len(texts[0]) == 12
 
 
-def test_the_end_token_is_no_alternative_either(ending, engine):
+def test_special_tokens_are_no_alternative_either(ending, engine):
     ending.submit(engine.request(1, PROMPT, max_tokens=3, logprobs=20, ignore_eos=True))
     told = engine.drain(ending).logprobs(1)
     assert len(told) == 3
-    assert all(END not in dict(one.top) for one in told)
+    assert all(not {END, OTHER} & dict(one.top).keys() for one in told)
 
 
 def test_a_stop_string_still_ends_it(build, engine):

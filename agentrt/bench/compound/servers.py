@@ -51,6 +51,11 @@ class Served:
         """What requests call it."""
         return self.model.resolve().name
 
+    def no_text(self) -> list[int]:
+        """Tokens that no output may have, as `Sampling.ignore_eos` says."""
+        vocab = Codec.load(self.model).vocab
+        return sorted({*vocab.eos_ids, *vocab.special_ids.values()})
+
 
 def plans_of(kind: str, served: Served, root: Path, *, cores: int) -> list[ServerPlan]:
     """Every plan of a kind of server that may be its best.
@@ -93,6 +98,7 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
         *("--ctx-size", str(served.kv_tokens)),
         *(_F32_CACHE if served.dtype == "float32" else ()),
     )
+    biases = [[token, False] for token in served.no_text()]
     fits = served.kv_tokens // served.slots >= shape.window_tokens
     caches = [("one cache", "--kv-unified")]
     if fits:
@@ -103,7 +109,7 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
             variant=f"{count}t {name}",
             command=(*common, flag, "--threads", str(count)),
             model=served.name,
-            body={"temperature": 0, "ignore_eos": True, "cache_prompt": True},
+            body={"temperature": 0, "ignore_eos": True, "cache_prompt": True, "logit_bias": biases},
             about={"threads": count, "version": _llama_version(program)},
         )
         for count in threads
@@ -134,8 +140,8 @@ def _transformers_plans(
     program = files.python.with_name("transformers")
     if not program.exists():
         raise UsageError(f"there is no {program}", hint="Run `make peers` in the repository")
-    ends = sorted(Codec.load(served.model).vocab.eos_ids)
-    generation = {"do_sample": False, "eos_token_id": -1, "suppress_tokens": ends}
+    no_text = served.no_text()
+    generation = {"do_sample": False, "eos_token_id": -1, "suppress_tokens": no_text}
     command = (
         *(str(program), "serve", str(served.model), "--continuous-batching"),
         *("--host", "127.0.0.1", "--port", "{port}", "--log-level", "error"),
