@@ -9,6 +9,7 @@ from agentrt.constraints.budget import Budgeted
 from agentrt.constraints.cache import CacheCounts, CompileCache
 from agentrt.constraints.call_text import CallScanner, CallText
 from agentrt.constraints.calls import calls_spec
+from agentrt.constraints.checking import checked_schema_shape, checked_shape_of
 from agentrt.constraints.compiled import compile_constraint
 from agentrt.constraints.items import ItemScanner
 from agentrt.constraints.masks import MaskPool, fill_masks
@@ -49,6 +50,8 @@ __all__ = [
     "array_shape",
     "calls_spec",
     "cfg_shape",
+    "checked_schema_shape",
+    "checked_shape_of",
     "choice_shape",
     "compile_constraint",
     "fill_masks",

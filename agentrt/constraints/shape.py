@@ -38,6 +38,7 @@ class Shape:
         name: For people: `list[Report]`, `regex`.
         schema: The JSON Schema of the value; None where the text is not JSON.
         item: Of an array: the shape of one item.
+        checked: `parse` may refuse what the constraint allows, and says why.
     """
 
     spec: ConstraintSpec | None
@@ -45,6 +46,7 @@ class Shape:
     name: str
     schema: dict[str, Any] | None = None
     item: Shape | None = None
+    checked: bool = False
 
 
 def shape_of(form: Any) -> Shape:
@@ -144,15 +146,20 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     """
     check_size(schema)
     plain = normalise(schema)
-    return Shape(_json_spec(plain), json.loads, "json_schema", plain)
+    return Shape(json_spec(plain), json.loads, "json_schema", plain)
 
 
 def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
     check_size(schema, name)
-    return Shape(_json_spec(schema), adapter.validate_json, name, schema)
+    return Shape(json_spec(schema), adapter.validate_json, name, schema)
 
 
-def _json_spec(schema: Any) -> ConstraintSpec:
+def json_spec(schema: Any) -> ConstraintSpec:
+    """The spec of JSON that fits a schema in normal form.
+
+    Raises:
+        ConstraintError: With the JSON pointer and keyword that cannot be enforced.
+    """
     lark = distinct_lark(schema)
     if lark is not None:
         check_grammar(lark)

@@ -121,8 +121,9 @@ def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
     first, last = node.sent[0], node.sent[-1]
     line.to("orchestration", first.at_s - first.held_s)
     line.to("admission", first.at_s)
-    line.to("unattributed", last.at_s)  # what an engine that died had done is lost
     hop: Label = "network" if last.backend == "remote" else "orchestration"
+    _failed(line, node, hop)
+    line.to("unattributed", last.at_s)  # what an engine that died had done is lost
     ledger = node.ledger
     if ledger is not None and ledger.finished_at_s > 0.0:
         line.to(hop, max(ledger.received_at_s, ledger.completed_at_s))
@@ -130,6 +131,17 @@ def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
         line.to(hop, line.end_s)
     else:
         _watched(line, record, node)
+
+
+def _failed(line: _Line, node: NodeRecord, hop: Label) -> None:
+    """Answers that did not pass their check, each up to the next sending."""
+    for sent, attempt in node.failed:
+        line.to("unattributed", sent.at_s)
+        line.to(hop, max(attempt.ledger.received_at_s, attempt.ledger.completed_at_s))
+        _served(line, attempt.ledger)
+        line.to(hop, attempt.at_s)
+        after = (one.at_s for one in node.sent if one.at_s >= attempt.at_s)
+        line.to("orchestration", next(after, attempt.at_s))
 
 
 # After the first token decoding comes first; what else fits there was in between its steps: masks,

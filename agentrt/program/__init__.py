@@ -7,7 +7,7 @@ from agentrt.program.each import Calls, Each, Final, ToolCall
 from agentrt.program.emit import emit
 from agentrt.program.fan import fan
 from agentrt.program.gather import gather
-from agentrt.program.gen import Gen, GenMeta, Partial
+from agentrt.program.gen import Gen, GenMeta, Partial, Score
 from agentrt.program.limits import limits
 from agentrt.program.node import Node
 from agentrt.program.options import GenOptions
@@ -39,6 +39,7 @@ __all__ = [
     "Program",
     "ProgramWork",
     "Scope",
+    "Score",
     "Submit",
     "Tool",
     "ToolCall",

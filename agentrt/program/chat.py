@@ -153,7 +153,9 @@ class Chat:
             NoRun: Outside a run.
             UsageError: An option does not exist or is out of range.
         """
-        return Gen.submit(self._told(out, "alone", options), value_of(out), options)
+        check = bool(options.get("check"))
+        told = self._told(out, "checked" if check else "alone", options)
+        return Gen.submit(told, value_of(out, check=check), options)
 
     @overload
     def each(self, item: Constraint[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...

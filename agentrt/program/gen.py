@@ -7,10 +7,16 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from agentrt.backend import Ledger, TokenLogprob
-from agentrt.errors import UsageError
+from agentrt.errors import FailedAttempt, UsageError
 from agentrt.fact import fact
 from agentrt.program.node import Node, note_wait
-from agentrt.program.options import GenOptions, check_options, sampling_of
+from agentrt.program.options import (
+    RETRIES,
+    GenOptions,
+    check_options,
+    check_output,
+    sampling_of,
+)
 from agentrt.program.scope import Scope, here, sooner
 from agentrt.program.site import call_site
 from agentrt.program.work import GenerateWork, Output
@@ -46,6 +52,25 @@ _NO_META = GenMeta()
 
 
 @fact
+class Score(Generic[T_co]):
+    """How likely one option of a choice is.
+
+    Attributes:
+        value: The option.
+        probability: Among the options: they sum to 1.
+        logprob: That the model writes just this option and ends; not comparable between options
+            of very different lengths where a model prefers short or long ones: `logprob / tokens`
+            is the mean over its tokens.
+        tokens: How many it has, the end token with them.
+    """
+
+    value: T_co
+    probability: float
+    logprob: float
+    tokens: int
+
+
+@fact
 class Partial(Generic[T_co]):
     """What is known of an answer that is still being written.
 
@@ -76,6 +101,7 @@ class Gen(Node[T_co]):
     __slots__ = (
         "_changed",
         "_ctx",
+        "attempts",
         "chunks",
         "first_token_at_s",
         "generated",
@@ -83,6 +109,8 @@ class Gen(Node[T_co]):
         "produced_tokens",
         "prompt",
         "replaced",
+        "scores",
+        "thought",
     )
 
     def __init__(
@@ -103,12 +131,18 @@ class Gen(Node[T_co]):
             options.get("model", "default"),
             deadline_at_s,
             options.get("on_overflow"),
+            options.get("thinking"),
+            options.get("scored", False),
+            options.get("retries", RETRIES) if output.checked else 0,
         )
         super().__init__(scope, node_id, "generate", name, site, work)
         self.prompt = chat
         self.replaced: Chat | None = None  # the prompt as it was before it was made to fit
         self._ctx: Chat | None = None
         self.chunks: list[str] = []
+        self.thought: list[str] = []
+        self.attempts: tuple[FailedAttempt, ...] = ()
+        self.scores: tuple[Score[T_co], ...] = ()
         self._changed: Wake | None = None
         self.meta = _NO_META
         self.generated = Generated("")
@@ -120,6 +154,7 @@ class Gen(Node[T_co]):
         """Make the node and hand it to the run."""
         scope = here("generate")
         check_options(options)
+        check_output(output, options)
         scope.run.check_model(options.get("model", "default"))
         for budget in scope.budgets:
             options = budget.admit(options)
@@ -168,6 +203,11 @@ class Gen(Node[T_co]):
         return "".join(self.chunks)
 
     @property
+    def thinking(self) -> str:
+        """What the model has thought so far before its answer; see `thinking` of `GenOptions`."""
+        return "".join(self.thought).strip()
+
+    @property
     def max_tokens(self) -> int:
         """Most tokens it may produce."""
         assert isinstance(self.work, GenerateWork)
@@ -176,6 +216,7 @@ class Gen(Node[T_co]):
     def stream(self) -> AsyncIterator[str]:
         """The text as it comes, from its beginning; may be read more than once.
 
+        Of an output that is checked it comes when it has passed. What was thought is no part of it.
         Raises the node's error where it fails.
         """
         return _Chunks(self)
@@ -190,6 +231,16 @@ class Gen(Node[T_co]):
         """More text has come."""
         self.chunks.append(text)
         self.changed()
+
+    def add_thought(self, text: str) -> None:
+        """More of what it thinks has come."""
+        self.thought.append(text)
+
+    def ask_again(self, chat: Chat, seed: int) -> None:
+        """Its answer did not pass: the next attempt is asked of `chat`, which nothing else is."""
+        assert isinstance(self.work, GenerateWork)
+        sampling = replace(self.work.sampling, seed=seed)
+        self.work = replace(self.work, chat=chat, sampling=sampling, on_overflow=None)
 
     def rewrite(self, prompt: Chat) -> None:
         """Its prompt left too little room; from here on it, and what follows it, has another."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from agentrt.errors import UsageError
 from agentrt.program.overflow import OnOverflow
 from agentrt.sampling import Sampling
+
+if TYPE_CHECKING:
+    from agentrt.program.work import Output
 
 
 class GenOptions(TypedDict, total=False):
@@ -35,6 +38,15 @@ class GenOptions(TypedDict, total=False):
         ignore_eos: Nothing but a limit ends the output, which is free text without special tokens.
         describe: Tell the model of the type, at the end of the last message: its fields, their
             bounds, and what docstrings and `Field(description=...)` say of them.
+        thinking: Most tokens of free thought before the output, which the type is then asked of;
+            part of `max_tokens`, not of the value: `gen.thinking` has it. 0 lets the model answer
+            at once; left out, it does as it likes, where its type leaves it free.
+        check: The type may say more than tokens can be held to (`uniqueItems`, validators of a
+            pydantic model): what can be is enforced, and the value is checked in the end. One that
+            does not pass is told to the model, which answers again.
+        retries: How often it may, with `check`; 2 when left out.
+        scored: Of a choice: all options are scored at once, whole, and the likeliest is taken (at a
+            temperature one is drawn); `gen.scores` has the probabilities.
     """
 
     max_tokens: int
@@ -55,8 +67,15 @@ class GenOptions(TypedDict, total=False):
     logprobs: int
     ignore_eos: bool
     describe: bool
+    thinking: int
+    check: bool
+    retries: int
+    scored: bool
 
 
+_PHASES = frozenset({"thinking", "check", "retries", "scored"})
+MAX_RETRIES = 10
+RETRIES = 2
 _SAMPLING = frozenset(
     {
         "max_tokens",
@@ -94,9 +113,58 @@ def check_options(options: GenOptions) -> None:
             f"on_overflow={on_overflow!r} cannot be called",
             hint="Give a function of an Overflow, such as `trim`",
         )
+    if not _PHASES.isdisjoint(options):
+        _check_phases(options)
     on_limit = options.get("on_limit", "raise")
     if on_limit not in ("raise", "close"):
         raise UsageError(f"on_limit={on_limit!r} is unknown", hint="Give 'raise' or 'close'")
+
+
+def _check_phases(options: GenOptions) -> None:
+    """What the options say of thinking, checks and scores, and of each other."""
+    most = options.get("max_tokens", Sampling().max_tokens)
+    thinking = options.get("thinking", 0)
+    if not 0 <= thinking < most:
+        raise UsageError(
+            f"thinking={thinking!r} is out of range",
+            hint=f"Give 0 or more, below max_tokens={most}, which thought is part of",
+        )
+    retries = options.get("retries", RETRIES)
+    if not 0 <= retries <= MAX_RETRIES:
+        raise UsageError(
+            f"retries={retries!r} is out of range", hint=f"Give 0 to {MAX_RETRIES} with check=True"
+        )
+    if not options.get("scored"):
+        return
+    odd = [name for name in ("thinking", "check", "stop", "logprobs") if options.get(name)]
+    if odd:
+        raise UsageError(
+            f"scored=True decodes nothing, so {odd[0]} means nothing with it",
+            hint=f"Leave {odd[0]} or scored out",
+        )
+
+
+def check_output(output: Output, options: GenOptions) -> None:
+    """Refuse options that make no sense for this output.
+
+    Raises:
+        UsageError: Naming the option.
+    """
+    if _PHASES.isdisjoint(options):
+        return
+    kind = output.constraint.kind if output.constraint is not None else ""
+    if options.get("scored") and (kind != "choice" or output.kind != "value"):
+        raise UsageError(
+            f"scored=True is for a choice, this is {output.name}",
+            hint="Use generate(choice(...)), a Literal or an Enum of texts",
+        )
+    if options.get("check") and output.kind != "value":
+        raise UsageError(
+            "check=True is for generate(...)",
+            hint="What is streamed or called cannot be asked for again",
+        )
+    if "retries" in options and not output.checked:
+        raise UsageError("retries is for what is checked", hint="Give check=True with it")
 
 
 def sampling_of(options: GenOptions, seed: int) -> Sampling:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agentrt.canonical_json import dumps
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.errors import UsageError
-from agentrt.program.shapes import array_for, final_for, shape_for
+from agentrt.program.shapes import array_for, checked_for, final_for, shape_for
 from agentrt.program.work import Output
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ MAX_CALLS = 32
 _specs: dict[str, ConstraintSpec] = {}
 
 
-def value_of(form: Any) -> Output:
-    """One value of a type."""
-    shape = shape_for(form)
-    return Output("value", shape.spec, shape.parse, _name(shape.name))
+def value_of(form: Any, *, check: bool = False) -> Output:
+    """One value of a type; with `check` also of one that cannot be enforced as a whole."""
+    shape = checked_for(form) if check else shape_for(form)
+    return Output("value", shape.spec, shape.parse, _name(shape.name), checked=shape.checked)
 
 
 def items_of(item: Any) -> Output:

@@ -67,15 +67,20 @@ def cfg(lark: str) -> Constraint[str]:
     return Constraint(cfg_shape(lark))
 
 
-def json_schema(schema: dict[str, Any]) -> Constraint[Any]:
+def json_schema(schema: dict[str, Any], *, check: bool = False) -> Constraint[Any]:
     """JSON that fits a JSON Schema, as plain Python values.
 
-    Raises:
-        ConstraintError: With the pointer and keyword that cannot be enforced.
-    """
-    from agentrt.constraints import json_schema_shape
+    Args:
+        schema: The schema.
+        check: Takes keywords, too, that cannot be enforced token by token: the rest is, and the
+            value is checked against the whole schema. See `retries` of `GenOptions`.
 
-    return Constraint(json_schema_shape(schema))
+    Raises:
+        ConstraintError: With the pointer and keyword that cannot be enforced (or checked).
+    """
+    from agentrt.constraints import checked_schema_shape, json_schema_shape
+
+    return Constraint(checked_schema_shape(schema) if check else json_schema_shape(schema))
 
 
 def choice(*options: T) -> Constraint[T]:
@@ -93,11 +98,12 @@ def choice(*options: T) -> Constraint[T]:
     return Constraint(Shape(plain.spec, by_text.__getitem__, "choice"))
 
 
-Place = Literal["alone", "json", "array"]
+Place = Literal["alone", "json", "array", "checked"]
 _TOLD: dict[Place, str] = {
     "alone": "Answer with JSON of this type:\n",
     "json": "When no tool is needed any more, answer with JSON of this type:\n",
     "array": "Answer with a JSON array. Each item is of this type:\n",
+    "checked": "Answer with JSON of this type:\n",
 }
 _shapes: dict[tuple[Place, type, Any], Shape] = {}
 _kept: dict[tuple[Place, int], tuple[Any, Shape]] = {}
@@ -106,6 +112,11 @@ _kept: dict[tuple[Place, int], tuple[Any, Shape]] = {}
 def shape_for(form: Any) -> Shape:
     """The shape of an output that stands alone: of a type form or a `Constraint`."""
     return form.shape if isinstance(form, Constraint) else _once("alone", form)
+
+
+def checked_for(form: Any) -> Shape:
+    """The same, where the value is checked in the end: it may say more than can be enforced."""
+    return form.shape if isinstance(form, Constraint) else _once("checked", form)
 
 
 def array_for(item: Any) -> Shape:
@@ -132,8 +143,8 @@ def description_for(form: Any, place: Place) -> str:
     """
     from agentrt.constraints.description import description_of, schema_description
 
-    shape = shape_for(form)
-    if place == "alone" and shape.spec is not None and shape.spec.kind == "choice":
+    shape = checked_for(form) if place == "checked" else shape_for(form)
+    if place in ("alone", "checked") and shape.spec is not None and shape.spec.kind == "choice":
         return f"Answer with one of: {', '.join(shape.spec.options)}"
     if not isinstance(form, Constraint):
         told = description_of(form)
@@ -156,6 +167,11 @@ def _array_of(schema: dict[str, Any]) -> Shape:
 
 def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:
     spec = constraint.shape.spec
+    if constraint.shape.checked:
+        raise ConstraintError(
+            "json_schema(..., check=True) can only be an output of its own",
+            hint="Use generate(...) for it: what is streamed or called cannot be asked for again",
+        )
     if constraint.shape.schema is not None:
         return constraint.shape.schema
     if spec is not None and spec.kind == "regex":
@@ -183,7 +199,7 @@ def _once(place: Place, form: Any) -> Shape:
 
 
 def _make(place: Place, form: Any) -> Shape:
-    from agentrt.constraints import array_shape, json_shape_of, shape_of
+    from agentrt.constraints import array_shape, checked_shape_of, json_shape_of, shape_of
 
     match place:
         case "alone":
@@ -192,3 +208,5 @@ def _make(place: Place, form: Any) -> Shape:
             return json_shape_of(form)
         case "array":
             return array_shape(form)
+        case "checked":
+            return checked_shape_of(form)

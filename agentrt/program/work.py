@@ -33,6 +33,8 @@ class Output:
         parse: The whole text (`value`), one item (`items`) or the final answer (`step`).
         name: For nodes without a name of their own.
         tools: By name, for `calls` and `step`.
+        checked: `parse` may refuse what the constraint allows: that is the model's failure, which
+            may answer again, not the engine's.
     """
 
     kind: Literal["value", "items", "calls", "step"]
@@ -40,6 +42,7 @@ class Output:
     parse: Parse
     name: str
     tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
+    checked: bool = False
 
 
 @fact
@@ -54,6 +57,9 @@ class GenerateWork:
         model: Role of the engine.
         deadline_at_s: Of the node itself or of a `limits` block around it, or None.
         on_overflow: Asked for a shorter chat when this one leaves too little room.
+        thinking_tokens: Most tokens of thought before the output; None leaves it to the model.
+        scored: The options of its choice are scored instead of decoding one.
+        retries: How often a checked output may be asked for again.
     """
 
     chat: Chat
@@ -63,6 +69,9 @@ class GenerateWork:
     model: str
     deadline_at_s: float | None
     on_overflow: OnOverflow | None = None
+    thinking_tokens: int | None = None
+    scored: bool = False
+    retries: int = 0
 
 
 @fact

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from agentrt.backend import Ledger
 from agentrt.graph import RunRecord
 
 
@@ -17,6 +18,7 @@ class Usage:
         output_tokens: Produced, those of cancelled generations included.
         forced_tokens: Of those, forced by a grammar.
         cancelled_tokens: Of those, produced by generations that were cancelled.
+        retried_tokens: Of those, in answers that did not pass their check and were asked for again.
     """
 
     input_tokens: int = 0
@@ -24,6 +26,7 @@ class Usage:
     output_tokens: int = 0
     forced_tokens: int = 0
     cancelled_tokens: int = 0
+    retried_tokens: int = 0
 
     def as_dict(self) -> dict[str, int]:
         """Name -> tokens, in the order of the fields."""
@@ -31,16 +34,23 @@ class Usage:
 
 
 def usage(record: RunRecord) -> Usage:
-    """The sum of the ledgers of a run."""
-    input_tokens = cached_tokens = output_tokens = forced_tokens = cancelled_tokens = 0
+    """The sum of the ledgers of a run, one a generation and one an answer that failed."""
+    total = Usage()
     for node in record.works():
-        ledger = node.ledger
-        if ledger is None:
-            continue
-        input_tokens += ledger.prompt_tokens
-        cached_tokens += ledger.cached_tokens
-        output_tokens += ledger.output_tokens
-        forced_tokens += ledger.forced_tokens
-        if node.finished is not None and node.finished.outcome == "cancelled":
-            cancelled_tokens += ledger.output_tokens
-    return Usage(input_tokens, cached_tokens, output_tokens, forced_tokens, cancelled_tokens)
+        for _, attempt in node.failed:
+            total = _with(total, attempt.ledger, retried=True)
+        if node.ledger is not None and node.finished is not None:
+            cancelled = node.finished.outcome == "cancelled"
+            total = _with(total, node.ledger, cancelled=cancelled)
+    return total
+
+
+def _with(total: Usage, ledger: Ledger, *, cancelled: bool = False, retried: bool = False) -> Usage:
+    return Usage(
+        total.input_tokens + ledger.prompt_tokens,
+        total.cached_tokens + ledger.cached_tokens,
+        total.output_tokens + ledger.output_tokens,
+        total.forced_tokens + ledger.forced_tokens,
+        total.cancelled_tokens + cancelled * ledger.output_tokens,
+        total.retried_tokens + retried * ledger.output_tokens,
+    )

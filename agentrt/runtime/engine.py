@@ -80,6 +80,18 @@ class Engine:
                 hint='Leave history at "template"',
                 where=site,
             )
+        if work.thinking_tokens is not None and takes.thinking is None:
+            raise Unsupported(
+                f"{name} cannot be held to a number of tokens of thought",
+                hint="Leave thinking out, or use the embedded engine",
+                where=site,
+            )
+        if work.scored and not takes.scores:
+            raise Unsupported(
+                f"{name} does not score choices",
+                hint="Leave scored out, or use the embedded engine",
+                where=site,
+            )
         if work.sampling.logprobs and not takes.logprobs:
             raise Unsupported(f"{name} reports no logprobs", hint="Leave logprobs at 0", where=site)
         if work.sampling.ignore_eos and constraint is not None:

@@ -127,8 +127,10 @@ class Generations:
             demanded=facts.demanded,
             deadline_at_s=facts.deadline_at_s,
             submitted_at_s=now_s,
-            keep_special=work.output.kind in ("calls", "step"),
+            keep_special=work.output.kind in ("calls", "step") or work.thinking_tokens is not None,
             facts=facts,
+            thinking_tokens=work.thinking_tokens,
+            scored=work.scored,
         )
         live.request = request
         if takes.seeds and live.complete and (joined := self._joined(run, live, request)):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentrt.backend import BackendDown, Delta, End, StepDone
+from agentrt.backend import BackendDown, Delta, End, OptionScore, StepDone
 from agentrt.errors import (
     AgentrtError,
     Degenerate,
@@ -18,13 +19,16 @@ from agentrt.errors import (
 )
 from agentrt.events import Event, FirstToken, ItemClosed
 from agentrt.ids import RequestId, RunId
-from agentrt.program import Each, GenerateWork, GenMeta
+from agentrt.program import Each, Gen, GenerateWork, GenMeta, Score
+from agentrt.runtime.attempts import ask_again, failure
 from agentrt.runtime.finish import failed, succeeded
 from agentrt.runtime.generations import Generations
 from agentrt.runtime.live import Live
+from agentrt.runtime.overflow import work_of
 from agentrt.runtime.placements import Placements
 from agentrt.runtime.run import Run
 from agentrt.runtime.sharing import Shared, ledger_of, left_ledger
+from agentrt.runtime.thoughts import Told
 from agentrt.segments import Generated
 
 
@@ -129,11 +133,12 @@ class Intake:
         self._count(live, len(delta.token_ids))
         if not delta.text:
             return
-        gen.add_text(delta.text)
+        told = live.take(delta.text)
+        self._tell(live, told)
         if live.stop_error is not None:
             return
         try:
-            items = live.reader.push(delta.text)
+            items = live.reader.push(told.answer) if told.answer else []
         except Exception as error:
             self._generations.stop(live, _unreadable(live, error), "its output cannot be read")
             return
@@ -147,8 +152,20 @@ class Intake:
             )
             self._generations.stop(live, stuck, "it repeats itself")
 
+    @staticmethod
+    def _tell(live: Live, told: Told) -> None:
+        """Text for whoever reads along; what has to pass a check is held back."""
+        if told.thought:
+            live.gen.add_thought(told.thought)
+        if told.answer and live.held is None:
+            live.gen.add_text(told.answer)
+        elif told.answer and live.held is not None:
+            live.held.append(told.answer)
+
     def _end(self, live: Live, end: End) -> list[Event]:
         run, gen = self._runs[live.run_id], live.gen
+        if live.thoughts is not None:
+            self._tell(live, live.thoughts.flush())
         self._keep(live, end.reason, end)
         error = live.stop_error or self._error_of(live, end)
         if error is not None and self._generations.refused(run, live, error):
@@ -156,9 +173,16 @@ class Intake:
         value: Any = None
         if error is None:
             try:
-                value = live.reader.finish(gen.text)
+                value = live.reader.finish(live.answer)
             except Exception as cause:
-                error = _unreadable(live, cause)
+                if not work_of(gen).output.checked or not isinstance(cause, ValueError):
+                    error = _unreadable(live, cause)
+                elif again := ask_again(run, live, end, str(cause)):
+                    return again
+                else:
+                    error = failure(live)
+        if live.held:
+            gen.add_text(live.answer)
         if error is not None:
             return [failed(run, gen, error, ledger=end.ledger, finish_reason=end.reason)]
         return [
@@ -185,12 +209,14 @@ class Intake:
                 return NodeCancelled(
                     f"{gen.label} was cancelled by its engine", reason="cancelled by the engine"
                 )
-            case "length" if work.output.constraint is not None and not end.closed_early:
+            case "length" if live.thinks or (
+                work.output.constraint is not None and not end.closed_early
+            ):
                 return Truncated(
                     f"{gen.label} reached max_tokens={work.sampling.max_tokens} before its "
                     f"{work.output.name} was complete",
-                    partial_text=gen.text,
-                    partial=live.reader.partial(gen.text),
+                    partial_text=live.answer,
+                    partial=live.reader.partial(live.answer),
                     hint=(
                         "This engine cannot close outputs early: raise max_tokens"
                         if work.on_limit == "close"
@@ -216,9 +242,27 @@ class Intake:
         # A stop string is not part of the text, but of the ids: then the text is what goes on.
         ids = tuple(live.token_ids) if takes.codec and not end.stopped_by else ()
         calls = live.reader.calls()
+        content = live.reader.content()
+        if gen.thought and not calls:
+            content = live.answer
+        raw = "".join(live.raw)
         gen.generated = Generated(
-            gen.text, ids, takes.codec if ids else "", calls, live.reader.content()
+            raw, ids, takes.codec if ids else "", calls, content, "".join(gen.thought)
         )
+        if end.scores:
+            gen.scores = _scores(gen, end.scores)
+
+
+def _scores(gen: Gen[Any], told: tuple[OptionScore, ...]) -> tuple[Score[Any], ...]:
+    """What an engine told of the options of a choice, with the values they stand for."""
+    output = work_of(gen).output
+    assert output.constraint is not None
+    best = max(one.logprob for one in told)
+    weights = [math.exp(one.logprob - best) for one in told]
+    return tuple(
+        Score(output.parse(option), weight / sum(weights), one.logprob, one.tokens)
+        for option, weight, one in zip(output.constraint.options, weights, told, strict=True)
+    )
 
 
 def _unreadable(live: Live, error: Exception) -> AgentrtError:

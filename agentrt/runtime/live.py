@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentrt.backend import GenerateRequest, RequestFacts, TokenLogprob
 from agentrt.ids import RequestId, RunId
-from agentrt.program import Gen
+from agentrt.program import Gen, GenerateWork
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.reading import Reader
 from agentrt.runtime.stuck import Repetition
+from agentrt.runtime.thoughts import Thoughts, Told
 
 if TYPE_CHECKING:
     from agentrt.runtime.sharing import Shared
@@ -30,6 +31,9 @@ class Live:
         token_ids: Produced so far.
         logprobs: Of those, when asked for.
         begun: Whether anything was produced.
+        raw: The text as the model wrote it, thought and frames included.
+        thoughts: Cuts thought from it, where it was asked to think.
+        held: Its answer, where nobody may read along: it has to pass a check first.
         stop_error: What the node ends with, once it was told to end.
         request: What was sent, as it was then; None until it was.
         shared: The request that it has in common with others, or could have; None when it cannot.
@@ -44,8 +48,10 @@ class Live:
         "engine",
         "facts",
         "gen",
+        "held",
         "joined_at_s",
         "logprobs",
+        "raw",
         "reader",
         "repetition",
         "request",
@@ -55,6 +61,7 @@ class Live:
         "shared",
         "stop_error",
         "taken_deltas",
+        "thoughts",
         "token_ids",
     )
 
@@ -72,6 +79,13 @@ class Live:
         self.token_ids: list[int] = []
         self.logprobs: list[TokenLogprob] = []
         self.begun = False
+        work = gen.work
+        assert isinstance(work, GenerateWork)
+        frame = engine.capabilities.thinking
+        thinks = work.thinking_tokens is not None and frame is not None
+        self.raw: list[str] = []
+        self.thoughts = Thoughts(frame) if thinks and frame is not None else None
+        self.held: list[str] | None = [] if work.output.checked else None
         self.stop_error: Exception | None = None
         self.request: GenerateRequest | None = None
         self.shared: Shared | None = None
@@ -83,3 +97,18 @@ class Live:
     def engine_id(self) -> RequestId:
         """Under which its engine computes it: another one's, where it joined that."""
         return self.request_id if self.shared is None else self.shared.request_id
+
+    def take(self, text: str) -> Told:
+        """More text, cut into thought and answer."""
+        self.raw.append(text)
+        return self.thoughts.push(text) if self.thoughts is not None else Told(answer=text)
+
+    @property
+    def answer(self) -> str:
+        """The answer so far."""
+        return self.gen.text if self.held is None else "".join(self.held)
+
+    @property
+    def thinks(self) -> bool:
+        """Whether its answer has not begun yet."""
+        return self.thoughts is not None and not self.thoughts.ended

@@ -125,6 +125,14 @@ class _Builder:
         if node.first_token_at_s is not None:
             at_us = self._inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
+        span.events += tuple(
+            SpanEvent(
+                names.CHECK_FAILED,
+                self._inside(span, failed.at_s),
+                {names.ATTEMPT: failed.attempt + 1, names.CHECK_REASON: cut(redact(failed.reason))},
+            )
+            for _, failed in node.failed
+        )
         if node.scheduled:
             span.events += decision_events(
                 self.record, node, self.timeline, span.start_us, span.end_us

@@ -94,7 +94,8 @@ def run_attributes(
     if started.deadline_s is not None:
         told[names.DEADLINE_MS] = _ms(started.deadline_s)
         told[names.DEADLINE_MET] = record.compound_s <= started.deadline_s
-    retries = sum(max(0, len(node.attempts) - 1) for node in record.nodes.values())
+    nodes = record.nodes.values()
+    retries = sum(max(0, len(node.attempts) - 1) + len(node.failed) for node in nodes)
     if retries:
         told[names.RETRIES] = retries
     if record.downs:
@@ -128,6 +129,9 @@ def _generation(told: Attributes, node: NodeRecord) -> None:
             told[names.CLOSED_EARLY] = True
         if finished.ledger is not None:
             _ledger(told, finished.ledger)
+    if node.failed:
+        told[names.ATTEMPT] = len(node.failed) + 1
+        told[names.CHECK_TOKENS] = sum(one.ledger.output_tokens for _, one in node.failed)
     if node.lost:
         told[names.PREFIX_LOST] = sum(lost.lost_tokens for lost in node.lost)
         told[names.PREFIX_LOST_REASON] = node.lost[-1].reason
@@ -156,6 +160,7 @@ def _ledger(told: Attributes, ledger: Ledger) -> None:
         (names.PREFILL_CHUNKS, ledger.prefill_chunks),
         (names.RECOMPUTED, ledger.recomputed_tokens),
         (names.FORCED, ledger.forced_tokens),
+        (names.THINKING_TOKENS, ledger.thinking_tokens),
         (names.PREEMPTED, ledger.preemptions),
     )
     told.update((key, value) for key, value in optional if value)

@@ -16,6 +16,11 @@ from agentrt.sampling import Sampling
         ({"zzz": 3}, "no option 'zzz'.*There are: max_tokens"),
         ({"deadline": 0}, "deadline=0"),
         ({"on_limit": "stop"}, "on_limit='stop'"),
+        ({"thinking": -1}, "thinking=-1"),
+        ({"thinking": 64, "max_tokens": 64}, "thinking=64 .*below max_tokens=64"),
+        ({"check": True, "retries": 11}, "retries=11"),
+        ({"scored": True, "thinking": 5}, "thinking means nothing with it"),
+        ({"scored": True, "stop": "."}, "stop means nothing with it"),
     ],
 )
 def test_what_does_not_exist_is_refused(options: Any, complaint: str) -> None:
@@ -43,7 +48,8 @@ def test_every_option_reaches_the_engine() -> None:
         7, 0.5, 3, 0.9, 0.1, 0.2, 0.3, 1.1, seed=5, stop=("end",), logprobs=2, ignore_eos=True
     )
     rest = GenOptions.__annotations__.keys() - options.keys()
-    assert rest == {"name", "deadline", "on_limit", "on_overflow", "model", "describe"}
+    by_name = {"name", "deadline", "on_limit", "on_overflow", "model", "describe"}
+    assert rest == by_name | {"thinking", "check", "retries", "scored"}
 
 
 def test_a_seed_left_out_is_the_nodes_own() -> None:

@@ -58,6 +58,7 @@ def test_object_has_its_keys_in_order() -> None:
         "output_tokens": 20,
         "forced_tokens": 5,
         "cancelled_tokens": 0,
+        "retried_tokens": 0,
     }
     assert told["trace"] == {"file": "t.json", "url": None}
     assert told["schema"] == "agentrt.run/1"

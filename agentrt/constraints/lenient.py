@@ -1,0 +1,107 @@
+"""What of a JSON Schema can be enforced, where not all of it can: a schema that allows more.
+
+Keywords that the grammar cannot follow go, one after the other, as the structural check names them.
+Nothing that stays can forbid what the whole allows: beneath `oneOf`, which a weaker branch would
+make stricter, the branches become alternatives.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.errors import ConstraintError
+from agentrt.fact import fact
+
+MOST_DROPPED = 64
+
+
+@fact
+class Lenient:
+    """The part of a schema that is enforced.
+
+    Attributes:
+        spec: Of that part.
+        schema: That part.
+        dropped: Pointers to what is left to a check of the value, in normal form.
+    """
+
+    spec: ConstraintSpec
+    schema: Any
+    dropped: tuple[str, ...]
+
+
+def lenient(
+    schema: Any,
+    spec_of: Callable[[Any], ConstraintSpec],
+    checkable: Callable[[str, Any], bool],
+) -> Lenient:
+    """`schema` without what cannot be enforced.
+
+    Args:
+        schema: In normal form.
+        spec_of: The spec of a schema; refuses what cannot be enforced, with pointer and keyword.
+        checkable: Whether a keyword with this value is looked at when the value is checked.
+
+    Raises:
+        ConstraintError: Something can neither be enforced nor checked, or nearly nothing is left.
+    """
+    dropped: list[str] = []
+    while True:
+        try:
+            return Lenient(spec_of(schema), schema, tuple(dropped))
+        except ConstraintError as refused:
+            if len(dropped) == MOST_DROPPED:
+                raise
+            weaker = _weaker(schema, refused, checkable)
+            if weaker == schema:
+                raise
+            schema = weaker
+            dropped.append(refused.pointer or "/")
+
+
+def _weaker(root: Any, refused: ConstraintError, checkable: Callable[[str, Any], bool]) -> Any:
+    """`root` without what was refused."""
+    weaker: Any = copy.deepcopy(root)
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in refused.pointer.split("/")[1:]]
+    if refused.keyword and parts and parts[-1] == refused.keyword:
+        parts.pop()
+    way = [weaker]
+    for part in parts:
+        here = way[-1]
+        way.append(here[int(part)] if isinstance(here, list) else here[part])
+    for above in way[:-1]:
+        if isinstance(above, dict) and "oneOf" in above:
+            _as_alternatives(above)
+    here = way[-1]
+    if not isinstance(here, dict):
+        raise refused
+    if refused.keyword and refused.keyword in here:
+        if not checkable(refused.keyword, here[refused.keyword]):
+            raise refused
+        _drop(here, refused.keyword)
+    else:  # no keyword alone is to blame
+        kept = {name: here[name] for name in ("type", "$defs", "definitions") if name in here}
+        alone = {name: kept[name] for name in kept if kept.keys() != here.keys() or name != "type"}
+        here.clear()
+        here.update(alone)
+    return weaker
+
+
+def _drop(schema: dict[str, Any], keyword: str) -> None:
+    if keyword == "oneOf":
+        _as_alternatives(schema)
+        return
+    del schema[keyword]
+    if keyword == "patternProperties":  # what it named would now be among the others
+        schema.pop("additionalProperties", None)
+
+
+def _as_alternatives(schema: dict[str, Any]) -> None:
+    branches = schema.pop("oneOf")
+    if "anyOf" not in schema:
+        schema["anyOf"] = branches
+    else:
+        schema["allOf"] = [*schema.get("allOf", ()), {"anyOf": branches}]
