@@ -6,7 +6,9 @@ from agentrt.backend import Capabilities
 from agentrt.prompt import Codec
 
 
-def abilities(codec: Codec, model: str, window_tokens: int) -> Capabilities:
+def abilities(
+    codec: Codec, model: str, window_tokens: int, kv_tokens: int, host_kv_tokens: int
+) -> Capabilities:
     """Everything the contract knows: this engine has it all."""
     return Capabilities(
         backend="embedded",
@@ -21,5 +23,7 @@ def abilities(codec: Codec, model: str, window_tokens: int) -> Capabilities:
         logprobs=True,
         closes=True,
         call_frame=codec.call_frame,
+        kv_tokens=kv_tokens,
+        host_kv_tokens=host_kv_tokens,
         scores=True,
     )

@@ -98,7 +98,11 @@ class EngineCore:
         )
         self._hints = Hints(self.paging)
         self._roster = Roster(config, self.paging)
-        self._grammars = Grammars(self.codec, jumps=config.jump_forward)
+        on_cuda = model.layout.device.type == "cuda"
+        self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
+        # A step that is launched before the last is told would not know which guesses were right.
+        drafts = config.jump_forward and not self._overlaps
+        self._grammars = Grammars(self.codec, jumps=config.jump_forward, drafts=drafts)
         self._outbox = Outbox(self._roster, self._grammars, self.paging)
         self._steps = Steps(
             self._machine,
@@ -112,12 +116,16 @@ class EngineCore:
         self._scorer = Scorer(self._machine, self.paging, self.codec, config.step_tokens)
         self._scored_last = False
         self._flight: Flight | None = None
-        on_cuda = model.layout.device.type == "cuda"
-        self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
         self._serial = 0
         self.report = model.report
         self.threads = self._machine.threads
-        self.capabilities = abilities(self.codec, model.name, self._window_tokens)
+        self.capabilities = abilities(
+            self.codec,
+            model.name,
+            self._window_tokens,
+            kv.pages * config.page_tokens,
+            host.tier.pool.total_pages * config.page_tokens if host is not None else 0,
+        )
 
     @property
     def forwards(self) -> int:

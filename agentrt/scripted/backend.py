@@ -72,6 +72,8 @@ class ScriptedBackend:
         max_running: Most requests in one step.
         seeds: The script gives the same answer to the same request.
         hints: Takes hints, and forgets them.
+        kv_tokens: KV memory that it says it has; it needs none.
+        host_kv_tokens: The same of its slower tier.
     """
 
     def __init__(
@@ -86,6 +88,8 @@ class ScriptedBackend:
         max_running: int = 64,
         seeds: bool = False,
         hints: bool = False,
+        kv_tokens: int = 0,
+        host_kv_tokens: int = 0,
     ) -> None:
         self.seen = Seen()
         self._clock = clock
@@ -107,6 +111,8 @@ class ScriptedBackend:
             hints=hints,
             seeds=seeds,
             closes=True,
+            kv_tokens=kv_tokens,
+            host_kv_tokens=host_kv_tokens,
             call_frame=self._spelling.call_frame,
         )
         self._ongoing: dict[RequestId, Ongoing] = {}
