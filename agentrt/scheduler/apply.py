@@ -118,7 +118,7 @@ def _rank(state: State, node: NodeState) -> None:
     for one in changed:
         if one in one.run.waiting and one.request_id is not None:
             state.to_tell[one] = None
-        elif one in state.workers:
+        elif one in state.workers.waiting:
             state.workers.add(one)
 
 

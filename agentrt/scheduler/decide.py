@@ -46,9 +46,12 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
         decisions.extend(
             Fill(node.run.run_id, node.node_id) for node in state.to_fill if node not in ending
         )
-    _start(state, now_s, ending, decisions)
-    _tell(state, now_s, decisions)
-    _admit(state, now_s, decisions)
+    if state.ready or state.workers.waiting:
+        _start(state, now_s, ending, decisions)
+    if state.to_tell:
+        _tell(state, now_s, decisions)
+    if state.gate.held and state.gate.is_due(now_s):
+        decisions.append(Admit(state.gate.look(now_s, state.order), now_s))
     return tuple(decisions)
 
 
@@ -69,8 +72,6 @@ def _expired(state: State, now_s: float) -> list[NodeState]:
 
 def _start(state: State, now_s: float, ending: set[NodeState], decisions: list[Decision]) -> None:
     starting = [*state.ready, *state.workers.next()]
-    if not starting:
-        return
     if len(starting) > 1:
         starting.sort(key=urgency)
     number = state.next_request
@@ -86,18 +87,7 @@ def _start(state: State, now_s: float, ending: set[NodeState], decisions: list[D
             decisions.append(Start(run_id, node_id))
 
 
-def _admit(state: State, now_s: float, decisions: list[Decision]) -> None:
-    gate = state.gate
-    if not gate.held:
-        return
-    wake_s = gate.wake_s
-    if gate.stale or (wake_s is not None and now_s >= wake_s):
-        decisions.append(Admit(gate.look(now_s, state.order), now_s))
-
-
 def _tell(state: State, now_s: float, decisions: list[Decision]) -> None:
-    if not state.to_tell:
-        return
     by_model: dict[str, list[NodeState]] = {}
     for node in state.to_tell:
         by_model.setdefault(node.model, []).append(node)

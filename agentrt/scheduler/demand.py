@@ -38,7 +38,7 @@ def refresh(state: State, node: NodeState) -> None:
         here.demanded = wanted
         if here.request_id is not None:
             state.to_tell[here] = None
-        elif here.threaded and here in state.workers:
+        elif here.threaded and here in state.workers.waiting:
             state.workers.add(here)
         todo.extend(source for source in here.inputs if source.status != "ended")
         todo.extend(child for child in here.children if child.awaited)

@@ -29,8 +29,8 @@ Quantity = Literal[
 
     output_tokens   length of a generation's output
     tool_s          duration of a tool, all its attempts
-    busy_s          of a generation: time in steps of its engine, as if it never waited; of a tool
-                    or a question: its duration. What a path is made of
+    busy_s          of a generation: time in steps of its engine, as if it never waited; of a
+                    program or a question: its duration
     rest_s          service (share of engines' steps) that the run still needed when this place was
                     reached, all branches
     path_s          time that the run still needed then, along its longest path, had nothing waited
@@ -41,6 +41,7 @@ Quantity = Literal[
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 FEW = 3
 MOST_DEPTH = 40
+EXACT_DEPTH = 16
 MOST_PLACES = 4096
 MOST_NEXTS = 32
 _ALL_OF_FIRST = 8
@@ -164,7 +165,7 @@ class Place:
 
     def known_at(self, depth: int) -> Place:
         """This site at a depth of its run, where that is known; else itself."""
-        return self.deeper.get(depth if depth < MOST_DEPTH else MOST_DEPTH, self)
+        return self.deeper.get(depth_class(depth), self) if self.deeper else self
 
     def follows(self) -> dict[str, float]:
         """Call site -> probability that it follows, the likeliest first; empty below 3 samples.
@@ -204,7 +205,7 @@ class Estimates:
         Args:
             template: The program that was started.
             site: Call site (`site_of` spells it), or "" for the template as a whole.
-            depth: Depth in the run, or None for any; all beyond 40 are one.
+            depth: Depth in the run, or None for any (see `depth_class`).
         """
         place = self._places.get((template, site))
         if place is None:
@@ -215,8 +216,7 @@ class Estimates:
 
     def at(self, place: Place, depth: int) -> Place:
         """A call site at one depth of its run, known or new."""
-        if depth > MOST_DEPTH:
-            depth = MOST_DEPTH
+        depth = depth_class(depth)
         deep = place.deeper.get(depth)
         if deep is None:
             deep = place.deeper[depth] = Place(place.template, place.site, depth, place)
@@ -270,6 +270,13 @@ class Estimates:
             raise ValueError(f"{row.quantity!r} is nothing that is learned")
 
 
+def depth_class(depth: int) -> int:
+    """Depths up to 16 stand for themselves, then four at a time, all beyond 40 together."""
+    if depth <= EXACT_DEPTH:
+        return depth
+    return min(MOST_DEPTH, depth - (depth - 1) % 4 + 3)
+
+
 def site_of(name: str, where: str) -> str:
     """A call site as places spell it: what it is called, and `file:line`."""
     return f"{name} {where}" if where else name
@@ -283,6 +290,6 @@ def chain(estimates: Estimates, template: str, first: str, most: int = 12) -> di
         place = estimates.find(template, site)
         if place is None:
             break
-        found[site] = place.p50("busy_s")
+        found[site] = place.p50("tool_s" if "tool_s" in place.learned else "busy_s")
         site = next(iter(place.follows()), "")
     return found

@@ -126,6 +126,11 @@ class Gate:
             return None
         return self.idle_at_s + IDLE_S
 
+    def is_due(self, now_s: float) -> bool:
+        """Whether there is something to decide."""
+        wake_s = self.wake_s
+        return self.stale or (wake_s is not None and now_s >= wake_s)
+
     def hold(self, node: NodeState, at_s: float) -> None:
         """A generation of a run that is not let in yet could start."""
         run = node.run

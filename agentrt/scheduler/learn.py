@@ -7,6 +7,8 @@ the same steps, and sums over all requests to the time that the engine was busy.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from agentrt.backend import Ledger
 from agentrt.events import NodeFinished, RunFinished
 from agentrt.scheduler.gate import engine_site
@@ -37,9 +39,7 @@ def node_ended(node: NodeState, event: NodeFinished) -> None:
         begun_s = node.declared_at_s if node.started_at_s is None else node.started_at_s
         node.busy_s = max(0.0, event.at_s - begun_s)
         if event.outcome != "cancelled":
-            if node.kind == "tool":
-                place.observe("tool_s", node.busy_s)
-            place.observe("busy_s", node.busy_s)
+            place.observe("tool_s" if node.kind == "tool" else "busy_s", node.busy_s)
 
 
 class _Walk:
@@ -51,7 +51,7 @@ class _Walk:
         self.levels: dict[NodeState, int] = {}
         tails: dict[NodeState, int] = {}
         # Whatever needed a node ended after it, and a program after all that is in its body.
-        for node in sorted(run.nodes.values(), key=_end, reverse=True):
+        for node in sorted(run.nodes.values(), key=attrgetter("ended"), reverse=True):
             tail_s, levels = self.tail_s.get(node, 0.0), tails.get(node, 0)
             parent = node.parent
             if parent is not None and self.tail_s.get(parent, 0.0) > tail_s:
@@ -66,10 +66,6 @@ class _Walk:
                     if path_s > self.tail_s.get(cause, 0.0):
                         self.tail_s[cause], tails[cause] = path_s, levels
                 here = here.parent  # a program takes at least as long as what is in its body
-
-
-def _end(node: NodeState) -> int:
-    return node.ended
 
 
 def run_ended(run: RunState, event: RunFinished) -> None:

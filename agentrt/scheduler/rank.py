@@ -15,7 +15,7 @@ CHANGE = 0.1
 
 def own_s(node: NodeState) -> float:
     """How long a node works, as far as is known."""
-    return node.place.p50("busy_s")
+    return node.place.p50("tool_s" if node.kind == "tool" else "busy_s")
 
 
 def raise_rank(node: NodeState, changed: dict[NodeState, None], change: float = CHANGE) -> None:

@@ -29,8 +29,9 @@ def sent(state: State, node: NodeState, fact: RequestSent) -> None:
         run.wait_no_more(node, fact.at_s)
     else:
         run.wait(node, fact.at_s)
-        state.gate.works(node)
     if node.model in state.gate.rooms:
+        if fact.complete:
+            state.gate.works(node)
         node.prompt_tokens = fact.prompt_tokens
         _occupy(node)
 
@@ -60,7 +61,8 @@ def ended(state: State, node: NodeState, event: NodeFinished) -> None:
     if event.ledger is not None:
         had_s = service_s(event.ledger)
         run.attained_s += had_s
-        run.account.charge(had_s, _memory_s(state, node, event.ledger))
+        memory_s = _memory_s(state, node, event.ledger) if state.gate.rooms else 0.0
+        run.account.charge(had_s, memory_s)
         if run.waiting:
             rest_changed(state, run)
         if len(state.tenants.active) > 1:

@@ -107,7 +107,7 @@ class State:
     def next_deadline_s(self) -> float | None:
         """When to look again although nothing has happened, or None."""
         timer_s = self.timers[0][0] if self.timers else None
-        wake_s = self.gate.wake_s
+        wake_s = self.gate.wake_s if self.gate.held else None
         if wake_s is None or timer_s is None:
             return timer_s if wake_s is None else wake_s
         return min(timer_s, wake_s)

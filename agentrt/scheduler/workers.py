@@ -18,45 +18,43 @@ class Workers:
     Attributes:
         most: How many threads there are.
         busy: Of them, those that have a tool.
+        waiting: Tools that wait, and their places.
     """
 
-    __slots__ = ("_heap", "_places", "busy", "most")
+    __slots__ = ("_heap", "busy", "most", "waiting")
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.busy = 0
         self._heap: list[tuple[Urgency, NodeState]] = []
-        self._places: dict[NodeState, Urgency] = {}
-
-    def __contains__(self, node: object) -> bool:
-        return node in self._places
+        self.waiting: dict[NodeState, Urgency] = {}
 
     def add(self, node: NodeState) -> None:
         """A tool could start, or its place has changed."""
         place = urgency(node)
-        if self._places.get(node) != place:
-            self._places[node] = place
+        if self.waiting.get(node) != place:
+            self.waiting[node] = place
             heapq.heappush(self._heap, (place, node))
 
     def drop(self, node: NodeState) -> None:
         """A tool starts, or needs no thread any more."""
-        if self._places.pop(node, None) is not None:
+        if self.waiting.pop(node, None) is not None:
             self._clear()
 
     def next(self) -> list[NodeState]:
         """The tools that can start now, first to start first."""
         free = self.most - self.busy
-        if free <= 0 or not self._places:
+        if free <= 0 or not self.waiting:
             return []
         if free == 1:
             return [self._heap[0][1]]
-        places = [(place, node) for node, place in self._places.items()]
+        places = [(place, node) for node, place in self.waiting.items()]
         return [node for _, node in heapq.nsmallest(free, places, key=_place)]
 
     def _clear(self) -> None:
         """The first of the heap is always one that waits."""
         heap = self._heap
-        while heap and self._places.get(heap[0][1]) != heap[0][0]:
+        while heap and self.waiting.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
 
 
