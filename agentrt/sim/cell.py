@@ -8,12 +8,21 @@ take what the trace says.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import assert_never
 
 from agentrt.backend import Fill as FillRequest
-from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
-from agentrt.events import NodeFinished, Outcome, RequestSent, ToolEnded, ToolStarted
+from agentrt.backend import GenerateRequest, RequestFacts, StepDone, TokenPrompt
+from agentrt.errors import InternalError
+from agentrt.events import (
+    HoleFilled,
+    NodeFinished,
+    Outcome,
+    RequestSent,
+    ToolEnded,
+    ToolStarted,
+)
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
 from agentrt.scheduler import (
@@ -37,6 +46,7 @@ from agentrt.sim.engine import Flight, VirtualEngine
 from agentrt.sim.outcome import ProgramOutcome, Totals
 from agentrt.sim.output import Output
 from agentrt.sim.program_run import MODEL, ProgramRun
+from agentrt.sim.service import service_of
 from agentrt.sim.token_ids import PromptIds, TokenIds
 from agentrt.step import End
 from agentrt.workloads import Call, ProgramTrace
@@ -98,11 +108,12 @@ class Cell:
         self._by_node: dict[tuple[RunId, NodeId], Sending] = {}
         self._tools: set[tuple[RunId, NodeId]] = set()
         self._flight: Flight | None = None
-        self._inbox: list[Fact] = []
+        self._timer_s: float | None = None
 
     def arrive(self, program: ProgramTrace, run_id: RunId, now_s: float) -> ProgramOutcome:
         """Somebody wants a program."""
-        run = self.live[run_id] = ProgramRun(run_id, program)
+        service_s = service_of(program, self._costs.step)
+        run = self.live[run_id] = ProgramRun(run_id, program, service_s)
         outcome = self._outcomes[run_id] = ProgramOutcome(
             program.name, program.shape, program.tenant, now_s
         )
@@ -227,8 +238,13 @@ class Cell:
     def _perform(self, decision: Decision, now_s: float) -> Iterable[Fact]:
         match decision:
             case Tell(facts=facts):
-                self._later(now_s, lambda _: self.engine.facts(facts))
+                known = tuple(self._known(one) for one in facts)
+                self._later(now_s, lambda _: self.engine.facts(known))
                 return ()
+            case Admit():
+                return ()
+            case Refuse():
+                raise InternalError("a program without a deadline was refused")
             case Send():
                 return self._send(decision, now_s)
             case Fill():
@@ -245,6 +261,11 @@ class Cell:
     def _later(self, now_s: float, act: Callable[[float], None]) -> None:
         self._at(now_s + self._costs.submit_s, act)
 
+    def _known(self, facts: RequestFacts) -> RequestFacts:
+        """The facts of a request, with what its run really needs."""
+        run = self.live.get(facts.run_id)
+        return facts if run is None else replace(facts, true_rest_s=run.true_rest_s)
+
     def _send(self, decision: Send, now_s: float) -> Iterable[Fact]:
         run = self.live[decision.run_id]
         name = run.name_of(decision.node_id)
@@ -252,9 +273,11 @@ class Cell:
         assert isinstance(call, Call)
         prompt = PromptIds(self._ids, run.run_id, call, run.outputs)
         known = prompt.known(run.ended)
-        request_id = decision.facts.request_id
+        facts = self._known(decision.facts)
+        request_id = facts.request_id
         sending = Sending(run, name, request_id, prompt)
         self._sendings[request_id] = self._by_node[run.run_id, decision.node_id] = sending
+        self._outcomes[run.run_id].held_s += decision.held_s
         request = GenerateRequest(
             request_id,
             run.run_id,
@@ -262,10 +285,10 @@ class Cell:
             call.site,
             TokenPrompt(known, complete=prompt.complete),
             Sampling(max_tokens=call.output_tokens, ignore_eos=True),
-            demanded=decision.facts.demanded,
-            deadline_at_s=decision.facts.deadline_at_s,
+            demanded=facts.demanded,
+            deadline_at_s=facts.deadline_at_s,
             submitted_at_s=now_s,
-            facts=decision.facts,
+            facts=facts,
         )
         ids = self._ids.output(run.run_id, name, call.output_tokens)
         output = Output(ids, call.forced_tokens, run.marks(name))
@@ -285,12 +308,13 @@ class Cell:
     def _fill(self, decision: Fill, now_s: float) -> Iterable[Fact]:
         sending = self._by_node.get((decision.run_id, decision.node_id))
         if sending is None or sending.stopped or sending.prompt.complete:
-            return ()
+            return
         more = FillRequest(sending.prompt.known(sending.run.ended), sending.prompt.complete)
         if more.token_ids or more.complete:
             request_id = sending.request_id
             self._later(now_s, lambda at_s: self.engine.fill(request_id, more, at_s))
-        return ()
+        if more.complete:
+            yield HoleFilled(decision.run_id, decision.node_id, now_s)
 
     def _start(self, decision: Start, now_s: float) -> Iterable[Fact]:
         run = self.live[decision.run_id]

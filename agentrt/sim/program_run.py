@@ -7,12 +7,12 @@ tool that a plan calls is declared when its arguments are complete in the plan's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from agentrt.events import NodeDeclared, NodeDemanded, RunFinished, RunStarted
 from agentrt.ids import NodeId, RunId
 from agentrt.scheduler import CancelWanted, Fact
-from agentrt.workloads import Call, ProgramTrace, Think, ToolUse
+from agentrt.workloads import Call, Message, ProgramTrace, Think, ToolUse
 from agentrt.workloads.trace import TraceNode, needs
 
 _UNIX_NS = 1_600_000_000_000_000_000
@@ -21,6 +21,11 @@ MODEL = "default"
 
 class ProgramRun:
     """One run of a trace.
+
+    Args:
+        run_id: Of the run.
+        program: What it runs.
+        service_s: What each call will need of its engine.
 
     Attributes:
         run_id: Of the run.
@@ -32,7 +37,11 @@ class ProgramRun:
         closed: Names of nodes that are over, with a value or without.
     """
 
-    def __init__(self, run_id: RunId, program: ProgramTrace) -> None:
+    def __init__(
+        self, run_id: RunId, program: ProgramTrace, service_s: Mapping[str, float]
+    ) -> None:
+        self._service_s = dict(service_s)
+        self._first_with: dict[tuple[Message, ...], NodeId] = {}
         self.run_id = run_id
         self.program = program
         self.nodes: dict[str, TraceNode] = {node.name: node for node in program.nodes}
@@ -73,11 +82,17 @@ class ProgramRun:
             now_s,
             _UNIX_NS + int(now_s * 1e9),
             tenant=program.tenant,
+            true_service_s=self.true_rest_s,
         )
         yield NodeDeclared(
             self.run_id, self._root, "program", program.shape, None, (), program.shape, now_s
         )
         yield NodeDemanded(self.run_id, self._root, now_s)
+
+    @property
+    def true_rest_s(self) -> float:
+        """Service that the calls need which are not over."""
+        return sum(self._service_s.values())
 
     def marks(self, call: str) -> tuple[int, ...]:
         """Lengths of a call's output at which a tool's arguments are complete."""
@@ -93,13 +108,14 @@ class ProgramRun:
 
     def node_ended(self, name: str) -> None:
         """A node's value is there."""
-        self.closed.add(name)
+        self.node_given_up(name)
         self.ended.add(name)
         self._after = self.node_id(name)
 
     def node_given_up(self, name: str) -> None:
         """A node ended without a value."""
         self.closed.add(name)
+        self._service_s.pop(name, None)
 
     def more(self, now_s: float) -> Iterator[Fact]:
         """What the program does now that something has changed."""
@@ -146,10 +162,22 @@ class ProgramRun:
             deps,
             site,
             now_s,
+            fork_of=self._fork_of(node) if isinstance(node, Call) else None,
             plan=self.node_id(plan) if plan else None,
             after=self._after,
             model=MODEL if isinstance(node, Call) else "",
         )
+
+    def _fork_of(self, call: Call) -> NodeId | None:
+        """The first node that continues the same chat, up to the last answer in it."""
+        found: NodeId | None = None
+        for end in range(len(call.prompt), 0, -1):
+            first = self._first_with.setdefault(call.prompt[:end], self.node_id(call.name))
+            if found is None and first != self.node_id(call.name):
+                found = first
+            if call.prompt[end - 1][0] == "assistant":
+                break
+        return found
 
     def _has_quorum(self) -> bool:
         quorum = self.program.quorum

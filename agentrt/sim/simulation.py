@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from pathlib import Path
 
-from agentrt.config import EngineConfig
+from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.errors import InternalError
 from agentrt.ids import RunId
 from agentrt.scheduler import State
+from agentrt.scheduler.estimates import Estimates
 from agentrt.sim.cell import Cell
 from agentrt.sim.costs import Costs
 from agentrt.sim.engine import VirtualEngine
@@ -36,6 +37,7 @@ class Setup:
         max_running: Most sequences that run at once.
         prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
         page_tokens: Tokens of a page.
+        scheduler: How programs share the engine.
         leaps: Whether equal steps are taken at once.
     """
 
@@ -46,6 +48,7 @@ class Setup:
     max_running: int = 64
     prefill_chunk_tokens: int = 512
     page_tokens: int = 16
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     leaps: bool = True
 
     def engine_config(self) -> EngineConfig:
@@ -57,13 +60,20 @@ class Setup:
             step_tokens=self.step_tokens,
             max_running=self.max_running,
             prefill_chunk_tokens=self.prefill_chunk_tokens,
+            policy=self.scheduler.policy,
         )
 
 
 class Simulation:
-    """One setup, to be run once over a workload."""
+    """One setup, to be run once over a workload.
 
-    def __init__(self, setup: Setup) -> None:
+    Args:
+        setup: What is simulated.
+        estimates: What past runs told; it goes on learning.
+    """
+
+    def __init__(self, setup: Setup, estimates: Estimates | None = None) -> None:
+        self._estimates = estimates if estimates is not None else Estimates()
         self._agenda: list[tuple[float, int, int, Callable[[float], None]]] = []
         self._serial = 0
         ids = TokenIds()
@@ -102,7 +112,12 @@ class Simulation:
 
     def _cell(self, setup: Setup, ids: TokenIds, which: int) -> Cell:
         engine = VirtualEngine(setup.engine_config(), setup.costs, leaps=setup.leaps)
-        state = State(incomplete_roles=(MODEL,))
+        state = State(
+            incomplete_roles=(MODEL,),
+            config=setup.scheduler,
+            estimates=self._estimates,
+            kv_tokens={MODEL: (setup.kv_tokens, 0)},
+        )
 
         def at(at_s: float, act: Callable[[float], None]) -> None:
             self._serial += 1

@@ -48,7 +48,8 @@ def test_no_part_is_negative() -> None:
     """Where a part cannot be told from noise it is nothing."""
     flat = [Observed(1, StepWork(0, batch, 10 * batch, 0.0), 0.01) for batch in range(1, 9)]
     found = fit(flat)
-    assert found.step == StepTime(pytest.approx(0.01), 0.0, 0.0, 0.0)
+    assert found.step.base_s == pytest.approx(0.01)
+    assert (found.step.prefill_s, found.step.decode_s, found.step.kv_s) == (0.0, 0.0, 0.0)
 
 
 def test_disturbed_steps_do_not_count() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from agentrt.config import Policy, SchedulerConfig
 from agentrt.errors import OutOfPages
 from agentrt.sim.costs import Costs
 from agentrt.sim.outcome import SimulationOutcome
@@ -23,6 +24,10 @@ from agentrt.workloads.trace import Part
 
 Draw = Callable[[int, int, float], Workload]
 
+RWA = SchedulerConfig()
+FCFS = SchedulerConfig(policy="fcfs", gate_share=0)
+POLICIES: tuple[Policy, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
+
 
 def run(
     workload: Workload,
@@ -32,8 +37,16 @@ def run(
     engines: int = 1,
     *,
     leaps: bool = True,
+    scheduler: SchedulerConfig = RWA,
 ) -> SimulationOutcome:
-    setup = Setup(costs, kv_tokens, engines=engines, max_running=max_running, leaps=leaps)
+    setup = Setup(
+        costs,
+        kv_tokens,
+        engines=engines,
+        max_running=max_running,
+        scheduler=scheduler,
+        leaps=leaps,
+    )
     return Simulation(setup).run(workload)
 
 
@@ -48,15 +61,18 @@ def alone(costs: Costs, *nodes: Call | ToolUse, kv_tokens: int = 4096) -> float:
     return run((Arrival(0.0, program),), costs, kv_tokens=kv_tokens).programs[0].latency_s
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(len(POLICIES)))
 @pytest.mark.parametrize("kv_tokens", [1024, 2048, 16384])
 def test_equal_steps_at_once_change_nothing(
     seed: int, kv_tokens: int, draw: Draw, costs: Costs
 ) -> None:
     """Leaping over steps in which nothing can change gives what plain steps give, to the bit."""
     workload = draw(seed, 25, 1.5)
-    leapt = run(workload, costs, kv_tokens=kv_tokens, max_running=12)
-    plain = run(workload, costs, kv_tokens=kv_tokens, max_running=12, leaps=False)
+    scheduler = SchedulerConfig(policy=POLICIES[seed], gate_share=0.8 * (seed > 1))
+    leapt, plain = (
+        run(workload, costs, kv_tokens, max_running=12, leaps=leaps, scheduler=scheduler)
+        for leaps in (True, False)
+    )
     assert [dataclasses.astuple(p) for p in leapt.programs] == [
         dataclasses.astuple(p) for p in plain.programs
     ]
@@ -72,7 +88,7 @@ def test_a_seed_decides_everything(draw: Draw, costs: Costs) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: Costs) -> None:
     """Every program ends; prompts are in the cache or computed, what is lost computed again."""
-    outcome = run(draw(seed, 30, 3.0), costs, kv_tokens=640, max_running=8)
+    outcome = run(draw(seed, 30, 3.0), costs, kv_tokens=640, max_running=8, scheduler=FCFS)
     assert len(outcome.programs) == 30
     assert all(one.finished_at_s > one.submitted_at_s for one in outcome.programs)
     (totals,) = outcome.engines

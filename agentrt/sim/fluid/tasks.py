@@ -1,0 +1,158 @@
+"""Generations under way: what is left of each, and how fast it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentrt.sim.costs import Costs
+from agentrt.sim.fluid.library import Floats, Ints
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(slots=True, eq=False)
+class Tasks:
+    """Generations, the oldest first; all columns `[tasks]`.
+
+    Attributes:
+        slot: Of the program.
+        node: In the library.
+        engine: That serves it.
+        since_s: Up to when it was moved on.
+        prefill: Prompt tokens left to compute.
+        decode: Output tokens left, the first not counted: it comes with the prompt.
+        context: Tokens whose KV is there.
+        runs: It has a place in the batch.
+    """
+
+    slot: Ints
+    node: Ints
+    engine: Ints
+    since_s: Floats
+    prefill: Floats
+    decode: Floats
+    context: Floats
+    runs: Flags
+
+    @classmethod
+    def none(cls) -> Tasks:
+        """No task."""
+        whole, real = np.zeros(0, np.int64), np.zeros(0)
+        return cls(whole, whole, whole, real, real, real, real, np.zeros(0, np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def keep(self, kept: Flags) -> None:
+        """Forget the others."""
+        for column in fields(self):
+            setattr(self, column.name, getattr(self, column.name)[kept])
+
+    def add(self, more: Tasks) -> None:
+        """Put newer ones behind."""
+        for column in fields(self):
+            both = (getattr(self, column.name), getattr(more, column.name))
+            setattr(self, column.name, np.concatenate(both))
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast everything goes for a while.
+
+    Attributes:
+        step_s: `[engines]` length of a step.
+        share: `[tasks]` prompt tokens of each in a step.
+    """
+
+    step_s: Floats
+    share: Floats
+
+
+def rates_of(
+    tasks: Tasks,
+    costs: Costs,
+    engines: int,
+    *,
+    step_tokens: int,
+    chunk_tokens: int,
+    tick_s: float,
+) -> Rates:
+    """What every engine's steps look like with these tasks.
+
+    Prompts get chunks in their order while the budget of a step lasts. A prompt that ends within
+    the tick burdens only its part of it.
+    """
+    prefills = tasks.runs & (tasks.prefill > 0)
+    decodes = tasks.runs & ~prefills
+    decoding = np.bincount(tasks.engine[decodes], minlength=engines).astype(np.float64)
+    share = _shares(tasks, prefills, step_tokens - decoding, chunk_tokens)
+    served = share > 0
+    reads = np.where(decodes | served, tasks.context + share, 0.0)
+    kv_tokens = sums(tasks.engine, reads, engines)
+    step = costs.step
+    base_s = step.base_s + step.decode_s * decoding + step.kv_s * kv_tokens
+    own_s = np.where(served, step.prefill_s * share, 0.0)
+    own_s += costs.pair_s * share * (tasks.context + share / 2)
+    own_s += np.where(served & (share >= tasks.prefill), step.decode_s, 0.0)
+    step_s = base_s + sums(tasks.engine, own_s, engines)
+    steps_left = np.divide(tasks.prefill, share, out=np.zeros(len(tasks)), where=served)
+    for _ in range(2):
+        part = np.minimum(1.0, steps_left * step_s[tasks.engine] / tick_s)
+        step_s = base_s + sums(tasks.engine, own_s * part, engines)
+    return Rates(step_s, share)
+
+
+def _shares(tasks: Tasks, prefills: Flags, budget: Floats, chunk_tokens: int) -> Floats:
+    """Prompt tokens of each task in a step; `budget` `[engines]`."""
+    share = np.zeros(len(tasks))
+    at = np.flatnonzero(prefills)
+    if not len(at):
+        return share
+    at = at[np.argsort(tasks.engine[at], kind="stable")]
+    wanted = np.minimum(tasks.prefill[at], chunk_tokens)
+    share[at] = np.clip(
+        budget[tasks.engine[at]] - before_in_group(tasks.engine[at], wanted), 0, wanted
+    )
+    return share
+
+
+def sums(group: Ints, values: Floats, groups: int) -> Floats:
+    """`[groups]` sum of the values of each group."""
+    return np.bincount(group, weights=values, minlength=groups).astype(np.float64)
+
+
+def before_in_group(group: Ints, values: Floats) -> Floats:
+    """Sum of the values that stand before each one in its group; `group` is sorted."""
+    before = np.cumsum(values) - values
+    starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+    sizes = np.diff(np.concatenate((starts, [len(group)])))
+    return before - np.repeat(before[starts], sizes)
+
+
+def move_on(tasks: Tasks, rates: Rates, until_s: float) -> Floats:
+    """Move all running tasks on to `until_s`; `[tasks]` when each ended, infinite where it did not.
+
+    A task that did not run, or got no share, has waited.
+    """
+    step_s = rates.step_s[tasks.engine]
+    room_s = np.maximum(0.0, until_s - tasks.since_s)
+    prefills = tasks.prefill > 0
+    goes = tasks.runs & (~prefills | (rates.share > 0))
+    share = np.where(rates.share > 0, rates.share, 1.0)
+    prompt_s = np.where(goes & prefills, tasks.prefill * step_s / share, 0.0)
+    used_s = np.minimum(room_s, prompt_s)
+    done = goes & (prompt_s <= room_s)
+    computed = np.where(goes & prefills, used_s / step_s * share, 0.0)
+    computed = np.where(done, tasks.prefill, np.minimum(computed, tasks.prefill))
+    left_s = np.where(done, room_s - prompt_s, 0.0)
+    drawn = np.minimum(tasks.decode, left_s / step_s)
+    ends = done & (tasks.decode * step_s <= left_s)
+    ended_s = np.where(ends, tasks.since_s + prompt_s + tasks.decode * step_s, np.inf)
+    tasks.prefill = tasks.prefill - computed
+    tasks.decode = tasks.decode - drawn
+    tasks.context = tasks.context + computed + drawn
+    tasks.since_s = np.maximum(tasks.since_s, until_s)
+    return ended_s
