@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
+from weakref import ReferenceType, ref
 
 from agentrt.backend import Ledger, TokenLogprob
 from agentrt.errors import FailedAttempt, UsageError
@@ -101,6 +102,7 @@ class Gen(Node[T_co]):
     __slots__ = (
         "_changed",
         "_ctx",
+        "_ctx_serial",
         "attempts",
         "chunks",
         "first_token_at_s",
@@ -138,7 +140,9 @@ class Gen(Node[T_co]):
         super().__init__(scope, node_id, "generate", name, site, work)
         self.prompt = chat
         self.replaced: Chat | None = None  # the prompt as it was before it was made to fit
-        self._ctx: Chat | None = None
+        # Weak, for the chat holds this node: what nobody continues must go at once.
+        self._ctx: ReferenceType[Chat] | None = None
+        self._ctx_serial: int | None = None
         self.chunks: list[str] = []
         self.thought: list[str] = []
         self.attempts: tuple[FailedAttempt, ...] = ()
@@ -193,9 +197,13 @@ class Gen(Node[T_co]):
     @property
     def ctx(self) -> Chat:
         """The chat after this answer; usable at once, the answer is a pending part until then."""
-        if self._ctx is None:
-            self._ctx = self.prompt.after(self)
-        return self._ctx
+        chat = self._ctx() if self._ctx is not None else None
+        if chat is None:
+            chat = self.prompt.after(self)
+            if self._ctx_serial is not None:  # it is the same chat, made once more
+                chat.serial = self._ctx_serial
+            self._ctx, self._ctx_serial = ref(chat), chat.serial
+        return chat
 
     @property
     def text(self) -> str:
@@ -248,8 +256,9 @@ class Gen(Node[T_co]):
         self.replaced = self.replaced or self.prompt
         self.prompt = prompt
         self.work = replace(self.work, chat=prompt)
-        if self._ctx is not None:
-            self._ctx.rebase(prompt)
+        chat = self._ctx() if self._ctx is not None else None
+        if chat is not None:
+            chat.rebase(prompt)
 
     def changed(self) -> None:
         """Wake whoever reads along."""

@@ -14,6 +14,7 @@ from agentrt.runtime.engine import Engine
 from agentrt.runtime.finish import failed
 from agentrt.runtime.generations import Generations
 from agentrt.runtime.refused import refused
+from agentrt.runtime.retention import Retention
 from agentrt.runtime.run import Run
 from agentrt.scheduler import (
     Admit,
@@ -38,11 +39,13 @@ class Effects:
         engines: Mapping[str, Engine],
         generations: Generations,
         bodies: Bodies,
+        retention: Retention,
     ) -> None:
         self._runs = runs
         self._engines = engines
         self._generations = generations
         self._bodies = bodies
+        self._retention = retention
 
     def perform(self, decision: Decision) -> list[Event]:
         """Carry out one decision; the events that it caused."""
@@ -63,6 +66,8 @@ class Effects:
                 return self._fill(run, node)
             case Start():
                 self._bodies.start(run, node)
+                if self._retention.is_on and node.kind != "program":
+                    self._retention.starts(run.run_id, node)
                 return []
             case Stop(reason=reason):
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)

@@ -17,6 +17,7 @@ from agentrt.runtime.live import Live
 from agentrt.runtime.overflow import Rooms, work_of
 from agentrt.runtime.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.reading import reader_of
+from agentrt.runtime.retention import Retention
 from agentrt.runtime.revision import Revisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.sharing import Shared, Sharing
@@ -31,10 +32,16 @@ class Generations:
     """
 
     def __init__(
-        self, engines: Mapping[str, Engine], revisions: Revisions, rooms: Rooms, sharing: Sharing
+        self,
+        engines: Mapping[str, Engine],
+        revisions: Revisions,
+        rooms: Rooms,
+        sharing: Sharing,
+        retention: Retention,
     ) -> None:
         self._revisions = revisions
         self._sharing = sharing
+        self._retention = retention
         self.left: list[Live] = []
         self._rooms = rooms
         self.live: dict[RequestId, Live] = {}
@@ -133,6 +140,8 @@ class Generations:
             scored=work.scored,
         )
         live.request = request
+        if self._retention.is_on:
+            self._retention.asked(live)
         if takes.seeds and live.complete and (joined := self._joined(run, live, request)):
             return [*events, sent, joined]
         self.live[request_id] = live
@@ -215,6 +224,8 @@ class Generations:
         if more or prompt.complete:
             live.sent_ids = prompt.token_ids
             live.complete = prompt.complete
+            if self._retention.is_on:
+                self._retention.asked(live)
             if joined := self._joins_now(run, live):
                 events.append(joined)
             else:

@@ -26,6 +26,7 @@ from agentrt.runtime.generations import Generations
 from agentrt.runtime.live import Live
 from agentrt.runtime.overflow import work_of
 from agentrt.runtime.placements import Placements
+from agentrt.runtime.retention import Retention
 from agentrt.runtime.run import Run
 from agentrt.runtime.sharing import Shared, ledger_of, left_ledger
 from agentrt.runtime.thoughts import Told
@@ -39,8 +40,11 @@ class Intake:
         left: Nodes whose ends are due, for they left a request that goes on.
     """
 
-    def __init__(self, generations: Generations, runs: Mapping[RunId, Run]) -> None:
+    def __init__(
+        self, generations: Generations, runs: Mapping[RunId, Run], retention: Retention
+    ) -> None:
         self._generations = generations
+        self._retention = retention
         self.left = generations.left
         self._runs = runs
         self._placements = Placements()
@@ -62,6 +66,8 @@ class Intake:
                 live.shared.deltas.append(delta)
                 for one in tuple(live.shared.lives):
                     self._catch_up(one, live.shared, events)
+        if self._retention.is_on and delivery.step is not None:
+            self._memory(delivery)
         for end in delivery.ends:
             live = self._generations.live.get(end.request_id)
             if live is None:
@@ -72,6 +78,15 @@ class Intake:
             else:
                 self._end_shared(live.shared, end, events)
         return events + self.end_left() if self.left else events
+
+    def _memory(self, delivery: StepDone) -> None:
+        """What an engine told of its memory."""
+        assert delivery.step is not None
+        for request_id in delivery.step.requests:
+            live = self._generations.live.get(request_id)
+            if live is not None:
+                self._retention.stepped(live.engine.role, delivery)
+                return
 
     def end_left(self) -> list[Event]:
         """The ends of nodes that left a request which others want."""
@@ -167,6 +182,8 @@ class Intake:
         if live.thoughts is not None:
             self._tell(live, live.thoughts.flush())
         self._keep(live, end.reason, end)
+        if self._retention.is_on and end.reason in ("stop", "length"):
+            self._retention.answered(live, end.ledger)
         error = live.stop_error or self._error_of(live, end)
         if error is not None and self._generations.refused(run, live, error):
             return []  # it goes on with another prompt

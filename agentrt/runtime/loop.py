@@ -12,9 +12,11 @@ from agentrt.backend import BackendDown, StepDone
 from agentrt.clock import Clock
 from agentrt.errors import AgentrtError, InternalError
 from agentrt.events import Event
+from agentrt.program.scope import sooner
 from agentrt.runtime.effects import Effects
 from agentrt.runtime.intake import Intake
 from agentrt.runtime.observers import Observers
+from agentrt.runtime.retention import Retention
 from agentrt.scheduler import (
     CancelWanted,
     CloseWanted,
@@ -41,6 +43,7 @@ class Loop:
         state: What the scheduler knows; changed here only.
         batches: How many batches of facts it has handled.
         ended: Why it handles nothing more, once it does not.
+        retention: What engines are told of prefixes.
     """
 
     def __init__(
@@ -51,11 +54,13 @@ class Loop:
         observers: Observers,
         clock: Clock,
         on_end: Callable[[AgentrtError], None],
+        retention: Retention,
     ) -> None:
         self.state = state
         self.batches = 0
         self.ended: AgentrtError | None = None
         self._on_end = on_end
+        self.retention = retention
         self._effects = effects
         self._intake = intake
         self._observers = observers
@@ -116,15 +121,18 @@ class Loop:
             bug.__cause__ = error
             self.end(bug)
             return
-        if self.state.next_deadline_s() != self._timer_at_s:
-            self._set_timer()
+        next_at_s = self.state.next_deadline_s()
+        if self.retention.is_on:
+            next_at_s = sooner(next_at_s, self.retention.next_at_s)
+        if next_at_s != self._timer_at_s:
+            self._set_timer(next_at_s)
 
-    def _set_timer(self) -> None:
-        """Come back when the next deadline passes."""
+    def _set_timer(self, at_s: float | None) -> None:
+        """Come back when the next deadline passes, or a prefix has to be fetched."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._timer_at_s = self.state.next_deadline_s()
+        self._timer_at_s = at_s
         if self._timer_at_s is not None:
             wait_s = max(0.0, self._timer_at_s - self._clock.now_s())
             self._timer = self._asyncio.call_later(wait_s, self._passed, context=self._context)
@@ -147,6 +155,8 @@ class Loop:
                     for event in self._intake.end_left():
                         self._take(event, seen)
                 apply(self.state, Performed(decision))
+        if self.retention.is_on:
+            self.retention.settle(self.state, self._clock.now_s())
         if self._observers and seen:
             self._observers.see(seen)
         if self._waiting:

@@ -32,6 +32,7 @@ from agentrt.runtime.loop import Loop
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.overflow import Rooms
+from agentrt.runtime.retention import Retention
 from agentrt.runtime.revision import Revisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.sharing import Sharing
@@ -192,6 +193,7 @@ class Runtime:
         error = run.leaving or error
         await loop.seen(self._end_of(run, error))
         del self._runs[run_id]
+        loop.retention.run_ended(run_id)
         await run.under_way.ended()
         if error is not None:
             raise error
@@ -259,11 +261,15 @@ class Runtime:
             },
         )
         rooms = Rooms()
-        generations = Generations(self._engines, Revisions(self._post, rooms), rooms, Sharing())
+        sharing = Sharing(is_on=self.scheduler.share_nodes)
+        retention = Retention(self._engines, is_on=self.scheduler.retention)
+        revisions = Revisions(self._post, rooms)
+        generations = Generations(self._engines, revisions, rooms, sharing, retention)
         bodies = Bodies(self._post, self._clock, threads)
-        effects = Effects(self._runs, self._engines, generations, bodies)
-        intake = Intake(generations, self._runs)
-        return Loop(state, effects, intake, self.observers, self._clock, self._end_runs)
+        effects = Effects(self._runs, self._engines, generations, bodies, retention)
+        intake = Intake(generations, self._runs, retention)
+        clock, observers = self._clock, self.observers
+        return Loop(state, effects, intake, observers, clock, self._end_runs, retention)
 
     def _end_runs(self, error: AgentrtError) -> None:
         """Nothing may wait for ever: every node of every run fails."""

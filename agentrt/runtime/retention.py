@@ -1,0 +1,232 @@
+"""Tells engines what becomes of prefixes that nobody computes on, from what programs still hold.
+
+Costs nothing at engines that take no hints, and little while an engine has room: then it is only
+noted what would have to be said, for nothing is given up there. Hints are sent once a turn of the
+loop. They change when things are computed, never what.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Any
+
+from agentrt.backend import Ledger, StepDone
+from agentrt.ids import NodeId, RunId
+from agentrt.program import Gen, Node, ToolWork
+from agentrt.runtime.engine import Engine
+from agentrt.runtime.live import Live
+from agentrt.runtime.prefixes import Answered, Dead, Prefixes
+from agentrt.scheduler import State
+from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
+
+LEAST_TOKENS = 32
+"""Shorter prefixes are computed again sooner than anything is said of them."""
+ROOM_SHARE = 0.25
+"""An engine with so much of its memory free gives nothing up soon."""
+FULL_SHARE = 0.05
+"""With no more than that to be had, nothing is fetched ahead: others need it."""
+MOST_DROPS = 256
+
+Place = tuple[RunId, NodeId | None]
+Waiting = tuple[RunId, NodeId]
+
+
+class _Memory:
+    """KV memory of one engine as it last told."""
+
+    __slots__ = ("available", "drops", "free", "most", "reloads")
+
+    def __init__(self, engine: Engine) -> None:
+        self.free = 0
+        self.available = 0
+        self.most = 0
+        self.reloads = Reloads() if engine.capabilities.host_kv_tokens else None
+        self.drops: deque[Dead] = deque(maxlen=MOST_DROPS)
+
+    def told(self, done: StepDone) -> None:
+        self.free = done.free_pages
+        self.available = done.free_pages + done.evictable_pages
+        self.most = max(self.most, self.available)
+
+    @property
+    def has_room(self) -> bool:
+        return self.free > ROOM_SHARE * self.most
+
+    @property
+    def is_full(self) -> bool:
+        return self.available <= FULL_SHARE * self.most
+
+
+class _Wish:
+    """What is to be said of a prefix that waits for somebody.
+
+    Attributes:
+        engine: Whose.
+        token_ids: The prefix.
+        waiting: The node that goes on from it, or the tool whose end its program waits for.
+        advice: What to say.
+        is_said: Whether it has been; then it only waits to be fetched.
+    """
+
+    __slots__ = ("advice", "engine", "is_said", "token_ids", "waiting")
+
+    def __init__(self, engine: Engine, token_ids: tuple[int, ...], waiting: Waiting) -> None:
+        self.engine = engine
+        self.token_ids = token_ids
+        self.waiting = waiting
+        self.advice: Advice | None = None
+        self.is_said = False
+
+
+class Retention:
+    """See the module.
+
+    Args:
+        engines: By role; those that take no hints are told nothing.
+        is_on: Whether any is.
+
+    Attributes:
+        is_on: Whether anybody listens.
+        next_at_s: When it has something to say next without anything happening, or None.
+    """
+
+    def __init__(self, engines: Mapping[str, Engine], *, is_on: bool = True) -> None:
+        self._memories = {
+            role: _Memory(engine)
+            for role, engine in engines.items()
+            if is_on and engine.capabilities.hints and engine.codec is not None
+        }
+        self.is_on = bool(self._memories)
+        self._prefixes = Prefixes()
+        self._last: dict[Place, Answered] = {}
+        self._new: list[_Wish] = []
+        self._wishes: dict[Waiting, _Wish] = {}
+        self._fetches: list[tuple[float, int, _Wish]] = []
+        self._serial = 0
+
+    @property
+    def next_at_s(self) -> float | None:
+        """When the next prefix has to be on its way back."""
+        return self._fetches[0][0] if self._fetches else None
+
+    def stepped(self, role: str, done: StepDone) -> None:
+        """An engine told of its memory."""
+        memory = self._memories.get(role)
+        if memory is not None and done.step is not None:
+            memory.told(done)
+
+    def asked(self, live: Live) -> None:
+        """A prompt was sent, or has grown; with holes it waits for what fills them."""
+        if live.engine.role not in self._memories or len(live.sent_ids) < LEAST_TOKENS:
+            return
+        self._prefixes.asked(live.engine, live.gen.prompt, live.sent_ids)
+        waiting = (live.run_id, live.gen.id)
+        if live.complete:
+            self._wishes.pop(waiting, None)
+        else:
+            self._new.append(_Wish(live.engine, live.sent_ids, waiting))
+
+    def answered(self, live: Live, ledger: Ledger) -> None:
+        """A generation has its answer: its program may go on from there."""
+        memory = self._memories.get(live.engine.role)
+        if memory is None:
+            return
+        if memory.reloads is not None:
+            memory.reloads.note(ledger)
+        if len(live.sent_ids) < LEAST_TOKENS:
+            return
+        made = self._prefixes.answered(live.engine, live.gen, live.sent_ids, tuple(live.token_ids))
+        self._last[live.run_id, live.gen.scope.owner] = made
+
+    def starts(self, run_id: RunId, node: Node[Any]) -> None:
+        """A tool, or a question: its program goes on from its last answer when it has ended."""
+        work = node.work
+        plan = work.plan if isinstance(work, ToolWork) else None
+        known = self._prefixes.answer_of(plan) if isinstance(plan, Gen) else None
+        known = known or self._last.get((run_id, node.scope.owner))
+        if known is not None and known.gen() is not None:
+            self._new.append(_Wish(known.asked.engine, known.token_ids, (run_id, node.id)))
+
+    def run_ended(self, run_id: RunId) -> None:
+        """Nothing of it waits any more."""
+        for place in [place for place in self._last if place[0] == run_id]:
+            del self._last[place]
+        for waiting in [waiting for waiting in self._wishes if waiting[0] == run_id]:
+            del self._wishes[waiting]
+
+    def settle(self, state: State, now_s: float) -> None:
+        """Say what is to be said now: once a turn, after everything else was decided."""
+        for dead in self._prefixes.take_dead():
+            engine, token_ids, from_tokens = dead
+            if len(token_ids) - from_tokens >= LEAST_TOKENS:
+                self._memories[engine.role].drops.append(dead)
+        for wish in self._new:
+            self._consider(wish, state, now_s)
+        self._new.clear()
+        for role, memory in self._memories.items():
+            if memory.has_room:
+                continue
+            self._drop(memory)
+            if self._wishes:
+                self._say(role, state, now_s)
+        if self._fetches and self._fetches[0][0] <= now_s:
+            self._fetch(state, now_s)
+
+    def _consider(self, wish: _Wish, state: State, now_s: float) -> None:
+        """Work out what to say of a prefix, if somebody still waits for something."""
+        node = state.node(*wish.waiting)
+        if node is None:
+            return
+        pending = _pending(node)
+        if not pending:
+            return
+        reloads = self._memories[wish.engine.role].reloads
+        wish.advice = advise(
+            gap_of(pending, now_s), len(wish.token_ids), reloads=reloads, now_s=now_s
+        )
+        self._wishes[wish.waiting] = wish
+
+    def _drop(self, memory: _Memory) -> None:
+        while memory.drops:
+            engine, token_ids, from_tokens = memory.drops.popleft()
+            engine.backend.hint(token_ids, "drop", from_tokens=from_tokens)
+
+    def _say(self, role: str, state: State, now_s: float) -> None:
+        """Of prefixes that wait for somebody, as far as that is still so."""
+        for waiting, wish in list(self._wishes.items()):
+            if wish.engine.role != role or wish.is_said:
+                continue
+            advice = wish.advice
+            assert advice is not None
+            over = advice.until_s is not None and advice.until_s <= now_s
+            if over or state.node(*waiting) is None:
+                del self._wishes[waiting]
+                continue
+            wish.is_said = True
+            wish.engine.backend.hint(wish.token_ids, advice.hint, advice.until_s)
+            if advice.fetch_at_s is None:
+                del self._wishes[waiting]
+            else:
+                self._serial += 1
+                heappush(self._fetches, (advice.fetch_at_s, self._serial, wish))
+
+    def _fetch(self, state: State, now_s: float) -> None:
+        """What was demoted and is needed soon comes back, unless that takes others' room."""
+        while self._fetches and self._fetches[0][0] <= now_s:
+            wish = heappop(self._fetches)[2]
+            waits = self._wishes.pop(wish.waiting, None) is wish
+            node = state.node(*wish.waiting)
+            if not waits or node is None or not _pending(node):
+                continue
+            if not self._memories[wish.engine.role].is_full:
+                wish.engine.backend.hint(wish.token_ids, "prefetch")
+
+
+def _pending(node: NodeState) -> Iterable[NodeState]:
+    """What a node that goes on from a prefix waits for; a tool is waited for itself."""
+    if node.kind == "generate":
+        return [source for source in node.inputs if source.status != "ended"]
+    return [node]
