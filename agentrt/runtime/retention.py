@@ -57,7 +57,7 @@ class _Memory:
 
     @property
     def is_full(self) -> bool:
-        return self.available <= FULL_SHARE * self.most
+        return self.most > 0 and self.available <= FULL_SHARE * self.most
 
 
 class _Wish:

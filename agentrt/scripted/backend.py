@@ -74,6 +74,10 @@ class ScriptedBackend:
         hints: Takes hints, and forgets them.
         kv_tokens: KV memory that it says it has; it needs none.
         host_kv_tokens: The same of its slower tier.
+
+    Attributes:
+        seen: What it was told.
+        pages: KV pages that it says are free, and that it says it could free.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class ScriptedBackend:
         host_kv_tokens: int = 0,
     ) -> None:
         self.seen = Seen()
+        self.pages = (0, 0)
         self._clock = clock
         self._prefill_s = 1 / prefill_tokens_per_s
         self._decode_s = 1 / decode_tokens_per_s
@@ -335,7 +340,7 @@ class ScriptedBackend:
 
     def _deliver(self, step: StepRecord | None, deltas: list[Delta], ends: list[End]) -> None:
         if step is not None or deltas or ends:
-            self._queue.put(StepDone(step, tuple(deltas), tuple(ends)))
+            self._queue.put(StepDone(step, tuple(deltas), tuple(ends), *self.pages))
 
     def _rouse(self) -> None:
         if self._wake is not None:
