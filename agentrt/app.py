@@ -8,21 +8,29 @@ import os
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
+from anyio import to_thread
 
 from agentrt import embedded
 from agentrt.backend import Backend
 from agentrt.clock import Clock, MonotonicClock
-from agentrt.config import EngineConfig, RunConfig
+from agentrt.config import EngineConfig, RunConfig, SchedulerConfig
 from agentrt.errors import UsageError
 from agentrt.events import Observer
 from agentrt.program import Program
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
+from agentrt.scheduler import Estimates
+from agentrt.scheduler.histogram import DECAY
+from agentrt.store import estimates_path
 from agentrt.telemetry import collector_of
+
+if TYPE_CHECKING:
+    from agentrt.store.estimates import EstimateStore
 
 _log = logging.getLogger("agentrt")
 
@@ -41,6 +49,8 @@ async def open_runtime(
     place: Literal["process", "thread"] = "process",
     remote_model: str | None = None,
     api_key: str | None = None,
+    scheduler: SchedulerConfig | None = None,
+    estimates: Estimates | None = None,
 ) -> AsyncIterator[Runtime]:
     """A runtime with its engines started; they end with the block.
 
@@ -59,6 +69,9 @@ async def open_runtime(
         place: Where an embedded engine runs: in its own process, or in a thread of this one.
         remote_model: Name of the model at a remote engine; None takes the only one.
         api_key: `env:NAME`, the variable that holds the key of a remote engine.
+        scheduler: How runs share the engines; its policy is that of embedded engines too.
+        estimates: What past runs told. None takes what was kept on this machine of runs on the
+            same engines, and keeps what these runs add (see `agentrt.store`).
 
     Raises:
         EngineUnavailable: An engine does not answer or cannot start.
@@ -70,14 +83,31 @@ async def open_runtime(
     backends: dict[str, tuple[Backend, Codec | None]] = {}
     try:
         for role, choice in choices.items():
-            backends[role] = _backend(choice, clock, place, remote_model, api_key)
-        runtime = Runtime(backends, clock=clock, observers=observers, config=config)
+            backends[role] = _backend(
+                _ordered(choice, scheduler), clock, place, remote_model, api_key
+            )
+        memory = _Memory(choices, remote_model) if estimates is None else None
+        if memory is not None:  # while the engines start
+            estimates = await to_thread.run_sync(memory.recall)
+        runtime = Runtime(
+            backends,
+            clock=clock,
+            observers=observers,
+            config=config,
+            scheduler=scheduler,
+            estimates=estimates,
+        )
     except BaseException:
         for backend, _ in backends.values():
             await backend.aclose()
         raise
-    async with runtime:
-        yield runtime
+    try:
+        async with runtime:
+            yield runtime
+    finally:
+        if memory is not None:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(memory.keep, runtime.estimates)
 
 
 def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -111,6 +141,50 @@ def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str
     finally:
         if collector is not None:
             collector.close()
+
+
+class _Memory:
+    """What was learned on some engines, from one runtime to the next."""
+
+    def __init__(self, choices: Mapping[str, EngineChoice], remote_model: str | None) -> None:
+        self._path = estimates_path(os.environ)
+        named = sorted((role, _name(choice, remote_model)) for role, choice in choices.items())
+        self._engines = " ".join(f"{role}={name}" for role, name in named)
+        self._store: EstimateStore | None = None
+
+    def recall(self) -> Estimates:
+        """What is kept; nothing where the user wants nothing kept."""
+        if self._path is None:
+            return Estimates()
+        from agentrt.store.estimates import EstimateStore
+
+        self._store = EstimateStore(self._path, DECAY)
+        try:
+            return Estimates(self._store.load(self._engines))
+        except ValueError as error:
+            self._store.set_aside(str(error))
+            return Estimates()
+
+    def keep(self, estimates: Estimates) -> None:
+        """Add what came to it."""
+        if self._store is not None:
+            self._store.save(self._engines, estimates.news())
+
+
+def _name(choice: EngineChoice, remote_model: str | None) -> str:
+    """An engine, as far as it decides how long things take."""
+    if isinstance(choice, str):
+        return f"{choice}#{remote_model}" if remote_model else choice
+    config = choice or EngineConfig(model_path=Path(embedded.path()))
+    return f"{Path(config.model_path).resolve()}@{config.device}"
+
+
+def _ordered(choice: EngineChoice, scheduler: SchedulerConfig | None) -> EngineChoice:
+    """The engine, serving what waits by the same policy as the runtime."""
+    if isinstance(choice, str) or scheduler is None:
+        return choice
+    config = choice or EngineConfig(model_path=Path(embedded.path()))
+    return replace(config, policy=scheduler.policy)
 
 
 def _warm() -> None:

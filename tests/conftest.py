@@ -18,6 +18,9 @@ from agentrt.testing import tiny_engine
 # run kernels under the interpreter, on any machine; what needs the compiler starts a process.
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# What tests learn is nobody's: nothing is read from the user's state, and nothing written there.
+os.environ["AGENTRT_ESTIMATES"] = "off"
+
 SERVER = Path(__file__).parent / "remote" / "server.py"
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
-from agentrt.config import EngineConfig
+from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.program import door
+from agentrt.scheduler import Estimates
 from agentrt.testing import tiny_engine
 
 ASK = chat(system="Be brief.")
@@ -81,3 +82,59 @@ def test_an_address_that_does_not_answer_is_told() -> None:
                 pass
 
     anyio.run(main)
+
+
+def test_what_runs_teach_is_kept_for_the_next_runtime(
+    tiny: EngineConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTRT_ESTIMATES", str(tmp_path / "state" / "estimates.sqlite"))
+
+    async def lengths(config: EngineConfig, runs: int) -> int:
+        async with open_runtime(engine=config, place="thread") as runtime:
+            known = runtime.estimates.place("").learned.get("output_tokens")
+            count = 0 if known is None else known.count
+            for _ in range(runs):
+                await runtime.run(answers, "x")
+            return count
+
+    assert anyio.run(lengths, tiny, 2) == 0
+    assert anyio.run(lengths, tiny, 1) == 2
+    assert anyio.run(lengths, tiny, 0) == 3
+    other = tiny_engine(tmp_path / "other")
+    assert anyio.run(lengths, other, 0) == 0, "another engine takes another time"
+
+
+def test_estimates_that_are_handed_in_are_not_kept(
+    tiny: EngineConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "estimates.sqlite"
+    monkeypatch.setenv("AGENTRT_ESTIMATES", str(path))
+    mine = Estimates()
+
+    async def main() -> None:
+        async with open_runtime(engine=tiny, place="thread", estimates=mine) as runtime:
+            await runtime.run(answers, "x")
+
+    anyio.run(main)
+    assert mine.place("").learned["output_tokens"].count == 1
+    assert not path.exists()
+
+
+def test_a_policy_is_that_of_the_engine_too(
+    tiny: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[EngineConfig] = []
+
+    def backend(config: EngineConfig, *rest: Any) -> Any:
+        asked.append(config)
+        raise ModelInvalid("enough")
+
+    monkeypatch.setattr("agentrt.app._backend", backend)
+
+    async def main() -> None:
+        with pytest.raises(ModelInvalid):
+            async with open_runtime(engine=tiny, scheduler=SchedulerConfig(policy="plas")):
+                pass
+
+    anyio.run(main)
+    assert [config.policy for config in asked] == ["plas"]

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
-from agentrt.fact import fact
 from agentrt.scheduler.histogram import DECAY, Learned
+from agentrt.store.row import Row
 
 Quantity = Literal[
     "output_tokens",
@@ -48,27 +48,6 @@ _ALL_OF_FIRST = 8
 _EVERY = 8
 
 
-@fact
-class Row:
-    """One learned quantity of one place, as plain data to keep or to show.
-
-    Attributes:
-        template: The program that was started; "" with `site` "" is the place above all.
-        site: Call site, or "" for the template as a whole.
-        depth: At which depth of the run, or None for any.
-        quantity: A `Quantity`, or `next` for what followed: a sum `next:SITE` for each site.
-        count: Observations ever.
-        sums: Linear in the observations; each observation weighs earlier ones by `DECAY`.
-    """
-
-    template: str
-    site: str
-    depth: int | None
-    quantity: str
-    count: int
-    sums: dict[str, float]
-
-
 class Place:
     """Where something is learned.
 
@@ -81,6 +60,7 @@ class Place:
             end.
         passed: Decayed weight of how often what follows was looked at.
         seen: How often that was.
+        kept_seen: Of that, what some store has.
         above: What answers for it, as long as it knows too little; None above all.
         deeper: Of a call site: by depth.
     """
@@ -89,6 +69,7 @@ class Place:
         "above",
         "deeper",
         "depth",
+        "kept_seen",
         "learned",
         "nexts",
         "passed",
@@ -106,6 +87,7 @@ class Place:
         self.nexts: dict[str, float] = {}
         self.passed = 0.0
         self.seen = 0
+        self.kept_seen = 0
         self.above = above
         self.deeper: dict[int, Place] = {}
 
@@ -177,11 +159,12 @@ class Place:
         shares = {site: weight / self.passed for site, weight in self.nexts.items()}
         return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
-    def rows(self) -> Iterator[Row]:
-        """What is known here, as plain data."""
+    def rows(self, *, news: bool = False) -> Iterator[Row]:
+        """What is known here as plain data, all of it or what no store has yet."""
         for quantity, learned in self.learned.items():
-            yield self._row(quantity, learned.count, learned.sums())
-        if self.seen:
+            if not news or learned.count > learned.kept:
+                yield self._row(quantity, learned.count, learned.sums())
+        if self.seen and not (news and self.seen == self.kept_seen):
             sums = {f"next:{site}": weight for site, weight in self.nexts.items()}
             yield self._row("next", self.seen, {**sums, "weight": self.passed})
 
@@ -196,8 +179,7 @@ class Estimates:
         self._all = Place("", "", None, None)
         self._places: dict[tuple[str, str], Place] = {("", ""): self._all}
         self._count = 1
-        for row in rows:
-            self._take(row)
+        self.take(rows)
 
     def place(self, template: str, site: str = "", depth: int | None = None) -> Place:
         """The place of a call site in a template, known or new.
@@ -230,11 +212,29 @@ class Estimates:
     def __len__(self) -> int:
         return self._count
 
+    def take(self, rows: Iterable[Row]) -> None:
+        """Know what rows tell, instead of what was known of the same places.
+
+        Raises:
+            ValueError: One is no row of ours.
+        """
+        for row in rows:
+            self._take(row)
+
     def rows(self) -> Iterator[Row]:
         """Everything as plain data."""
         for site in self._places.values():
             for place in (site, *site.deeper.values()):
                 yield from place.rows()
+
+    def news(self) -> list[Row]:
+        """What has changed since it was taken from a store."""
+        return [
+            row
+            for site in self._places.values()
+            for place in (site, *site.deeper.values())
+            for row in place.rows(news=True)
+        ]
 
     def _added(self) -> None:
         """Names that programs make up without end must not fill the memory: the older half goes.
@@ -257,7 +257,7 @@ class Estimates:
         """Raises `ValueError` when it is no row of ours."""
         place = self.place(row.template, row.site, row.depth)
         if row.quantity == "next":
-            place.seen = row.count
+            place.seen = place.kept_seen = row.count
             place.passed = float(row.sums["weight"])
             place.nexts = {
                 name.removeprefix("next:"): float(weight)

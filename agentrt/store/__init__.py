@@ -1,0 +1,10 @@
+"""What outlives a run, in SQLite files of the user's state directory.
+
+`row` is what is kept, `place` where, `estimates` the file of learned quantities. Light to import:
+SQLite itself comes with the first file that is opened.
+"""
+
+from agentrt.store.place import estimates_path
+from agentrt.store.row import Row
+
+__all__ = ["Row", "estimates_path"]

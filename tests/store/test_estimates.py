@@ -1,0 +1,217 @@
+"""The file of learned quantities: kept, merged, moved aside, left alone."""
+
+import logging
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentrt.scheduler.estimates import Estimates
+from agentrt.scheduler.histogram import DECAY
+from agentrt.store import Row, estimates_path
+from agentrt.store.estimates import EstimateStore
+from agentrt.store.row import merged
+
+ENGINES = "default=tiny"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "estimates.sqlite"
+
+
+def store(path: Path) -> EstimateStore:
+    return EstimateStore(path, DECAY)
+
+
+def learned(values: list[float], table: Estimates | None = None) -> Estimates:
+    table = Estimates() if table is None else table
+    for value in values:
+        table.place("p", "a p.py:1", 2).observe("rest_s", value)
+        table.place("p", "a p.py:1").follow(("b p.py:2",))
+    return table
+
+
+def sums(rows: list[Row]) -> dict[object, dict[str, float]]:
+    return {row.key: row.sums for row in rows}
+
+
+def test_what_was_saved_is_there_again(path: Path) -> None:
+    table = learned([1.0, 2.0, 4.0])
+    store(path).save(ENGINES, table.rows())
+    rows = store(path).load(ENGINES)
+    assert sums(rows) == {row.key: pytest.approx(row.sums) for row in table.rows()}
+    assert {row.key: row.count for row in rows} == {row.key: row.count for row in table.rows()}
+    assert Estimates(rows).place("p", "a p.py:1", 2).p50("rest_s") == pytest.approx(2.0)
+
+
+def test_engines_are_kept_apart(path: Path) -> None:
+    store(path).save(ENGINES, learned([1.0]).rows())
+    assert store(path).load("default=large") == []
+    store(path).save("default=large", learned([50.0]).rows())
+    (row,) = [r for r in store(path).load(ENGINES) if r.depth == 2]
+    assert row.sums["total"] == pytest.approx(1.0)
+
+
+def test_two_that_learn_at_once_lose_nothing(path: Path) -> None:
+    store(path).save(ENGINES, learned([1.0, 1.0]).rows())
+    one, other = store(path), store(path)
+    first, second = Estimates(one.load(ENGINES)), Estimates(other.load(ENGINES))
+    learned([5.0] * 3, first)
+    learned([9.0] * 3, second)
+    one.save(ENGINES, first.rows())
+    other.save(ENGINES, second.rows())
+    in_turn = learned([1.0] * 2 + [5.0] * 3 + [9.0] * 3)
+    rows = [row for row in store(path).load(ENGINES) if row.site]
+    wanted = {row.key: row for row in in_turn.rows()}
+    assert {row.key: row.count for row in rows} == {r.key: wanted[r.key].count for r in rows}
+    assert sums(rows) == {row.key: pytest.approx(wanted[row.key].sums) for row in rows}
+
+
+def test_saving_again_adds_only_what_is_new(path: Path) -> None:
+    one, other = store(path), store(path)
+    mine, theirs = Estimates(one.load(ENGINES)), Estimates(other.load(ENGINES))
+    one.save(ENGINES, learned([5.0] * 3, mine).rows())
+    other.save(ENGINES, learned([9.0] * 4, theirs).rows())
+    one.save(ENGINES, learned([5.0], mine).rows())
+    one.save(ENGINES, mine.rows())
+    rows = [row for row in store(path).load(ENGINES) if row.site]
+    wanted = {row.key: row for row in learned([5.0] * 3 + [9.0] * 4 + [5.0]).rows()}
+    assert sums(rows) == {row.key: pytest.approx(wanted[row.key].sums) for row in rows}
+    assert all(row.count == 8 for row in rows)
+
+
+def test_merging_is_learning_in_turn() -> None:
+    base = {row.key: row for row in learned([3.0]).rows()}
+    stored = {row.key: row for row in learned([3.0, 7.0, 7.0]).rows()}
+    for mine in learned([3.0, 30.0]).rows():
+        if not mine.site:
+            continue
+        row = merged(stored[mine.key], base[mine.key], mine, DECAY)
+        wanted = next(r for r in learned([3.0, 7.0, 7.0, 30.0]).rows() if r.key == mine.key)
+        assert row.count == 4
+        assert row.sums == pytest.approx(wanted.sums)
+        Estimates([row])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"no database at all", b"SQLite format 3\x00" + b"\xff" * 4000],
+    ids=["text", "garbage"],
+)
+def test_a_broken_file_is_moved_aside(
+    path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    one = store(path)
+    with caplog.at_level(logging.WARNING):
+        assert one.load(ENGINES) == []
+    assert "learning begins anew" in caplog.text
+    (aside,) = path.parent.glob("*.broken-*")
+    assert aside.read_bytes() == content
+    one.save(ENGINES, learned([1.0]).rows())
+    assert store(path).load(ENGINES)
+
+
+def test_a_row_that_somebody_wrote_is_no_error(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store(path).save(ENGINES, learned([1.0]).rows())
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE estimates SET sums = 'hello'")
+    database.close()
+    assert store(path).load(ENGINES) == []
+    assert "learning begins anew" in caplog.text
+
+
+def test_a_later_version_is_left_alone(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store(path).save(ENGINES, learned([1.0]).rows())
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 9")
+    database.close()
+    before = path.read_bytes()
+    one = store(path)
+    assert one.load(ENGINES) == []
+    one.save(ENGINES, learned([2.0]).rows())
+    assert path.read_bytes() == before
+    assert "later agentrt" in caplog.text
+
+
+def test_a_file_that_is_locked_is_no_error(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentrt.store.estimates.BUSY_S", 0.0)
+    store(path).save(ENGINES, learned([1.0]).rows())
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    one = store(path)
+    table = Estimates(one.load(ENGINES))
+    one.save(ENGINES, learned([2.0], table).rows())
+    holder.close()
+    assert "is not kept" in caplog.text
+    assert not list(path.parent.glob("*.broken-*"))
+    one.save(ENGINES, table.rows())
+    assert {row.count for row in store(path).load(ENGINES)} == {2}
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "state").write_text("a file")
+    store(tmp_path / "state" / "estimates.sqlite").save(ENGINES, learned([1.0]).rows())
+    assert "is not kept" in caplog.text
+
+
+def test_only_so_much_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentrt.store.estimates.MOST_ROWS", 3)
+    for number in range(8):
+        row = Row("p", f"s{number}", None, "rest_s", 1, {"weight": 1.0})
+        store(path).save(ENGINES, [row], now_unix_s=float(number))
+    assert [row.site for row in store(path).load(ENGINES)] == ["s4", "s5", "s6", "s7"]
+
+
+def test_forgetting_goes_by_pattern(path: Path) -> None:
+    table = learned([1.0])
+    table.place("q file.py:q", "tool q.py:3").observe("tool_s", 1.0)
+    store(path).save(ENGINES, table.rows())
+    assert store(path).forget("tool*") == 1
+    assert store(path).forget("p") > 0
+    assert {row.template for row in store(path).load(ENGINES)} == {"", "q file.py:q"}
+    assert store(path).forget() > 0
+    assert store(path).all() == []
+
+
+def test_processes_write_at_once(path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from agentrt.scheduler.estimates import Estimates\n"
+        "from agentrt.store.estimates import EstimateStore\n"
+        "for _ in range(10):\n"
+        "    store = EstimateStore(Path(sys.argv[1]), 0.99)\n"
+        "    table = Estimates(store.load('e'))\n"
+        "    table.place('p', 's').observe('busy_s', 1.0)\n"
+        "    store.save('e', table.rows())\n"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+    told = [process.communicate(timeout=60)[1] for process in running]
+    assert told == [b""] * 3
+    rows = {row.key: row.count for row in store(path).load("e")}
+    assert rows["p", "s", None, "busy_s"] == 30
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({"AGENTRT_ESTIMATES": "off", "XDG_STATE_HOME": "/s"}, None),
+        ({"AGENTRT_ESTIMATES": "/x/e.sqlite"}, Path("/x/e.sqlite")),
+        ({"XDG_STATE_HOME": "/s"}, Path("/s/agentrt/estimates.sqlite")),
+        ({"XDG_STATE_HOME": "relative"}, Path.home() / ".local/state/agentrt/estimates.sqlite"),
+        ({}, Path.home() / ".local/state/agentrt/estimates.sqlite"),
+    ],
+)
+def test_where_it_stands(environment: dict[str, str], wanted: Path | None) -> None:
+    assert estimates_path(environment) == wanted
