@@ -148,3 +148,104 @@ def test_dropping_what_is_gone_leaves_what_it_grew_from():
     put(tree, pool, range(8))
     assert not tree.retain(key_of(range(20)), Retention.DROP)
     assert tree.retain(key_of(range(12)), Retention.DROP)
+
+
+def test_a_drop_spares_what_others_go_on_from():
+    """Of a chain of nodes only what leads to the dropped end alone is marked."""
+    pool = PagePool(16)
+    tree = RadixTree(pool, PAGE)
+    for end in (8, 12, 20, 28):  # prefilled in chunks, then decoded: a node each
+        put(tree, pool, range(end))
+    put(tree, pool, [*range(12), *range(50, 54)])
+    assert tree.retain(key_of(range(29)), Retention.DROP)
+    marked = {len(node.pages) for node in tree.nodes() if node.retention is Retention.DROP}
+    dropped = sum(len(n.pages) for n in tree.nodes() if n.retention is Retention.DROP)
+    assert (marked, dropped) == ({2}, 4)
+    tree.evict(4)
+    assert tree.matched_tokens(key_of(range(29))) == 12
+    assert tree.matched_tokens(key_of([*range(12), *range(50, 55)])) == 16
+
+
+@pytest.mark.parametrize("from_tokens", [0, 8, 9, 12, 14, 28])
+def test_a_drop_is_of_what_stands_behind(from_tokens):
+    pool = PagePool(16)
+    tree = RadixTree(pool, PAGE)
+    for end in (12, 28):
+        put(tree, pool, range(end))
+    put(tree, pool, range(100, 104))
+    tree.retain(key_of(range(28)), Retention.DROP, from_tokens=from_tokens)
+    spared = -(-from_tokens // PAGE)
+    marked = [node for node in tree.nodes() if node.retention is Retention.DROP]
+    assert sum(len(node.pages) for node in marked) == 7 - spared
+    tree.evict(7 - spared)
+    assert tree.matched_tokens(key_of(range(29))) == spared * PAGE
+    assert tree.matched_tokens(key_of(range(100, 105))) == 4
+
+
+def test_a_drop_spares_what_somebody_computes_on_or_will_be_back_for():
+    pool = PagePool(16)
+    tree = RadixTree(pool, PAGE)
+    for end in (4, 8, 12):
+        put(tree, pool, range(end))
+    tree.retain(key_of(range(4)), Retention.KEEP)
+    tree.retain(key_of(range(12)), Retention.DROP)
+    said = sorted((node.key, node.retention) for node in tree.nodes())
+    assert [one for _, one in said] == [Retention.KEEP, Retention.DROP, Retention.DROP]
+    running = tree.match(key_of(range(13)))
+    tree.lock(running.node)
+    assert not tree.retain(key_of(range(12)), Retention.DROP)
+
+
+def test_what_slower_memory_has_goes_before_what_it_has_not():
+    pool = PagePool(16)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(4))
+    put(tree, pool, range(100, 104))
+    tree.retain(key_of(range(100, 104)), Retention.DEMOTED)
+    put(tree, pool, range(200, 204))
+    tree.retain(key_of(range(200, 204)), Retention.DROP)
+    gone = []
+    for _ in range(3):
+        tree.evict(1)
+        gone.append(
+            [at for at in (0, 100, 200) if not tree.matched_tokens(key_of(range(at, at + 5)))]
+        )
+    assert gone == [[200], [100, 200], [0, 100, 200]]
+
+
+def test_who_is_back_last_goes_first():
+    pool = PagePool(16)
+    tree = RadixTree(pool, PAGE)
+    for start, back_by_s in ((0, 5.0), (100, 500.0), (200, 50.0)):
+        put(tree, pool, range(start, start + 16))
+        tree.retain(key_of(range(start, start + 16)), Retention.KEEP, back_by_s=back_by_s)
+    order = []
+    for _ in range(3):
+        tree.evict(4)
+        left = {at for at in (0, 100, 200) if tree.matched_tokens(key_of(range(at, at + 17)))}
+        order.append(sorted({0, 100, 200} - left))
+    assert order == [[100], [100, 200], [0, 100, 200]]
+
+
+def test_a_kept_prefix_far_off_goes_before_what_was_used_just_now():
+    pool = PagePool(16)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(32))
+    tree.retain(key_of(range(32)), Retention.KEEP, back_by_s=1e5)
+    put(tree, pool, range(100, 132))
+    tree.evict(4)
+    assert tree.matched_tokens(key_of(range(33))) == 16
+    assert tree.matched_tokens(key_of(range(100, 133))) == 32
+
+
+def test_what_was_begun_is_cut_further():
+    """Whoever is back has to compute in any case: no second program is made to wait."""
+    pool = PagePool(20)
+    tree = RadixTree(pool, PAGE)
+    for start in (0, 100):
+        put(tree, pool, range(start, start + 32))
+        tree.retain(key_of(range(start, start + 32)), Retention.KEEP, back_by_s=10.0)
+    for _ in range(5):
+        tree.evict(1)
+    left = [tree.matched_tokens(key_of(range(at, at + 33))) for at in (0, 100)]
+    assert sorted(left) == [12, 32]

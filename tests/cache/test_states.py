@@ -100,9 +100,18 @@ class Sequences(RuleBasedStateMachine):
         freed = self.tree.evict(pages)
         assert freed == min(pages, before)
 
-    @rule(tokens=st.lists(TOKEN, max_size=9), what=st.sampled_from(list(Retention)))
-    def hint(self, tokens, what):
-        self.tree.retain(key_of(tokens), what)
+    @rule(
+        tokens=st.lists(TOKEN, max_size=9),
+        what=st.sampled_from(list(Retention)),
+        back_by_s=st.none() | st.floats(0, 100),
+        from_tokens=st.integers(0, 9),
+    )
+    def hint(self, tokens, what, back_by_s, from_tokens):
+        self.tree.retain(key_of(tokens), what, back_by_s=back_by_s, from_tokens=from_tokens)
+
+    @rule(seconds=st.floats(0, 50))
+    def time_passes(self, seconds):
+        self.tree.now_s += seconds
 
     @invariant()
     def every_page_has_one_place(self):
