@@ -40,13 +40,15 @@ class EngineArm:
         self._core = EngineCore(config, MonotonicClock())
         self._serial = 0
 
-    def round(self, prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+    def round(
+        self, prompts: list[list[int]], new_tokens: int, *, ignore_eos: bool = False
+    ) -> dict[str, Any]:
         """Serve all prompts at once; a sample, with the ids of each output."""
         core = self._core
         outputs: dict[RequestId, list[int]] = {}
         began_s = time.perf_counter()
         for prompt in prompts:
-            request = self._request(prompt, new_tokens)
+            request = self._request(prompt, new_tokens, ignore_eos)
             outputs[request.request_id] = []
             core.submit(request)
         ends_s = [began_s]
@@ -82,7 +84,7 @@ class EngineArm:
         """How idle the GPU is while all prompts are decoded, a few steps after their first."""
         core = self._core
         for prompt in prompts:
-            core.submit(self._request(prompt, _IDLE_NEW_TOKENS))
+            core.submit(self._request(prompt, _IDLE_NEW_TOKENS, False))
         done = core.step()
         while done is None or done.step is None or done.step.decode_tokens < len(prompts):
             done = core.step()
@@ -103,7 +105,7 @@ class EngineArm:
         core = self._core
         return {**dataclasses.asdict(core.report), "threads": dataclasses.asdict(core.threads)}
 
-    def _request(self, prompt: list[int], new_tokens: int) -> GenerateRequest:
+    def _request(self, prompt: list[int], new_tokens: int, ignore_eos: bool) -> GenerateRequest:
         self._serial += 1
         return GenerateRequest(
             request_id=RequestId(self._serial),
@@ -111,7 +113,7 @@ class EngineArm:
             node_id=NodeId(f"n{self._serial}"),
             site="bench",
             prompt=TokenPrompt(tuple(prompt)),
-            sampling=Sampling(max_tokens=new_tokens),
+            sampling=Sampling(max_tokens=new_tokens, ignore_eos=ignore_eos),
         )
 
 
@@ -138,7 +140,11 @@ def main() -> None:
                 arms.append(EngineArm(question["settings"]))
                 return arms[-1].about()
             case "round":
-                return arms[-1].round(question["prompts"], question["new_tokens"])
+                return arms[-1].round(
+                    question["prompts"],
+                    question["new_tokens"],
+                    ignore_eos=question.get("ignore_eos", False),
+                )
             case "idle":
                 return arms[-1].idle(question["prompts"])
             case "ceilings":

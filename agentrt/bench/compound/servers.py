@@ -89,17 +89,15 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
     files.check("llama.cpp")
     if not program.exists():
         raise UsageError(f"there is no {program}", hint="Run `make peers` in the repository")
-    shape = shape_in(served.model)
-    gguf = files.gguf(shape, served.dtype, _gguf_folder(served.model))
     common = (
-        *(str(program), "--model", str(gguf), "--alias", served.name),
+        *(str(program), "--model", str(gguf_of(served, files)), "--alias", served.name),
         *("--host", "127.0.0.1", "--port", "{port}"),
         *("--parallel", str(served.slots), "--cont-batching", "--cache-prompt", "--jinja"),
         *("--ctx-size", str(served.kv_tokens)),
         *(_F32_CACHE if served.dtype == "float32" else ()),
     )
     biases = [[token, False] for token in served.no_text()]
-    fits = served.kv_tokens // served.slots >= shape.window_tokens
+    fits = served.kv_tokens // served.slots >= shape_in(served.model).window_tokens
     caches = [("one cache", "--kv-unified")]
     if fits:
         caches.append(("split cache", "--no-kv-unified"))
@@ -115,6 +113,11 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
         for count in threads
         for name, flag in caches
     ]
+
+
+def gguf_of(served: Served, files: PeerFiles) -> Path:
+    """The file that llama.cpp reads; written at its first use."""
+    return files.gguf(shape_in(served.model), served.dtype, _gguf_folder(served.model))
 
 
 def _llama_version(program: Path) -> str:

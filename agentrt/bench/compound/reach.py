@@ -1,0 +1,192 @@
+"""Whether a server, asked by a plain client, reaches what its own engine can do.
+
+A peer that is slow because it is asked badly is no peer. So the same batch is computed twice, in
+turns: once by the server's engine alone, fed with token ids through its own interface (as in
+`agentrt bench engine`), and once by the client over HTTP, all at once. What the server needs for
+HTTP, queueing, sampling and text may cost a tenth; where it costs more, nothing is compared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from random import Random
+from statistics import median
+from typing import Any
+
+from agentrt.bench.arms import Arm, our_arm
+from agentrt.bench.compound.arm import OpenPlayer
+from agentrt.bench.compound.server_process import ServerPlan
+from agentrt.bench.compound.servers import Served, gguf_of
+from agentrt.bench.compound.wire import CallLine, NodeLine, ProgramLine, TextLine
+from agentrt.bench.open_arm import OpenArm
+from agentrt.bench.peer_files import PeerFiles
+from agentrt.bench.plan import PAGE_TOKENS, Row
+from agentrt.bench.sample import BenchFailed
+from agentrt.fact import fact
+from agentrt.prompt import Codec
+from agentrt.segments import Close, Open, Text
+from agentrt.workloads.text import words_of
+
+LEAST_SHARE = 0.9
+_TEMPLATE_TOKENS = 64  # at most, beside a prompt's own text
+
+
+@fact
+class Reach:
+    """What a server reaches of its engine's own rate, with one batch.
+
+    Attributes:
+        server: Its plan's name.
+        batch: Requests at once.
+        prompt_tokens: Of each.
+        new_tokens: Of each.
+        direct_s: How long the engine alone took, one figure a round.
+        served_s: How long the client waited in the same round.
+    """
+
+    server: str
+    batch: int
+    prompt_tokens: int
+    new_tokens: int
+    direct_s: tuple[float, ...]
+    served_s: tuple[float, ...]
+
+    @property
+    def share(self) -> float:
+        """Of the direct rate that the client saw, the median over rounds."""
+        pairs = zip(self.direct_s, self.served_s, strict=True)
+        return median(direct / served for direct, served in pairs)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the server may be compared."""
+        return self.share >= LEAST_SHARE
+
+    def check(self) -> None:
+        """Refuse to compare where it does not.
+
+        Raises:
+            BenchFailed: It does not.
+        """
+        if not self.holds:
+            raise BenchFailed(
+                f"{self.server} reaches {self.share:.0%} of what its engine does by itself",
+                hint=f"Nothing is compared below {LEAST_SHARE:.0%}: see what holds it back",
+            )
+
+
+def measure_reach(
+    player: OpenPlayer,
+    plan: ServerPlan,
+    served: Served,
+    files: PeerFiles,
+    *,
+    prompt_tokens: int = 128,
+    new_tokens: int = 64,
+    repeats: int = 7,
+) -> Reach:
+    """Play one batch on a server and on its engine alone, round by round.
+
+    Args:
+        player: A plain client of the server.
+        plan: Of the server.
+        served: What it serves; the batch has a request for each of its slots.
+        files: What peers run on.
+        prompt_tokens: Of each request's own text.
+        new_tokens: Of each request.
+        repeats: Rounds that count, after one that warms.
+
+    Raises:
+        BenchFailed: One of them does not work.
+    """
+    codec = Codec.load(served.model)
+    words = words_of(served.model / "tokenizer.json")
+    row = Row(served.slots, prompt_tokens + _TEMPLATE_TOKENS, new_tokens, 0, served.dtype)
+    direct_s, served_s = [], []
+    direct = OpenArm(direct_arm(plan, served, files, row))
+    try:
+        for at_round in range(repeats + 1):
+            texts = _texts(words, served.slots, prompt_tokens, at_round)
+            prompts = [
+                list(codec.encode((), (Open("user"), Text(text), Close())).token_ids)
+                for text in texts
+            ]
+            began_s = time.perf_counter()
+            asked = {"do": "round", "prompts": prompts, "new_tokens": new_tokens, "shared": 0}
+            direct.ask({**asked, "ignore_eos": True})  # peers' engines end nothing by themselves
+            took_s = time.perf_counter() - began_s
+            (told,) = player.play([_program(texts, new_tokens)])
+            if at_round:
+                direct_s.append(took_s)
+                served_s.append(told["ended_s"] - told["arrived_s"])
+    finally:
+        direct.close()
+    length = len(prompts[0])
+    return Reach(plan.name, served.slots, length, new_tokens, tuple(direct_s), tuple(served_s))
+
+
+def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, row: Row) -> Arm:
+    """The engine of a server without the server."""
+    if plan.kind == "ours":
+        return our_arm([row], served.model, {"policy": "fcfs", "kv_pages": row.pages})
+    threads = plan.about["threads"]
+    settings: Mapping[str, Any] = {"threads": threads, "dtype": row.dtype}
+    if plan.kind == "llama-server":
+        return Arm(
+            engine="llama.cpp",
+            variant=plan.variant,
+            command=(str(files.python), str(files.script("llama_cpp_arm.py"))),
+            settings={
+                **settings,
+                "model": str(gguf_of(served, files)),
+                "batch": row.batch,
+                "unified": "--kv-unified" in plan.command,
+                "context_tokens": served.kv_tokens,
+            },
+            env={"LLAMA_CPP_LIB_PATH": str(files.libraries)},
+        )
+    return Arm(
+        engine="hf-cb",
+        variant=plan.variant,
+        command=(str(files.python), str(files.script("hf_arm.py"))),
+        settings={
+            **settings,
+            "model": str(served.model),
+            "device": "cpu",
+            "continuous": True,
+            "kv_tokens": served.kv_tokens // PAGE_TOKENS * PAGE_TOKENS,
+        },
+        env=plan.env,
+    )
+
+
+def _texts(words: Sequence[str], batch: int, tokens: int, at_round: int) -> list[str]:
+    """Prompts that nothing has been computed of."""
+    draw = Random(f"reach {at_round}")
+    return ["".join(draw.choices(words, k=tokens)) for _ in range(batch)]
+
+
+def _program(texts: Sequence[str], new_tokens: int) -> ProgramLine:
+    """All of the batch as one program."""
+    names = [f"call{at}" for at in range(len(texts))]
+    nodes: list[NodeLine] = [
+        CallLine(
+            kind="call",
+            name=name,
+            site="reach",
+            needs=[],
+            messages=[("user", [TextLine(text=text)])],
+            tokens=new_tokens,
+        )
+        for name, text in zip(names, texts, strict=True)
+    ]
+    return {
+        "name": "reach/0",
+        "shape": "reach",
+        "tenant": "",
+        "at_s": 0.0,
+        "nodes": nodes,
+        "result": names,
+        "quorum": None,
+    }
