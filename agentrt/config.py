@@ -42,7 +42,9 @@ class EngineConfig:
             whose layers are computed here.
         host_kv_bytes: Memory of the host for KV that the device has no room for; 0 keeps none.
         jump_forward: Whether tokens that a grammar forces are written without asking the model. The
-            tokens are the same where the model spells its text as the tokenizer does.
+            tokens are the same where the model spells its text as the tokenizer does. Bytes that
+            are forced but may be spelled in several ways are guessed, computed along and kept where
+            the model draws just that: these tokens are the same always.
         policy: In which order waiting requests are served; see `SchedulerConfig`.
         stall_s: An engine that answers nothing for so long while it has work counts as dead and is
             started anew; 0 waits for ever.

@@ -40,7 +40,8 @@ class Delta:
         request_id: Which request.
         token_ids: New tokens, end token not included.
         text: New text that later tokens cannot change.
-        forced_tokens: How many of the tokens the grammar forced.
+        forced_tokens: How many of the tokens the grammar forced, or forced in bytes that were
+            spelled as guessed: they took no step of their own.
         logprobs: One a token when asked for, else ().
     """
 
@@ -74,7 +75,7 @@ class Ledger:
         recomputed_tokens: Computed again after a preemption.
         prefill_chunks: Steps that computed prompt tokens.
         output_tokens: Tokens produced.
-        forced_tokens: Of those, forced by the grammar.
+        forced_tokens: Of those, forced by the grammar; as in `Delta`.
         steps: Steps it took part in.
         batch_size_sum: Sum over its steps of the sequences in the step.
         preemptions: How often it lost its pages.

@@ -142,6 +142,9 @@ class AutomatonState:
                 return tokens[:count]
         return tokens
 
+    def forced_text(self) -> bytes:
+        return b"" if self._ended else self._forced_text()[0]
+
     def completion(self, limit: int) -> list[int] | None:
         if self._ended or self._here.distance > limit:
             return [] if self._ended else None

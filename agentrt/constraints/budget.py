@@ -172,6 +172,9 @@ class Budgeted:
     def forced(self, limit: int) -> list[int]:
         return self._state.forced(min(limit, self.left_tokens))
 
+    def forced_text(self) -> bytes:
+        return self._state.forced_text()
+
     def completion(self, limit: int) -> list[int] | None:
         if self._witness is not None and len(self._witness) <= limit:
             return list(self._witness)

@@ -17,6 +17,9 @@ from agentrt.errors import ConstraintError
 BACKEND = "llguidance"
 _BASE_BYTES = 256_000
 
+_SPECIAL = b"\xff"
+"""What stands before the number of a special token where the library gives bytes."""
+
 
 class EarleyConstraint:
     """A grammar compiled for one vocabulary; its first mask is computed, so copies are warm.
@@ -148,6 +151,12 @@ class EarleyState:
         tokens: list[int] = self._matcher.compute_ff_tokens()[:limit]
         end = next((i for i, token in enumerate(tokens) if token in self._eos_ids), None)
         return tokens[:end]
+
+    def forced_text(self) -> bytes:
+        if self._ended:
+            return b""
+        text: bytes = self._matcher.compute_ff_bytes()
+        return text.partition(_SPECIAL)[0]
 
     def completion(self, limit: int) -> list[int] | None:
         return find_completion(self, limit, self._alphabet)

@@ -54,6 +54,10 @@ class ConstraintState(Protocol):
         """
         ...
 
+    def forced_text(self) -> bytes:
+        """Bytes that must come next, however they are spelled; may stop short of where they do."""
+        ...
+
     def completion(self, limit: int) -> list[int] | None:
         """At most `limit` tokens that lead to a whole text, verified; None when none was found.
 

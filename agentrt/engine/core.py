@@ -112,6 +112,7 @@ class EngineCore:
             self._outbox,
             clock,
             host.rates if host is not None else None,
+            step_tokens=config.step_tokens,
         )
         self._scorer = Scorer(self._machine, self.paging, self.codec, config.step_tokens)
         self._scored_last = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from agentrt.engine import output
+from agentrt.engine.drafts import Drafted
 from agentrt.engine.masking import MaskFiller, Masks
 from agentrt.engine.output import Finish
 from agentrt.engine.sampler import Draw, Picked, Picks, pick
@@ -114,13 +116,20 @@ class Decoder:
             picks = pick(self._kernels, logits, draws, words)
         return Drawing(picks, Arriving(broken), logits, draws, masks, words)
 
-    def append(self, rows: Rows[Sequence], drawing: Drawing | None, alive: Rows[bool]) -> Outcome:
+    def append(
+        self,
+        rows: Rows[Sequence],
+        drawing: Drawing | None,
+        alive: Rows[bool],
+        drafted: Mapping[Sequence, Drafted],
+    ) -> Outcome:
         """Wait for the tokens, and append each to its sequence.
 
         Args:
             rows: Those that were drawn for.
             drawing: What `draw` gave; None where there are no rows.
             alive: Of each row, whether its sequence is not over yet.
+            drafted: Guesses that were computed behind rows.
         """
         outcome = Outcome()
         if drawing is None:
@@ -136,11 +145,10 @@ class Decoder:
                 sequence.computed_tokens = min(sequence.computed_tokens, known - 1)
                 continue
             try:
-                if broken[index]:
-                    raise InternalError("the model computed logits that are not numbers")
-                if index in drawing.masks.failed:
-                    raise drawing.masks.failed[index]
+                _raise_fault(drawing, broken, index)
                 finish = self._append(sequence, picked[index], drawing, index)
+                if finish is None and sequence in drafted:
+                    finish = self._go_on(sequence, known, drafted[sequence])
             except Exception as error:  # of one row; the others go on
                 finish = _give_up(sequence, error)
             if finish is not None:
@@ -149,6 +157,34 @@ class Decoder:
                 # Another was taken; a step that was launched meanwhile has seen the wrong one.
                 sequence.computed_tokens = min(sequence.computed_tokens, known)
         return outcome
+
+    def _go_on(self, sequence: Sequence, known: int, drafted: Drafted) -> Finish | None:
+        """Draw behind guesses for as long as they are what was drawn.
+
+        Args:
+            sequence: Its tokens from `known` on are new.
+            known: Tokens before.
+            drafted: Guesses of them.
+        """
+        counted, finish = 0, None
+        while finish is None:
+            right = drafted.right(sequence.tokens[known:])
+            if right == counted:  # something else came
+                return None
+            sequence.fresh.forced_tokens += right - counted
+            sequence.account.forced_tokens += right - counted
+            counted = right
+            sequence.computed_tokens = known + right
+            sequence.reached_tokens = max(sequence.reached_tokens, known + right)
+            if known + right < len(sequence.tokens):
+                return None
+            drawing = self.draw([sequence], drafted.logits[right - 1 : right], None)
+            if drawing.masks.late:
+                sequence.computed_tokens -= 1
+                return None
+            _raise_fault(drawing, drawing.broken.wait().tolist(), 0)
+            finish = self._append(sequence, drawing.picks.wait()[0], drawing, 0)
+        return finish
 
     def _keep_from_ending(self, rows: Rows[Sequence], logits: Tensor) -> None:
         """Take all tokens that are no text from rows whose output is not to end."""
@@ -170,6 +206,14 @@ class Decoder:
                 return pick(self._kernels, logits, [drawing.draws[index].again()], mask).wait()[0]
 
         return output.append(sequence, picked, redraw, self._eos_ids)
+
+
+def _raise_fault(drawing: Drawing, broken: Rows[bool], index: int) -> None:
+    """What keeps a row from being drawn for, if anything does."""
+    if broken[index]:
+        raise InternalError("the model computed logits that are not numbers")
+    if index in drawing.masks.failed:
+        raise drawing.masks.failed[index]
 
 
 def _give_up(sequence: Sequence, error: Exception) -> Finish:

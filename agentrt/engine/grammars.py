@@ -11,7 +11,9 @@ from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import CompiledConstraint
 from agentrt.constraints.cache import CompileCache
 from agentrt.constraints.suspicion import is_suspect
+from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.engine import output
+from agentrt.engine.drafts import Speller
 from agentrt.engine.guide import Guide
 from agentrt.engine.intake import check_shortest
 from agentrt.engine.output import Finish
@@ -26,15 +28,18 @@ class Grammars:
     Args:
         codec: Whose vocabulary and call frame they are compiled for.
         jumps: Whether forced tokens are written without asking the model.
+        drafts: Whether the spelling of forced bytes is guessed.
     """
 
-    def __init__(self, codec: Codec, *, jumps: bool = True) -> None:
+    def __init__(self, codec: Codec, *, jumps: bool = True, drafts: bool = False) -> None:
         self._codec = codec
         self._jumps = jumps
+        self._drafts = drafts
         self._compiles = CompileCache()
         self._compiles.prepare(codec.vocab)
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
         self._suspects: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
+        self._spellers: WeakKeyDictionary[CompiledConstraint, Speller] = WeakKeyDictionary()
 
     def begin(self, request: GenerateRequest) -> None:
         """Start to compile what the request asks for."""
@@ -72,6 +77,7 @@ class Grammars:
             request.on_limit,
             is_slow=self._is_suspect(compiled, request.constraint),
             jumps=self._jumps,
+            speller=self._speller(compiled) if self._drafts else None,
         )
         return output.open_with(sequence, sequence.most_output_tokens)
 
@@ -79,6 +85,12 @@ class Grammars:
         if compiled not in self._suspects:
             self._suspects[compiled] = is_suspect(constraint)
         return self._suspects[compiled]
+
+    def _speller(self, compiled: CompiledConstraint) -> Speller:
+        if compiled not in self._spellers:
+            alphabet = alphabet_of(self._codec.vocab)
+            self._spellers[compiled] = Speller(alphabet.spell, alphabet.bytes_of)
+        return self._spellers[compiled]
 
     def forget(self, request_id: RequestId) -> None:
         """The request is over."""

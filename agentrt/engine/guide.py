@@ -7,6 +7,7 @@ from typing import Protocol
 from agentrt.backend import OnLimit
 from agentrt.constraints import CompiledConstraint, ConstraintState
 from agentrt.constraints.budget import Budgeted
+from agentrt.engine.drafts import MOST_DRAFTED, Speller
 from agentrt.errors import InternalError
 
 REDRAWS = 4
@@ -30,6 +31,7 @@ class Guide:
         on_limit: "close" keeps a way to a whole text within `most_tokens`.
         is_slow: Whether its masks are expected to be.
         jumps: Whether forced tokens are written without asking the model.
+        speller: Guesses how forced bytes will be spelled; None guesses nothing.
 
     Attributes:
         is_slow: Its masks are filled apart from those of other rows.
@@ -39,7 +41,7 @@ class Guide:
         ConstraintError: No whole text fits into `most_tokens`.
     """
 
-    __slots__ = ("_budget", "_jumps", "_state", "apart", "is_slow")
+    __slots__ = ("_budget", "_jumps", "_must_spell", "_speller", "_state", "apart", "is_slow")
 
     def __init__(
         self,
@@ -49,8 +51,11 @@ class Guide:
         *,
         is_slow: bool = False,
         jumps: bool = True,
+        speller: Speller | None = None,
     ) -> None:
         self._jumps = jumps
+        self._speller = speller
+        self._must_spell = b""
         self.is_slow = is_slow
         self.apart: Busy | None = None
         self._budget: Budgeted | None = None
@@ -71,6 +76,9 @@ class Guide:
     def take(self, token_id: int) -> bool:
         """Take a token that the mask allowed; False when it would leave no room to close."""
         if self._state.advance([token_id]):
+            if self._must_spell and self._speller is not None:
+                self._speller.note(self._must_spell, token_id)
+                self._must_spell = b""
             return True
         if self._budget is None:
             raise InternalError(f"the grammar refuses token {token_id}, which its mask allowed")
@@ -91,6 +99,16 @@ class Guide:
         """Tokens that must come next, at most `limit`; they are taken."""
         tokens = self._state.forced(limit) if self._jumps and limit > 0 else []
         return tokens[: self._state.advance(tokens)] if tokens else []
+
+    def draft(self, limit: int) -> list[int]:
+        """How what must come next will be spelled, guessed; at most `limit` tokens."""
+        self._must_spell = b""
+        if self._speller is None or limit <= 0:
+            return []
+        self._must_spell = self._state.forced_text()
+        if not self._must_spell:
+            return []
+        return self._speller.guess(self._state, self._must_spell, min(limit, MOST_DRAFTED))
 
     @property
     def must_stop(self) -> bool:

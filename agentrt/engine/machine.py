@@ -9,7 +9,7 @@ from torch import Tensor
 
 from agentrt.config import EngineConfig
 from agentrt.engine.attention import PagedAttention, serving
-from agentrt.engine.batch import Arrivals, ForwardBatch, Packer, Part
+from agentrt.engine.batch import Arrivals, ForwardBatch, Packer, Part, wanted_rows
 from agentrt.engine.graphs import CudaRecorder, Graphs, Recorder
 from agentrt.engine.kernel_set import use_threads, waits_of
 from agentrt.engine.kv import PagedKv, pages_for
@@ -75,7 +75,7 @@ class Machine:
             self.capture(CudaRecorder(), config.max_running)
 
     def forward(self, parts: Sequence[Part]) -> Tensor:
-        """Logits `[wanted, vocabulary]` fp32, one row for each part that wants them."""
+        """Logits `[wanted, vocabulary]` fp32, for each part that wants them and for each guess."""
         prefix = self._siblings.of(parts)
         whole = self.graphs is not None and self.graphs.tier(parts) is not None
         if self.arrivals is not None and (whole or self.model.report.path == "slow"):
@@ -83,6 +83,8 @@ class Machine:
         if self.graphs is not None and whole:
             return self.graphs.forward(parts, prefix)
         batch = self._packer.pack(parts, prefix)
+        if any(part.drafted for part in parts):
+            batch.wanted = to_device(wanted_rows(parts), torch.int64, self._last.device)
         batch.arrivals = self.arrivals
         self._attention.begin(batch)
         with torch.inference_mode(), serving(self._attention):

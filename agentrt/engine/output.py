@@ -59,6 +59,7 @@ def append(
         return finish or Finish("stop")
     if guide.has_no_choice:
         return close(sequence)
+    sequence.draft = guide.draft(most_tokens - sequence.output_tokens - 1)
     return _limit(sequence, most_tokens)
 
 
@@ -100,7 +101,10 @@ def open_with(sequence: Sequence, most_tokens: int) -> Finish | None:
     finish = _put_forced(sequence, guide.forced(most_tokens))
     if finish or guide.must_stop:
         return finish or Finish("stop")
-    return close(sequence) if guide.has_no_choice else None
+    if guide.has_no_choice:
+        return close(sequence)
+    sequence.draft = guide.draft(most_tokens - sequence.output_tokens - 1)
+    return None
 
 
 def take_delta(sequence: Sequence) -> Delta | None:

@@ -103,7 +103,9 @@ class Sequence:
         computed_tokens: How many tokens have their KV in its pages.
         reached_tokens: The most tokens whose KV it has ever had: beyond it nothing is recomputed.
         in_flight: Tokens that are drawn for it and not known here yet.
+        draft: Tokens that may come next, guessed; computed with those that are known.
         preempted: It lost its pages and goes before those that are as urgent.
+        express: It was let in because it had waited beyond all measure.
         standing: How it stands while it waits.
         fresh: What this step added to it.
     """
@@ -128,7 +130,9 @@ class Sequence:
     computed_tokens: int = 0
     reached_tokens: int = 0
     in_flight: int = 0
+    draft: list[int] = field(default_factory=list)
     preempted: bool = False
+    express: bool = False
     standing: Standing = field(default_factory=Standing)
     fresh: Fresh = field(default_factory=Fresh)
     _key: bytes = b""

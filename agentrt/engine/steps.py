@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Rows
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ from agentrt.clock import Clock
 from agentrt.engine.account import Bucket
 from agentrt.engine.batch import Part
 from agentrt.engine.decoder import Decoder, Drawing
+from agentrt.engine.drafts import Drafted
 from agentrt.engine.host_kv import Rates
 from agentrt.engine.machine import Machine
 from agentrt.engine.masking import Masks
@@ -43,6 +44,7 @@ class Flight:
         masks: Masks that are being filled beside it.
         drawn: Members whose token is being drawn.
         drawing: Of those.
+        drafted: By sequence, guesses that were computed behind its row.
         admissions: Those that got their place in it.
     """
 
@@ -56,6 +58,7 @@ class Flight:
     masks: Future[Masks] | None
     drawn: list[Sequence]
     drawing: Drawing | None = None
+    drafted: dict[Sequence, Drafted] = field(default_factory=dict)
     admissions: tuple[Admission, ...] = ()
 
 
@@ -77,6 +80,8 @@ class Steps:
         outbox: Outbox,
         clock: Clock,
         rates: Rates | None = None,
+        *,
+        step_tokens: int,
     ) -> None:
         self._machine = machine
         self._decoder = decoder
@@ -85,6 +90,7 @@ class Steps:
         self._outbox = outbox
         self._clock = clock
         self._rates = rates
+        self._step_tokens = step_tokens
         self._steps = 0
         self._ended_s = 0.0
         self.forwards = 0
@@ -106,7 +112,10 @@ class Steps:
             sequence for sequence, part in zip(members, parts, strict=True) if part.wants_logits
         ]
         masks = None if ahead else self._decoder.begin(rows)
+        if not ahead:
+            self._add_drafts(members, parts)
         logits = self._machine.forward(parts)
+        logits, drafted = _apart(rows, [part for part in parts if part.wants_logits], logits)
         self.forwards += 1
         self.decode_forwards += any(decodes)
         prefill_tokens = kv_tokens = 0
@@ -119,7 +128,31 @@ class Steps:
             if not decoded:
                 prefill_tokens += count
                 self._paging.publish(sequence)  # whoever reads it is launched later
-        return Flight(began_s, members, decodes, prefill_tokens, kv_tokens, rows, logits, masks, [])
+        return Flight(
+            began_s,
+            members,
+            decodes,
+            prefill_tokens,
+            kv_tokens,
+            rows,
+            logits,
+            masks,
+            [],
+            drafted=drafted,
+        )
+
+    def _add_drafts(self, members: list[Sequence], parts: list[Part]) -> None:
+        """Guesses go with what is known, as far as there is room for them without asking."""
+        left = self._step_tokens - sum(len(part.token_ids) for part in parts)
+        size = self._paging.page_tokens
+        for sequence, part in zip(members, parts, strict=True):
+            if not sequence.draft or not part.wants_logits:
+                continue
+            room = len(sequence.pages) * size - part.position - len(part.token_ids)
+            guess = sequence.draft[: max(0, min(left, room))]
+            part.token_ids = [*part.token_ids, *guess]
+            part.drafted = len(guess)
+            left -= len(guess)
 
     def draw(self, flight: Flight) -> None:
         """Start to draw a token for each row that still stands where the forward took it to be."""
@@ -138,7 +171,7 @@ class Steps:
         for sequence in flight.drawn:
             sequence.in_flight = 0
         alive = [self._is_alive(sequence) for sequence in flight.drawn]
-        outcome = self._decoder.append(flight.drawn, flight.drawing, alive)
+        outcome = self._decoder.append(flight.drawn, flight.drawing, alive, flight.drafted)
         ended_s = self._clock.now_s()
         members = [
             (sequence, decoded)
@@ -211,6 +244,25 @@ class Steps:
     def _is_whole(self, sequence: Sequence) -> bool:
         """Whether the last token that was computed is the last there is."""
         return self._is_alive(sequence) and sequence.computed_tokens == len(sequence.tokens)
+
+
+def _apart(
+    rows: Rows[Sequence], parts: Rows[Part], logits: Tensor
+) -> tuple[Tensor, dict[Sequence, Drafted]]:
+    """The logits of `rows`, and what was computed behind them."""
+    if not any(part.drafted for part in parts):
+        return logits, {}
+    own: list[int] = []
+    drafted: dict[Sequence, Drafted] = {}
+    at = 0
+    for sequence, part in zip(rows, parts, strict=True):
+        own.append(at)
+        past = at + 1 + part.drafted
+        if part.drafted:
+            guess = list(part.token_ids[-part.drafted :])
+            drafted[sequence] = Drafted(guess, logits[at + 1 : past])
+        at = past
+    return logits[own], drafted
 
 
 def _part(sequence: Sequence, count: int) -> Part:

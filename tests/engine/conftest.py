@@ -20,7 +20,7 @@ from agentrt.backend import Delta, End, GenerateRequest, StepDone, TokenPrompt
 from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig
 from agentrt.constraint_spec import ConstraintSpec
-from agentrt.engine.batch import Packer
+from agentrt.engine.batch import Packer, wanted_rows
 from agentrt.engine.core import EngineCore
 from agentrt.engine.fastpath import self_check
 from agentrt.engine.kv import KvLayout, PagedKv
@@ -303,12 +303,19 @@ class HashMachine:
         keys = self.kv.memory[:, 0, 0, :, 0, 0].numpy()  # [pages, page]
         slots = batch.slots.numpy()
         keys[slots // self.page_tokens, slots % self.page_tokens] = batch.token_ids[0].numpy()
-        owners = np.searchsorted(batch.paged.query_start.numpy(), batch.wanted.numpy(), "right") - 1
-        rows = [self._logits(keys, batch.paged, int(owner)) for owner in owners]
+        wanted = np.array(wanted_rows(parts), dtype=np.int64)
+        start = batch.paged.query_start.numpy()
+        owners = np.searchsorted(start, wanted, "right") - 1
+        behind = start[owners + 1] - 1 - wanted  # rows of the same sequence after it
+        rows = [
+            self._logits(keys, batch.paged, int(owner), int(later))
+            for owner, later in zip(owners, behind, strict=True)
+        ]
         return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, VOCABULARY)
 
-    def _logits(self, keys, paged, owner):
-        seen = keys[paged.block_table[owner].numpy()].reshape(-1)[: int(paged.kv_tokens[owner])]
+    def _logits(self, keys, paged, owner, later):
+        context = int(paged.kv_tokens[owner]) - later
+        seen = keys[paged.block_table[owner].numpy()].reshape(-1)[:context]
         digest = blake2b(seen.astype(np.int32).tobytes(), digest_size=8).digest()
         source = np.random.default_rng(int.from_bytes(digest, "big"))
         logits = source.standard_normal(VOCABULARY, dtype=np.float32)

@@ -1,0 +1,174 @@
+"""Guesses of how forced bytes are spelled: they spare steps and never change a token."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints import compile_constraint
+from agentrt.constraints.vocabulary import alphabet_of
+from agentrt.engine import decoder, drafts
+
+PROMPT = [(3 * at) % 250 for at in range(40)]
+FIELDS = ("name", "value", "total")
+SCHEMA = {
+    "type": "object",
+    "properties": {name: {"type": "integer", "minimum": -99, "maximum": 99} for name in FIELDS},
+    "required": list(FIELDS),
+    "additionalProperties": False,
+}
+SPEC = ConstraintSpec("json", json.dumps({"type": "array", "items": SCHEMA, "maxItems": 4}))
+
+
+MERGES = (('"', ":"), ('":', "-"), ('":-', "1"), ('":', "2"))
+
+
+@pytest.fixture(scope="module")
+def merging(tokenizer_dir, tmp_path_factory):
+    """A tokenizer with some tokens of several bytes, in place of bytes that no test writes."""
+    path = tmp_path_factory.mktemp("merging") / "model"
+    shutil.copytree(tokenizer_dir, path)
+    known = json.loads((path / "tokenizer.json").read_text())
+    vocab = known["model"]["vocab"]
+    rare = [char for char in vocab if not char.isascii()][: len(MERGES)]
+    for char, pair in zip(rare, MERGES, strict=True):
+        vocab["".join(pair)] = vocab.pop(char)
+    known["model"]["merges"] = [list(pair) for pair in MERGES]
+    (path / "tokenizer.json").write_text(json.dumps(known))
+    return path
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Guesses that were computed, and how many tokens of each were right at last."""
+    seen = []
+    right = drafts.Drafted.right
+
+    def noted(self, token_ids):
+        count = right(self, token_ids)
+        seen.append((self, count))
+        return count
+
+    monkeypatch.setattr(drafts.Drafted, "right", noted)
+    return seen
+
+
+def serve(core, engine, temperature):
+    for number in range(12):
+        core.submit(
+            engine.request(
+                number,
+                PROMPT[number:],
+                constraint=SPEC,
+                max_tokens=20 + 5 * number,
+                on_limit="close",
+                temperature=temperature,
+                seed=number,
+                repetition_penalty=1.1 if number % 3 == 0 else 1.0,
+            )
+        )
+    return engine.drain(core)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_right_and_wrong_guesses_leave_every_token_as_it_was(merging, engine, tried, temperature):
+    """A loop that launches ahead makes no guesses: it writes what this one has to."""
+    plain = engine.hash_core(merging, page_tokens=4, overlap="on")
+    expected = serve(plain, engine, temperature)
+    assert not tried
+    core = engine.hash_core(merging, page_tokens=4)
+    found = serve(core, engine, temperature)
+    for number in range(12):
+        assert found.ids(number) == expected.ids(number)
+        assert found.text(number) == expected.text(number)
+    counts = [count for _, count in tried]
+    assert 0 in counts
+    assert any(counts)
+    assert core.forwards < plain.forwards
+    spared = {number: end.ledger.forced_tokens for number, end in found.ends.items()}
+    before = {number: end.ledger.forced_tokens for number, end in expected.ends.items()}
+    assert sum(spared.values()) > sum(before.values())
+
+
+def test_without_jumps_nothing_is_guessed(merging, engine, tried):
+    serve(engine.hash_core(merging, jump_forward=False), engine, 0.0)
+    assert not tried
+
+
+def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypatch, tried):
+    expected = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
+    draw = decoder.Decoder.draw
+    late = []
+
+    def drawn(self, rows, logits, begun):
+        made = draw(self, rows, logits, begun)
+        if tried and len(rows) == 1 and logits.data_ptr() == _behind(tried[-1]):
+            made.masks.late.add(0)
+            late.append(rows[0])
+        return made
+
+    monkeypatch.setattr(decoder.Decoder, "draw", drawn)
+    tried.clear()
+    found = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
+    assert late
+    assert [found.ids(number) for number in range(12)] == [
+        expected.ids(number) for number in range(12)
+    ]
+
+
+def _behind(one):
+    drafted, count = one
+    return drafted.logits[count - 1 : count].data_ptr() if count else 0
+
+
+@pytest.fixture(scope="module")
+def spelled(merging):
+    """A state behind `[{"name`, and what a speller needs."""
+    from agentrt.prompt import Codec
+
+    codec = Codec.load(merging)
+    alphabet = alphabet_of(codec.vocab)
+    state = compile_constraint(SPEC, codec.vocab, codec.call_frame).start()
+    assert state.advance(tokens := alphabet.spell(b'[{"name')) == len(tokens)
+    return SimpleNamespace(state=state, alphabet=alphabet)
+
+
+def test_forced_bytes_are_spelled_as_the_tokenizer_does(spelled):
+    speller = drafts.Speller(spelled.alphabet.spell, spelled.alphabet.bytes_of)
+    text = spelled.state.forced_text()
+    assert text == b'":'
+    assert speller.guess(spelled.state, text, 8) == spelled.alphabet.spell(text)
+    assert speller.guess(spelled.state, text, 1) == spelled.alphabet.spell(text)[:1]
+    assert speller.guess(spelled.state, b"", 8) == []
+
+
+def test_what_the_model_said_is_guessed_next_and_followed(spelled):
+    """A token that says more than was forced leads on to what is forced behind it."""
+    alphabet = spelled.alphabet
+    five = alphabet.byte_ids[ord("5")]
+    speller = drafts.Speller(alphabet.spell, lambda ids: b'":5' if ids == [five] else b'"')
+    speller.note(b'":', five)
+    taken = []
+
+    class Walk:
+        """Takes anything; what is forced is told to it."""
+
+        def fork(self):
+            return self
+
+        def advance(self, tokens):
+            taken.append(list(tokens))
+            return len(tokens)
+
+        def forced(self, limit):
+            return [91, 92][:limit]
+
+        def forced_text(self):
+            return b""
+
+    assert speller.guess(Walk(), b'":', 8) == [five, 91, 92]  # type: ignore[arg-type]
+    assert taken == [[five], [91, 92]]
+    speller.note(b'":', 93)  # it said something shorter: back to the tokenizer's own
+    assert speller.guess(spelled.state, b'":', 8) == alphabet.spell(b'":')
