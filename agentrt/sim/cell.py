@@ -216,7 +216,7 @@ class Cell:
         if run.run_id not in self.live or not run.is_over:
             return
         del self.live[run.run_id]
-        self._outcomes.pop(run.run_id).finished_at_s = now_s
+        self._outcomes.pop(run.run_id).end(now_s)
         self._ids.forget(run.run_id, run.program)
         self._handle((NodeFinished(run.run_id, run.root, "ok", now_s), run.finish(now_s)), now_s)
 

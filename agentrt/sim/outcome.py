@@ -30,6 +30,8 @@ class ProgramOutcome:
         recomputed_tokens: Computed again after a preemption.
         wasted_tokens: Outputs that were given up.
         preemptions: How often a generation lost its pages.
+        kept_tokens: KV that it computed and could have been kept for it.
+        kept_token_s: The same, each token times the seconds from then to the program's end.
     """
 
     name: str
@@ -50,11 +52,18 @@ class ProgramOutcome:
     recomputed_tokens: int = 0
     wasted_tokens: int = 0
     preemptions: int = 0
+    kept_tokens: int = 0
+    kept_token_s: float = 0.0
 
     @property
     def latency_s(self) -> float:
         """Compound latency: from the submission to the result."""
         return self.finished_at_s - self.submitted_at_s
+
+    def end(self, at_s: float) -> None:
+        """Its result is there."""
+        self.finished_at_s = at_s
+        self.kept_token_s += self.kept_tokens * at_s
 
     def book(self, ledger: Ledger, *, wanted: bool) -> None:
         """A generation of it is over."""
@@ -67,6 +76,9 @@ class ProgramOutcome:
         self.cached_tokens += ledger.cached_tokens
         self.recomputed_tokens += ledger.recomputed_tokens
         self.preemptions += ledger.preemptions
+        new_tokens = ledger.prompt_tokens - ledger.cached_tokens + ledger.output_tokens
+        self.kept_tokens += new_tokens
+        self.kept_token_s -= new_tokens * ledger.finished_at_s
         if wanted:
             self.output_tokens += ledger.output_tokens
         else:

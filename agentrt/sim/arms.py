@@ -1,0 +1,52 @@
+"""Ways to schedule that are compared: a policy, with or without the admission gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from agentrt.config import Policy, SchedulerConfig
+from agentrt.errors import UsageError
+
+_OF_PROGRAMS: tuple[Policy, ...] = ("rwa", "oracle")
+"""These come with the gate and with hints; the others stand for engines that know requests only."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimArm:
+    """One way to schedule.
+
+    Attributes:
+        name: As it was asked for.
+        scheduler: What it means.
+    """
+
+    name: str
+    scheduler: SchedulerConfig
+
+
+def arms_named(names: str) -> tuple[SimArm, ...]:
+    """The arms of a list such as `fcfs,rwa,rwa-gate,fcfs+gate`.
+
+    Raises:
+        UsageError: One of them is none, or stands twice.
+    """
+    found = tuple(_arm(name.strip()) for name in names.split(","))
+    if len({arm.name for arm in found}) < len(found):
+        raise UsageError(f"{names!r} names a policy twice", hint="Name each once")
+    return found
+
+
+def _arm(name: str) -> SimArm:
+    base = name.removesuffix("+gate").removesuffix("-gate")
+    policy = next((one for one in get_args(Policy) if one == base), None)
+    if policy is None:
+        raise UsageError(
+            f"there is no policy {name!r}",
+            hint=f"Use some of {', '.join(get_args(Policy))}, each with +gate or -gate if you like",
+        )
+    knows = policy in _OF_PROGRAMS
+    gated = knows if base == name else name.endswith("+gate")
+    default = SchedulerConfig()
+    share = default.gate_share if gated else 0.0
+    return SimArm(name, SchedulerConfig(policy=policy, gate_share=share, retention=knows))

@@ -1,0 +1,220 @@
+"""One mix of programs, drawn from seeds, and what a simulated engine makes of it at a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import numpy as np
+
+from agentrt.config import SchedulerConfig
+from agentrt.errors import UsageError
+from agentrt.scheduler.estimates import Estimates
+from agentrt.sim.arms import SimArm
+from agentrt.sim.costs import Costs
+from agentrt.sim.fluid.library import Floats
+from agentrt.sim.outcome import ProgramOutcome, SimulationOutcome
+from agentrt.sim.service import service_of
+from agentrt.sim.simulation import Setup, Simulation
+from agentrt.sim.statistics import jain
+from agentrt.workloads import Arrival, ProgramTrace
+from agentrt.workloads.arrivals import poisson
+from agentrt.workloads.mixes import OPEN_MIX, mix
+from agentrt.workloads.scale import Scale
+
+WARM_SHARE = 0.1
+"""Of the programs, the first, that do not count."""
+
+_BUSY_SHARE = 0.7
+_ENDLESS_TOKENS = 1 << 24
+_PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """A mix to be studied.
+
+    Attributes:
+        programs: How many a seed.
+        shares: Of each shape.
+        scale: Of lengths and times.
+        tenants: Among whom they are dealt out.
+    """
+
+    programs: int = 300
+    shares: Mapping[str, float] = field(default_factory=lambda: OPEN_MIX)
+    scale: Scale = field(default_factory=lambda: Scale(context=0.25, think=0.1))
+    tenants: int = 1
+
+    def drawn(self, seed: int) -> tuple[ProgramTrace, ...]:
+        """The programs of a seed."""
+        random = Random(f"mix {seed}")
+        return mix(self.programs, random, self.scale, self.shares, tenants=self.tenants)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One arm at one rate with one seed; the first programs do not count.
+
+    Attributes:
+        arm: Name of the arm.
+        rate: Programs a second.
+        seed: Of the draws.
+        latency_s: `[programs]`.
+        slowdown: `[programs]` latency by that of the same program alone.
+        busy: Share of the time in which the engine had something to do.
+        hit: Of the prompt tokens, the share that the cache knew.
+        sums: Seconds and tokens of all programs, by name.
+        fairness: Jain's index over tenants' mean slowdowns.
+        steps: Of the engine.
+    """
+
+    arm: str
+    rate: float
+    seed: int
+    latency_s: Floats
+    slowdown: Floats
+    busy: float
+    hit: float
+    sums: dict[str, float]
+    fairness: float
+    steps: int
+
+
+class Study:
+    """Runs a mix on one simulated engine; what was computed once is kept.
+
+    Args:
+        costs: Of the engine.
+        mixed: The programs.
+        setup: What else the engine is; its costs, memory and scheduler are set here.
+        warm: Whether estimates are learned from another seed's programs beforehand, as a runtime
+            has them that has run for a while.
+    """
+
+    def __init__(
+        self, costs: Costs, mixed: Mixed, setup: Setup | None = None, *, warm: bool = True
+    ) -> None:
+        self._setup = replace(setup or Setup(costs, 0), costs=costs)
+        self._mixed = mixed
+        self._warm = warm
+        self._programs: dict[int, tuple[ProgramTrace, ...]] = {}
+        self._alone_s: dict[int, Floats] = {}
+        self._learned: Estimates | None = None
+        self.kv_tokens = 0
+
+    def programs(self, seed: int) -> tuple[ProgramTrace, ...]:
+        """Those of a seed."""
+        if seed not in self._programs:
+            self._programs[seed] = self._mixed.drawn(seed)
+        return self._programs[seed]
+
+    def alone_s(self, seed: int) -> Floats:
+        """`[programs]` latency of each with an engine and memory of its own, cold."""
+        if seed not in self._alone_s:
+            setup = replace(self._setup, kv_tokens=_ENDLESS_TOKENS // 16, scheduler=_PLAIN)
+            found = [
+                Simulation(setup).run((Arrival(0.0, one),)).programs[0].latency_s
+                for one in self.programs(seed)
+            ]
+            self._alone_s[seed] = np.array(found)
+        return self._alone_s[seed]
+
+    @property
+    def full_rate(self) -> float:
+        """Programs a second at which the engine would be as busy as it can be, about."""
+        step = self._setup.costs.step
+        services = [sum(service_of(one, step).values()) for one in self.programs(0)]
+        return len(services) / sum(services)
+
+    def working_set_tokens(self) -> int:
+        """KV that the mix's programs would keep at once, on average, if nothing were given up.
+
+        At the rate that makes an engine busy for seven tenths of the time.
+        """
+        rate = _BUSY_SHARE * self.full_rate
+        outcome = self._run(0, rate, _PLAIN, _ENDLESS_TOKENS)
+        first = min(one.submitted_at_s for one in outcome.programs)
+        last = max(one.submitted_at_s for one in outcome.programs)
+        return int(sum(one.kept_token_s for one in outcome.programs) / max(last - first, 1e-9))
+
+    def size_memory(self, share: float) -> int:
+        """Give the engine a share of the mix's working set; returns how many tokens.
+
+        Raises:
+            UsageError: A program of the mix does not fit it.
+        """
+        if not share > 0:
+            raise UsageError(f"--kv-share {share} is no share", hint="Give one above 0, say 0.33")
+        self.kv_tokens = int(share * self.working_set_tokens()) // 16 * 16
+        return self.kv_tokens
+
+    def point(self, arm: SimArm, rate: float, seed: int) -> Point:
+        """One arm at one rate with one seed's programs and arrivals."""
+        outcome = self._run(seed, rate, arm.scheduler, self.kv_tokens)
+        warm = int(WARM_SHARE * len(outcome.programs))
+        counted = outcome.programs[warm:]
+        latency_s = np.array([one.latency_s for one in counted])
+        slowdown = latency_s / self.alone_s(seed)[warm:]
+        (engine,) = outcome.engines
+        prompt_tokens = sum(one.prompt_tokens for one in counted)
+        begin_s = min(one.submitted_at_s for one in outcome.programs)
+        return Point(
+            arm.name,
+            rate,
+            seed,
+            latency_s,
+            slowdown,
+            engine.busy_s / (outcome.ended_at_s - begin_s),
+            sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
+            {name: _mean(counted, name) for name in SUMMED},
+            _fairness(counted, slowdown),
+            engine.steps,
+        )
+
+    def _run(
+        self, seed: int, rate: float, scheduler: SchedulerConfig, kv_tokens: int
+    ) -> SimulationOutcome:
+        setup = replace(self._setup, kv_tokens=kv_tokens, scheduler=scheduler)
+        workload = poisson(self.programs(seed), rate, Random(f"arrivals {seed}"))
+        return Simulation(setup, self._estimates()).run(workload)
+
+    def _estimates(self) -> Estimates:
+        """What another seed's programs taught, as a copy."""
+        if not self._warm:
+            return Estimates()
+        if self._learned is None:
+            self._learned = Estimates()
+            setup = replace(self._setup, kv_tokens=_ENDLESS_TOKENS // 16, scheduler=_PLAIN)
+            rate = _BUSY_SHARE * self.full_rate
+            workload = poisson(self._mixed.drawn(-1), rate, Random("arrivals before"))
+            Simulation(setup, self._learned).run(workload)
+        return Estimates(self._learned.rows())
+
+
+SUMMED = (
+    "held_s",
+    "queue_s",
+    "hole_s",
+    "prefill_s",
+    "decode_s",
+    "tool_s",
+    "prompt_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "recomputed_tokens",
+    "wasted_tokens",
+    "preemptions",
+)
+
+
+def _mean(programs: list[ProgramOutcome], name: str) -> float:
+    return sum(float(getattr(one, name)) for one in programs) / len(programs)
+
+
+def _fairness(programs: list[ProgramOutcome], slowdown: Floats) -> float:
+    by_tenant: dict[str, list[float]] = {}
+    for one, value in zip(programs, slowdown.tolist(), strict=True):
+        by_tenant.setdefault(one.tenant, []).append(value)
+    return jain([sum(values) / len(values) for values in by_tenant.values()])
