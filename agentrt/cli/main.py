@@ -16,6 +16,7 @@ import typer
 from agentrt.cli.bench import bench
 from agentrt.cli.complaint import exit_code_of, three_lines
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
+from agentrt.cli.runs import runs
 from agentrt.cli.serve import serve
 from agentrt.errors import UsageError
 
@@ -67,6 +68,7 @@ def application(run: Callable[..., int], *, panels: bool) -> typer.Typer:
     app.command("doctor")(doctor)
     app.command("serve")(serve)
     app.add_typer(bench, name="bench")
+    app.add_typer(runs, name="runs")
     return app
 
 

@@ -56,6 +56,15 @@ Deadline = Annotated[
     str | None,
     typer.Option("--deadline", metavar="SECONDS", help="Most time for a run: 2, 1.5s, 800ms."),
 ]
+Tenant = Annotated[
+    str,
+    typer.Option(
+        "--tenant", metavar="NAME", envvar="AGENTRT_TENANT", help="Who pays; tenants share evenly."
+    ),
+]
+Priority = Annotated[
+    int, typer.Option("--priority", metavar="N", help="Above, or below 0, other runs of a tenant.")
+]
 Seed = Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")]
 Trace = Annotated[
     str,
@@ -81,6 +90,8 @@ def settings_of(
     api_key: ApiKey = None,
     device: DeviceName = "cpu",
     deadline: Deadline = None,
+    tenant: Tenant = "",
+    priority: Priority = 0,
     seed: Seed = None,
     trace: Trace = "jaeger",
     as_json: AsJson = False,
@@ -106,6 +117,8 @@ def settings_of(
         api_key=api_key,
         device="cuda" if device == "cuda" else "cpu",
         deadline_s=seconds(deadline) if deadline is not None else None,
+        tenant=tenant,
+        priority=priority,
         seed=seed,
         trace=trace_target(trace),
         as_json=as_json,

@@ -117,6 +117,8 @@ class Session:
             run_id=run_id,
             seed=self._settings.seed,
             deadline_s=self._settings.deadline_s,
+            tenant=self._settings.tenant,
+            priority=self._settings.priority,
             on_emit=self._progress.emit,
             on_ask=ask_on_terminal,
         )

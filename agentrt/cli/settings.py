@@ -44,6 +44,8 @@ class RunSettings:
         api_key: `env:NAME`, the variable that holds the key of a remote engine, or None.
         device: Where the embedded engine runs.
         deadline_s: For each run, or None.
+        tenant: Who pays for the runs.
+        priority: Of each run, above or below others of the tenant.
         seed: Of each run.
         trace: Where spans go.
         as_json: One `agentrt.run/1` object a run on standard output.
@@ -61,6 +63,8 @@ class RunSettings:
     api_key: str | None = None
     device: Device = "cpu"
     deadline_s: float | None = None
+    tenant: str = ""
+    priority: int = 0
     seed: int | None = None
     trace: TraceTarget = TraceTarget()
     as_json: bool = False

@@ -221,20 +221,20 @@ class Estimates:
         for row in rows:
             self._take(row)
 
+    def places(self) -> Iterator[Place]:
+        """All of them, each call site before its depths."""
+        for site in self._places.values():
+            yield site
+            yield from site.deeper.values()
+
     def rows(self) -> Iterator[Row]:
         """Everything as plain data."""
-        for site in self._places.values():
-            for place in (site, *site.deeper.values()):
-                yield from place.rows()
+        for place in self.places():
+            yield from place.rows()
 
     def news(self) -> list[Row]:
         """What has changed since it was taken from a store."""
-        return [
-            row
-            for site in self._places.values()
-            for place in (site, *site.deeper.values())
-            for row in place.rows(news=True)
-        ]
+        return [row for place in self.places() for row in place.rows(news=True)]
 
     def _added(self) -> None:
         """Names that programs make up without end must not fill the memory: the older half goes.

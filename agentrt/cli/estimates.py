@@ -1,0 +1,113 @@
+"""Learned quantities for people, as a table, and for programs, as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from agentrt.scheduler.estimates import QUANTITIES, Estimates, Place
+from agentrt.store.estimates import fits
+from agentrt.store.row import Row
+
+SCHEMA = "agentrt.estimates/1"
+HEAD = ("call site", "seen", "tokens", "takes", "rest", "path", "depth", "then")
+
+Kept = Sequence[tuple[str, Row]]
+
+
+def lines_of(kept: Kept, pattern: str) -> list[str]:
+    """A table for each program on each set of engines; quantiles are p50/p90."""
+    lines: list[str] = []
+    for engines, places in _by_engines(kept, pattern):
+        by_template: dict[str, list[Place]] = {}
+        for place in places:
+            if place.depth is None and place.site:
+                by_template.setdefault(place.template, []).append(place)
+        for template, sites in by_template.items():
+            if lines:
+                lines.append("")
+            lines.append(f"{template}   on {engines}")
+            lines += _table([HEAD, *(_cells(place) for place in sites)])
+    return lines
+
+
+def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
+    """All of it, each depth too."""
+    told = [
+        {"engines": engines, "template": p.template, "site": p.site, "depth": p.depth, **_told(p)}
+        for engines, places in _by_engines(kept, pattern)
+        for p in places
+        if p.learned or p.seen
+    ]
+    return {"schema": SCHEMA, "places": told}
+
+
+def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[Place]]]:
+    by_engines: dict[str, list[Row]] = {}
+    for engines, row in kept:
+        by_engines.setdefault(engines, []).append(row)
+    for engines, rows in sorted(by_engines.items()):
+        places = [p for p in Estimates(rows).places() if fits(pattern, p.template, p.site)]
+        yield engines, places
+
+
+def _told(place: Place) -> dict[str, Any]:
+    quantities = {
+        name: {
+            "count": learned.count,
+            "mean": learned.mean,
+            "p50": learned.p50,
+            "p90": learned.p90,
+            "log_mean": learned.log_mean,
+            "log_var": learned.log_var,
+        }
+        for name in QUANTITIES
+        if (learned := place.learned.get(name)) is not None
+    }
+    return {"quantities": quantities, "follows": place.follows()}
+
+
+def _cells(place: Place) -> tuple[str, ...]:
+    learned = place.learned
+    seen = max([one.count for one in learned.values()], default=place.seen)
+    takes = "tool_s" if "tool_s" in learned else "busy_s"
+    if "context_tokens" in learned:  # the peak of a run on one engine, and nothing else
+        return (place.site, str(seen), _tokens(place, "context_tokens"), *[""] * 4, "peak KV")
+    depth = learned.get("depth")
+    then = ", ".join(
+        f"{site.partition(' ')[0] or 'end'} {share:.0%}"
+        for site, share in list(place.follows().items())[:3]
+    )
+    return (
+        place.site,
+        str(seen),
+        _tokens(place, "output_tokens"),
+        _seconds(place, takes),
+        _seconds(place, "rest_s"),
+        _seconds(place, "path_s"),
+        "" if depth is None else f"{depth.mean:.1f}",
+        then,
+    )
+
+
+def _tokens(place: Place, name: Any) -> str:
+    learned = place.learned.get(name)
+    return "" if learned is None else f"{learned.p50:.0f}/{learned.p90:.0f}"
+
+
+def _seconds(place: Place, name: Any) -> str:
+    learned = place.learned.get(name)
+    return "" if learned is None else f"{_s(learned.p50)}/{_s(learned.p90)}"
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds * 1000:.3g}ms" if seconds < 1 else f"{seconds:.3g}s"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    return [
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

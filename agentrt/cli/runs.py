@@ -1,0 +1,64 @@
+"""`agentrt runs`: what past runs taught, and how to forget it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from agentrt.store.estimates import EstimateStore
+
+runs = typer.Typer(help="What past runs taught.", no_args_is_help=True)
+
+Site = Annotated[
+    str,
+    typer.Option(
+        "--site", metavar="GLOB", help="Call sites or programs, as plan, finance* or '*.py:31'."
+    ),
+]
+
+
+@runs.command("estimates")
+def estimates(
+    site: Site = "*",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, all depths.")] = False,
+) -> int:
+    """Show what was learned of each call site: lengths, times, what is left behind it."""
+    from agentrt.cli.estimates import as_object, lines_of
+
+    store = _store()
+    kept = store.all() if store is not None else []
+    if as_json:
+        told = json.dumps(as_object(kept, site), ensure_ascii=False, separators=(",", ":"))
+        sys.stdout.write(told + "\n")
+        return 0
+    lines = lines_of(kept, site)
+    if not lines:
+        where = "is switched off" if store is None else f"knows of none: {store.path}"
+        lines = [f"Nothing was learned of {site!r}. What is kept {where}"]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+@runs.command("forget")
+def forget(site: Site = "*") -> int:
+    """Drop what was learned of call sites or programs; of all without --site."""
+    store = _store()
+    rows = store.forget(site) if store is not None else 0
+    sys.stdout.write(f"forgot {rows} rows\n")
+    return 0
+
+
+def _store() -> EstimateStore | None:
+    """The user's file; None where it is switched off."""
+    import os
+
+    from agentrt.scheduler.histogram import DECAY
+    from agentrt.store import estimates_path
+    from agentrt.store.estimates import EstimateStore
+
+    path = estimates_path(os.environ)
+    return EstimateStore(path, DECAY) if path is not None else None
