@@ -121,6 +121,103 @@ def structured(
     return 0
 
 
+@bench.command("compound")
+def compound(
+    shape: Annotated[str, typer.Option(help="Of the model: micro, tiny, half or embedded.")] = (
+        "embedded"
+    ),
+    arms: Annotated[
+        str,
+        typer.Option(
+            help="agentrt, and asyncio or langgraph + llama-server, transformers or ours."
+        ),
+    ] = "agentrt,asyncio+ours",
+    shapes: Annotated[str, typer.Option(help="Of programs, separated by commas, or all.")] = "all",
+    repeats: Annotated[int, typer.Option(help="Programs of each shape that count.")] = 5,
+    load: Annotated[str, typer.Option(help="one program at a time, or open.")] = "one",
+    rate: Annotated[float, typer.Option(help="Of an open load, programs a second.")] = 0.0,
+    programs: Annotated[int, typer.Option(help="Of an open load.")] = 40,
+    kv_share: Annotated[
+        float, typer.Option(help="KV memory by an open load's working set; 0 gives enough.")
+    ] = 0.0,
+    policy: Annotated[
+        str, typer.Option(help="Of our arm: fcfs, lpm, plas, rwa or oracle; several compete.")
+    ] = "rwa",
+    scale: Annotated[
+        str, typer.Option(help="Such as context=0.1,output=0.1,time=0.05,count=0.5,think=0.")
+    ] = "",
+    threads: Annotated[int, typer.Option(help="Of our engine; 0 lets it choose.")] = 0,
+    dtype: Annotated[str, typer.Option(help="bfloat16 or float32; else by the model.")] = "",
+    tenants: Annotated[int, typer.Option(help="Of an open load.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of all draws.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Of public data to draw sizes from.")
+    ] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="PATH", help="Write all samples there.")
+    ] = None,
+    html_path: Annotated[
+        Path | None, typer.Option("--html", metavar="PATH", help="Write a page with plots there.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small, one repeat: that it works.")] = (
+        False
+    ),
+) -> int:
+    """Compound latency of whole programs: ours beside plain clients of servers, same weights."""
+    from agentrt.bench.compound.command import CompoundBench, run_compound_bench
+    from agentrt.bench.compound.page import html, told_of
+
+    asked = CompoundBench(
+        shape=shape,
+        arms=tuple(dict.fromkeys(arms.split(","))),
+        shapes=names_of_programs(shapes),
+        repeats=1 if quick else repeats,
+        load=load,
+        rate=rate,
+        programs=programs,
+        kv_share=kv_share,
+        policies=tuple(dict.fromkeys(policy.split(","))),
+        scale=factors(scale, "--scale"),
+        threads=threads,
+        dtype=dtype,
+        tenants=tenants,
+        seed=seed,
+        data=data,
+        quick=quick,
+    )
+    found = run_compound_bench(asked, command=sys.argv[1:], tell=tell)
+    for line in told_of(found):
+        typer.echo(line)
+    if json_path is not None:
+        write(json_path, found)
+    if html_path is not None:
+        html_path.parent.mkdir(parents=True, exist_ok=True)
+        html_path.write_text(html(found), "utf-8")
+    return 0
+
+
+def names_of_programs(text: str) -> tuple[str, ...]:
+    """Shapes of programs, separated by commas; `all` are all of them."""
+    from agentrt.workloads.shapes import SHAPES
+
+    return tuple(SHAPES) if text == "all" else tuple(dict.fromkeys(text.split(",")))
+
+
+def factors(text: str, flag: str) -> dict[str, float]:
+    """Names and numbers, such as `output=0.1,time=0.5`.
+
+    Raises:
+        UsageError: Something else stands there.
+    """
+    try:
+        pairs = (part.split("=") for part in text.split(",") if part)
+        return {name.strip(): float(value) for name, value in pairs}
+    except ValueError:
+        raise UsageError(
+            f"{flag} {text} is no list of factors", hint=f"Write {flag} output=0.1,time=0.5"
+        ) from None
+
+
 def numbers(text: str, flag: str) -> tuple[int, ...]:
     """Numbers separated by commas.
 

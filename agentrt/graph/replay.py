@@ -11,19 +11,23 @@ from agentrt.ids import NodeId
 Length = Callable[[NodeRecord, float], float]
 
 
-def replay_s(record: RunRecord, length_s: Length, causes: Causes | None = None) -> float:
+def replay_s(
+    record: RunRecord, length_s: Length, causes: Causes | None = None, *, code: bool = True
+) -> float:
     """The compound latency, had each node's work taken `length_s(node, measured_s)`.
 
     The recorded graph is played again: the same nodes, edges and code. Code takes as long as it
-    did; items of a streamed output close at the same fractions of its time. Contention is not
-    played: nodes that shared the engine keep their measured times unless `length_s` changes them.
+    did, or no time; items of a streamed output close at the same fractions of its time. Contention
+    is not played: nodes that shared the engine keep their measured times unless `length_s` changes
+    them.
 
     Args:
         record: A run that is over.
         length_s: Seconds of a generation, tool or question from its last input to its end.
         causes: Of the same record, when the caller has them already.
+        code: Whether code takes its time.
     """
-    return _Replay(record, length_s, causes or Causes(record)).compound_s()
+    return _Replay(record, length_s, causes or Causes(record), code=code).compound_s()
 
 
 def saving_s(record: RunRecord, node_id: NodeId, causes: Causes | None = None) -> float:
@@ -35,7 +39,8 @@ def saving_s(record: RunRecord, node_id: NodeId, causes: Causes | None = None) -
 
 
 class _Replay:
-    def __init__(self, record: RunRecord, length_s: Length, causes: Causes) -> None:
+    def __init__(self, record: RunRecord, length_s: Length, causes: Causes, *, code: bool) -> None:
+        self._code = 1.0 if code else 0.0
         self._record = record
         self._length_s = length_s
         self._causes = causes
@@ -54,10 +59,14 @@ class _Replay:
                 self._finish(node)
         return (
             self._end[root.node_id]
-            + self._record.ended_at_s
-            - self._old_end(root)
-            - (self._record.started_at_s)
+            + self._code * (self._record.ended_at_s - self._old_end(root))
+            - self._start_s()
         )
+
+    def _start_s(self) -> float:
+        """When the run started; without the time of code, when its program was declared."""
+        root = self._record.root
+        return self._record.started_at_s if self._code or root is None else root.declared.at_s
 
     def _moments(self) -> list[tuple[int, NodeRecord, bool]]:
         """Declarations and ends in causal order; what never ended, last and innermost first."""
@@ -78,16 +87,18 @@ class _Replay:
         waited = self._causes.before_declaration(node)
         if waited is None:
             lag_s = old_s - self._causes.ready_at_s(parent)
-            self._declared[node.node_id] = self._ready_of(parent) + lag_s
+            self._declared[node.node_id] = self._ready_of(parent) + self._code * lag_s
         else:
-            self._declared[node.node_id] = self._arrival(waited) + old_s - waited.at_s
+            lag_s = old_s - waited.at_s
+            self._declared[node.node_id] = self._arrival(waited) + self._code * lag_s
 
     def _finish(self, node: NodeRecord) -> None:
         old_end_s = self._old_end(node)
         stopped_at_s = self._causes.stopped_at_s(node)
         stopper = self._causes.before_stop(node) if stopped_at_s is not None else None
         if stopper is not None:
-            self._end[node.node_id] = self._arrival(stopper) + old_end_s - stopper.at_s
+            lag_s = old_end_s - stopper.at_s
+            self._end[node.node_id] = self._arrival(stopper) + self._code * lag_s
             return
         if node.kind != "program":
             length_s = max(0.0, old_end_s - self._causes.ready_at_s(node))
@@ -95,9 +106,10 @@ class _Replay:
             return
         waited = self._causes.before_end(node)
         if waited is None:
-            end_s = self._ready_of(node) + old_end_s - self._causes.ready_at_s(node)
+            lag_s = old_end_s - self._causes.ready_at_s(node)
+            end_s = self._ready_of(node) + self._code * lag_s
         else:
-            end_s = self._arrival(waited) + old_end_s - waited.at_s
+            end_s = self._arrival(waited) + self._code * (old_end_s - waited.at_s)
         children = [
             self._end[child.node_id] for child in node.children if child.node_id in self._end
         ]

@@ -85,8 +85,9 @@ class OurClient:
         self._serial = 0
 
     async def open(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Start the engine; settings are fields of `EngineConfig`."""
-        config = EngineConfig(**{**settings, "model_path": Path(settings["model_path"])})
+        """Start the engine; settings hold fields of `EngineConfig` and of `SchedulerConfig`."""
+        engine = settings["engine"]
+        config = EngineConfig(**{**engine, "model_path": Path(engine["model_path"])})
         self._runtime = await self._stack.enter_async_context(
             open_runtime(engine=config, observers=[self._watch])
         )

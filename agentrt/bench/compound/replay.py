@@ -120,7 +120,7 @@ class Play:
             "ignore_eos": True,
             "name": line["site"],
         }
-        if line["seed"] is not None:
+        if "seed" in line:
             options |= {"temperature": 1.0, "seed": line["seed"]}
         return self._chat(scored.messages).generate(**options)
 

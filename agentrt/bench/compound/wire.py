@@ -53,8 +53,8 @@ MessageLine: TypeAlias = tuple[str, list[PartLine]]
 class CallLine(TypedDict):
     """A generation of exactly `tokens` tokens, that no end token ends.
 
-    It is greedy where `seed` is None. Calls with one prompt are samples: drawn at temperature 1,
-    each from its own seed.
+    It is greedy where there is no `seed`. Calls with one prompt are samples: drawn at temperature
+    1, each from its own seed.
     """
 
     kind: Literal["call"]
@@ -63,7 +63,7 @@ class CallLine(TypedDict):
     needs: list[str]
     messages: list[MessageLine]
     tokens: int
-    seed: int | None
+    seed: NotRequired[int]
 
 
 class ToolLine(TypedDict):
@@ -218,15 +218,15 @@ def _node(
         messages: list[MessageLine] = [
             (role, _parts(message, spell)) for role, message in node.prompt
         ]
-        return {
+        call: CallLine = {
             "kind": "call",
             "name": node.name,
             "site": node.site,
             "needs": waits,
             "messages": messages,
             "tokens": node.output_tokens,
-            "seed": seeds.get(node.name),
         }
+        return {**call, "seed": seeds[node.name]} if node.name in seeds else call
     length = lengths.get(node.name, 0)
     text = spell(f"{program.name}/{node.name}", length) if length else ""
     if isinstance(node, Think):

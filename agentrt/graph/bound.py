@@ -1,0 +1,103 @@
+"""How fast a run could have been at the least, and what it lost to what.
+
+The recorded graph is played once more with each node taking its least time and the program's code
+none: no wait for a busy engine, no hop, no token computed twice. Tools take what they took. A
+prompt with pending parts is taken as computed before the last of them came, but for one forward:
+that may be less than possible, never more. The bound is the longest path, or all the work at once
+where that takes longer.
+"""
+
+from __future__ import annotations
+
+from agentrt.fact import fact
+from agentrt.graph.causes import Causes
+from agentrt.graph.costs import Costs
+from agentrt.graph.path import critical_path
+from agentrt.graph.record import NodeRecord, RunRecord
+from agentrt.graph.replay import replay_s
+from agentrt.graph.split import split
+from agentrt.graph.stages import Label
+
+
+@fact
+class Bound:
+    """The least time of a run.
+
+    Attributes:
+        path_s: Along the longest path.
+        work_s: Of all its tokens.
+        excess: Label -> share of what the run took beyond it, the largest first; it sums to 1.
+        compound_s: What the run took.
+    """
+
+    path_s: float
+    work_s: float
+    excess: tuple[tuple[Label, float], ...]
+    compound_s: float
+
+    @property
+    def least_s(self) -> float:
+        """No engine of these costs takes less."""
+        return max(self.path_s, self.work_s)
+
+    @property
+    def ratio(self) -> float:
+        """What the run took by that; infinite where there is nothing to do."""
+        return self.compound_s / self.least_s if self.least_s > 0.0 else float("inf")
+
+
+def bound(record: RunRecord, costs: Costs) -> Bound:
+    """The bound of a run that is over.
+
+    Args:
+        record: The run.
+        costs: Of forwards.
+    """
+    causes = Causes(record)
+    path_s = replay_s(
+        record, lambda node, took_s: sum(_least(node, took_s, costs).values()), causes, code=False
+    )
+    ledgers = [node.ledger for node in record.works() if node.ledger is not None]
+    prompt = sum(ledger.prompt_tokens - ledger.cached_tokens for ledger in ledgers)
+    output = sum(ledger.output_tokens for ledger in ledgers)
+    work_s = costs.work_s(prompt, output)
+    return Bound(path_s, work_s, _excess(record, causes, costs), record.compound_s)
+
+
+def _least(node: NodeRecord, took_s: float, costs: Costs) -> dict[Label, float]:
+    """Least seconds of a node from its last input on, by label; never more than it took."""
+    if node.kind != "generate":
+        return {"tool": min(took_s, _attempts_s(node)) if node.attempts else took_s}
+    ledger = node.ledger
+    if ledger is None or not ledger.prompt_tokens:
+        return {"decode": 0.0}
+    new = max(1, ledger.prompt_tokens - ledger.cached_tokens)
+    if node.filled_at_s is not None:
+        new = 1
+    first_s = costs.pass_s(new, ledger.prompt_tokens)
+    more = max(0, ledger.output_tokens - ledger.forced_tokens - 1)
+    decode_s = costs.decode_s(more, ledger.prompt_tokens)
+    first_s = min(first_s, took_s)
+    return {"prefill": first_s, "decode": min(decode_s, took_s - first_s)}
+
+
+def _attempts_s(node: NodeRecord) -> float:
+    return sum((one.ended_at_s or one.started_at_s) - one.started_at_s for one in node.attempts)
+
+
+def _excess(record: RunRecord, causes: Causes, costs: Costs) -> tuple[tuple[Label, float], ...]:
+    """What the path had of each label beyond the least times of the nodes on it."""
+    path = critical_path(record, causes)
+    over = dict(split(record, path, causes).parts())
+    for step in path:
+        node = record.nodes.get(step.node_id)
+        if step.part != "work" or node is None or node.kind == "program":
+            continue
+        took_s = record.end_of(node) - causes.ready_at_s(node)
+        share = step.length_s / took_s if took_s > 0.0 else 0.0
+        for label, seconds in _least(node, took_s, costs).items():
+            over[label] -= seconds * share
+    positive = {label: seconds for label, seconds in over.items() if seconds > 0.0}
+    total = sum(positive.values())
+    ordered = sorted(positive.items(), key=lambda pair: -pair[1])
+    return tuple((label, seconds / total) for label, seconds in ordered) if total > 0.0 else ()

@@ -1,0 +1,173 @@
+"""What computing tokens takes at the least: by the machine's rates, or by an engine's own steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Protocol
+
+from agentrt.fact import fact
+
+
+class Costs(Protocol):
+    """Least times of forwards.
+
+    What is handed to these is tokens; `context` counts all tokens that are attended to, new ones
+    among them.
+    """
+
+    def prompt_s(self, new: int, context: int) -> float:
+        """Of computing part of a prompt, beside whatever else the engine does."""
+        ...
+
+    def pass_s(self, new: int, context: int) -> float:
+        """Of a forward over the end of a prompt, at whose end the first output token is known."""
+        ...
+
+    def decode_s(self, tokens: int, context: int) -> float:
+        """Of so many more output tokens of one sequence, one after the other."""
+        ...
+
+    def work_s(self, prompt: int, output: int) -> float:
+        """Of so many tokens of prompts and outputs, however many at once."""
+        ...
+
+
+@fact
+class Machine:
+    """What a machine does at most, as measured.
+
+    Attributes:
+        read_bytes_s: Streamed from memory.
+        flops_s: Multiplications and additions of large products.
+    """
+
+    read_bytes_s: float
+    flops_s: float
+
+
+@fact
+class ModelWork:
+    """What a model takes.
+
+    Attributes:
+        weight_bytes: Read by every forward.
+        flops_a_token: Of the layers.
+        flops_a_history_token: More of it, for each token attended to.
+        head_flops: Of the output layer, where logits are wanted.
+        kv_bytes_a_token: Keys and values of one token.
+    """
+
+    weight_bytes: float
+    flops_a_token: float
+    flops_a_history_token: float
+    head_flops: float
+    kv_bytes_a_token: float
+
+
+@fact
+class HardwareCosts:
+    """By what the machine can do: nothing that computes the model in its dtype is faster.
+
+    Attributes:
+        machine: Its rates.
+        model: What is computed.
+    """
+
+    machine: Machine
+    model: ModelWork
+
+    def prompt_s(self, new: int, context: int) -> float:
+        return self._flops(new, context) / self.machine.flops_s
+
+    def pass_s(self, new: int, context: int) -> float:
+        flops = self._flops(new, context) + self.model.head_flops
+        return max(flops / self.machine.flops_s, self._read_s(context))
+
+    def decode_s(self, tokens: int, context: int) -> float:
+        middle = context + tokens // 2
+        flops = self._flops(1, middle) + self.model.head_flops
+        return tokens * max(flops / self.machine.flops_s, self._read_s(middle))
+
+    def work_s(self, prompt: int, output: int) -> float:
+        flops = (prompt + output) * self.model.flops_a_token + output * self.model.head_flops
+        return flops / self.machine.flops_s
+
+    def _flops(self, new: int, context: int) -> float:
+        history = max(0.0, context - new / 2)
+        return new * (self.model.flops_a_token + self.model.flops_a_history_token * history)
+
+    def _read_s(self, context: int) -> float:
+        bytes_ = self.model.weight_bytes + context * self.model.kv_bytes_a_token
+        return bytes_ / self.machine.read_bytes_s
+
+
+@fact
+class Step:
+    """What an engine's step did, and how long it took.
+
+    Attributes:
+        seconds: From planning to tokens.
+        prefill_tokens: Prompt tokens computed.
+        decode_tokens: Sequences that got a token.
+    """
+
+    seconds: float
+    prefill_tokens: int
+    decode_tokens: int
+
+
+@fact
+class StepCosts:
+    """By the engine's own steps: what its forwards take, were nothing between them.
+
+    Attributes:
+        alone_s: A step that decodes one sequence.
+        sequence_s: More for each sequence beside it.
+        prompt_token_s: More for each prompt token.
+    """
+
+    alone_s: float
+    sequence_s: float
+    prompt_token_s: float
+
+    def prompt_s(self, new: int, context: int) -> float:
+        return new * self.prompt_token_s
+
+    def pass_s(self, new: int, context: int) -> float:
+        return self.alone_s + max(0, new - 1) * self.prompt_token_s
+
+    def decode_s(self, tokens: int, context: int) -> float:
+        return tokens * self.alone_s
+
+    def work_s(self, prompt: int, output: int) -> float:
+        return prompt * self.prompt_token_s + output * self.sequence_s
+
+
+def step_costs(steps: Sequence[Step]) -> StepCosts | None:
+    """What steps of these kinds took, by medians; None where none decoded a sequence alone."""
+    pure = [step for step in steps if not step.prefill_tokens and step.decode_tokens]
+    alone = [step.seconds for step in pure if step.decode_tokens == 1]
+    if not alone:
+        return None
+    alone_s = median(alone)
+    more = (
+        (step.seconds - alone_s) / (step.decode_tokens - 1)
+        for step in pure
+        if step.decode_tokens > 1
+    )
+    sequence_s = _middle(more)
+    prompts = (
+        (step.seconds - alone_s - step.decode_tokens * sequence_s) / step.prefill_tokens
+        for step in steps
+        if step.prefill_tokens >= _WORTH_TIMING
+    )
+    return StepCosts(alone_s, sequence_s, _middle(prompts))
+
+
+_WORTH_TIMING = 64
+"""Prompt tokens of a step; below, what each takes is lost in the rest."""
+
+
+def _middle(values: Iterable[float]) -> float:
+    return max(0.0, median([*values] or [0.0]))
