@@ -114,6 +114,7 @@ class Roster:
 
     def _stop(self, sequence: Sequence) -> None:
         self._paging.leave(sequence)
+        sequence.express = False
         self.running.pop(sequence.request.request_id, None)
 
     def _pending(self, sequence: Sequence) -> int:
@@ -166,18 +167,27 @@ class Roster:
         ]
 
     def _serve_overdue(self, line: list[Sequence], step: StepPlan, now_s: float) -> None:
-        """Who waited beyond all measure goes first, with a small part of the step's tokens.
+        """Who waited beyond all measure goes first, with a small part of the step and of the slots.
 
-        The first of them gets a place before anybody else does, whatever it takes.
+        The first of them is let in before anybody else is, whatever that takes.
         """
-        share_tokens = max(self._config.page_tokens, int(EXPRESS_SHARE * self._config.step_tokens))
+        config = self._config
+        share_tokens = max(config.page_tokens, int(EXPRESS_SHARE * config.step_tokens))
+        slots = max(1, int(EXPRESS_SHARE * config.max_running))
+        slots -= sum(one.express for one in self.running.values())
         for sequence in self.line.overdue(now_s, line):
             before = step.left_tokens
             if not before or share_tokens <= 0:
                 return
+            waits = sequence.phase is Phase.WAITING
+            if waits and slots <= 0:
+                continue
             self._serve(sequence, step, share_tokens, now_s)
             share_tokens -= before - step.left_tokens
-            if self._door.causes.get(sequence) == "pages":
+            if waits and sequence.phase is Phase.RUNNING:
+                sequence.express = True
+                slots -= 1
+            elif self._door.causes.get(sequence) == "pages":
                 self._door.shut("pages")
                 return
 

@@ -26,7 +26,7 @@ OVERDUE_PATHS = 20.0
 """A request is overdue after this wait, and this many times the path that its run needs."""
 
 EXPRESS_SHARE = 0.1
-"""Of a step's tokens, for what is overdue; one request may always go."""
+"""Of a step's tokens and of all slots, for what is overdue; one request may always go."""
 
 
 class Slack(IntEnum):

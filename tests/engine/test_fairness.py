@@ -1,0 +1,316 @@
+"""What waits under pressure: bounds on waiting, on the express lane, and between tenants.
+
+The roster, the pages and the policies are the engine's own; time is virtual, and a step takes as
+long whatever is in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.cache import PagePool
+from agentrt.config import EngineConfig, Policy
+from agentrt.engine import line
+from agentrt.engine.account import Account
+from agentrt.engine.paging import Paging
+from agentrt.engine.roster import Roster
+from agentrt.engine.sequence import Sequence
+from agentrt.engine.stops import StopStrings
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.prompt import Detokenizer
+from agentrt.sampling import Sampling
+from agentrt.scheduler.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S
+
+POLICIES: tuple[Policy, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
+STEP_S = 1.0
+PAGE = 4
+
+
+class NoTables:
+    def write(self, slot: int, at: int, pages: list[Any]) -> None:
+        return
+
+
+@dataclass
+class Job:
+    """One program of one generation."""
+
+    prompt_tokens: int
+    output_tokens: int
+    facts: dict[str, Any]
+    submitted_s: float = 0.0
+    ended_s: float | None = None
+
+
+class Engine:
+    """An engine that computes nothing, step by step."""
+
+    def __init__(self, policy: Policy, *, pages: int, slots: int, step_tokens: int) -> None:
+        self.config = EngineConfig(
+            Path("none"),
+            kv_pages=pages,
+            page_tokens=PAGE,
+            max_running=slots,
+            step_tokens=step_tokens,
+            prefill_chunk_tokens=step_tokens,
+            policy=policy,
+        )
+        self.paging = Paging(PagePool(pages), PAGE, NoTables(), slots)
+        self.roster = Roster(self.config, self.paging)
+        self.jobs: list[Job] = []
+        self.served: list[RequestId] = []
+        self.now_s = 0.0
+
+    def submit(self, job: Job) -> None:
+        number = len(self.jobs)
+        self.jobs.append(job)
+        job.submitted_s = self.now_s
+        facts = RequestFacts(
+            RequestId(number),
+            demanded=True,
+            run_started_at_s=self.now_s,
+            run_id=RunId(f"run {number}"),
+            waiting=1,
+            told_at_s=self.now_s,
+        )
+        tokens = [number * 10_000 + at for at in range(job.prompt_tokens)]
+        request = GenerateRequest(
+            request_id=RequestId(number),
+            run_id=facts.run_id,
+            node_id=NodeId("n"),
+            site="test",
+            prompt=TokenPrompt(tuple(tokens)),
+            sampling=Sampling(max_tokens=job.output_tokens),
+            facts=replace(facts, **job.facts),
+        )
+        account = Account(self.now_s, self.now_s, completed_at_s=self.now_s)
+        sequence = Sequence(
+            request=request,
+            serial=number,
+            facts=self.roster.facts_of(request, self.now_s),
+            tokens=tokens,
+            prompt_tokens=len(tokens),
+            complete=True,
+            account=account,
+            detokenizer=Detokenizer(()),
+            stops=StopStrings(()),
+            most_output_tokens=job.output_tokens,
+        )
+        self.roster.add(sequence)
+
+    def step(self) -> dict[int, int]:
+        """One step: how many tokens of a prompt it computed, by job; others decoded."""
+        shares = self.roster.plan(self.now_s)
+        assert not self.roster.starved
+        self.served = [sequence.request.request_id for sequence, _ in shares]
+        self.now_s += STEP_S
+        prompts: dict[int, int] = {}
+        for sequence, count in shares:
+            number = sequence.request.request_id
+            if sequence.prefills:
+                prompts[number] = count
+            sequence.computed_tokens += count
+            self.paging.publish(sequence)
+            if sequence.computed_tokens < len(sequence.tokens):
+                continue
+            sequence.tokens.append(number * 10_000 + len(sequence.tokens))
+            if sequence.output_tokens == self.jobs[number].output_tokens:
+                self.roster.remove(sequence)
+                self.jobs[number].ended_s = self.now_s
+        return prompts
+
+
+PAGES, SLOTS, STEP_TOKENS = 24, 4, 40
+LONGEST_PROMPT, LONGEST_OUTPUT = 60, 12
+
+jobs = st.builds(
+    Job,
+    prompt_tokens=st.integers(1, LONGEST_PROMPT),
+    output_tokens=st.integers(1, LONGEST_OUTPUT),
+    facts=st.fixed_dictionaries(
+        {
+            "rest_s": st.sampled_from([0.0, 0.01, 1.0, 500.0]),
+            "true_rest_s": st.sampled_from([0.01, 1.0, 500.0]),
+            "attained_s": st.sampled_from([0.0, 1.0, 500.0]),
+            "priority": st.sampled_from([-5, 0, 0, 5]),
+            "tenant_debt_s": st.sampled_from([-50.0, 0.0, 0.0, 50.0]),
+            "output_tokens": st.sampled_from([0.0, 1.0, float(LONGEST_OUTPUT)]),
+        }
+    ),
+)
+arrivals = st.lists(st.tuples(st.integers(0, 3), jobs), min_size=2, max_size=60)
+
+
+def serve_all(engine: Engine, coming: list[tuple[int, Job]], most_steps: int = 4000) -> None:
+    """Submit each job so many steps after the one before, and step until all are done."""
+    todo = list(coming)
+    pause = todo[0][0] if todo else 0
+    for _ in range(most_steps):
+        while todo and pause == 0:
+            engine.submit(todo.pop(0)[1])
+            pause = todo[0][0] if todo else 0
+        pause -= 1
+        engine.step()
+        if not todo and not len(engine.roster):
+            return
+    raise AssertionError(f"{len(engine.roster)} are still there")
+
+
+def bound_s(job: Job, earlier: int) -> float:
+    """Until when a job is done: once overdue it waits for those that are overdue before it.
+
+    Of each of those, and of itself: what runs has to make room (its prompt from what the lane
+    leaves, its output a token a step), then a prompt comes from the lane alone, then the output.
+    """
+    lane_tokens = max(PAGE, int(EXPRESS_SHARE * STEP_TOKENS))
+    left_tokens = STEP_TOKENS - SLOTS - lane_tokens
+    room_steps = SLOTS * LONGEST_PROMPT / left_tokens + LONGEST_OUTPUT
+    own_steps = (LONGEST_PROMPT + LONGEST_OUTPUT) / lane_tokens + LONGEST_OUTPUT
+    return job.submitted_s + OVERDUE_S + STEP_S * (2 + (earlier + 1) * (room_steps + own_steps))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(coming=arrivals)
+@settings(max_examples=12)
+def test_no_program_starves(policy: Policy, coming: list[tuple[int, Job]]) -> None:
+    engine = Engine(policy, pages=PAGES, slots=SLOTS, step_tokens=STEP_TOKENS)
+    serve_all(engine, [(gap, replace(job)) for gap, job in coming])
+    for number, job in enumerate(engine.jobs):
+        overdue_s = job.submitted_s + OVERDUE_S
+        before = [other for other in engine.jobs[:number] if (other.ended_s or 0.0) > overdue_s]
+        assert job.ended_s is not None
+        assert job.ended_s <= bound_s(job, len(before))
+
+
+def flooded(policy: Policy, steps: int) -> Job:
+    """A large job of low priority among small ones of a high one that never stop coming."""
+    engine = Engine(policy, pages=PAGES, slots=SLOTS, step_tokens=STEP_TOKENS)
+    low = Job(60, 12, {"priority": -1, "rest_s": 500.0, "true_rest_s": 500.0, "attained_s": 9.0})
+    small = Job(40, 4, {"priority": 1, "rest_s": 0.01, "true_rest_s": 0.01})
+    for at in range(steps):
+        engine.submit(replace(small))
+        if at == 3:
+            engine.submit(low)
+        engine.step()
+    return low
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_flood_of_higher_priority_holds_nobody_back_for_ever(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = flooded(policy, steps=120)
+    assert low.ended_s is not None
+    assert low.submitted_s + OVERDUE_S < low.ended_s <= bound_s(low, earlier=3)
+    monkeypatch.setattr(line, "is_overdue", lambda *_: False)
+    assert flooded(policy, steps=400).ended_s is None, "nothing else would have let it in"
+
+
+def test_the_express_lane_gets_its_share_of_a_step_and_no_more() -> None:
+    """While others want the rest; what they leave goes to whoever is there."""
+    step_tokens = 200
+    share = int(EXPRESS_SHARE * step_tokens)
+    engine = Engine("rwa", pages=4000, slots=64, step_tokens=step_tokens)
+    for _ in range(3):
+        engine.submit(Job(150, 1, {"priority": -1}))
+    engine.now_s += OVERDUE_S + 1.0
+    for _ in range(8):
+        engine.submit(Job(150, 1, {"priority": 1}))
+    first = engine.step()
+    assert first == {0: share, 3: 150, 4: step_tokens - 150 - share}, "one of three, up to a tenth"
+    for _ in range(5):
+        given = engine.step()
+        assert sum(count for number, count in given.items() if number < 3) == share
+        assert sum(given.values()) > step_tokens - 5
+    while len(engine.roster):
+        engine.step()
+    assert [job.ended_s for job in engine.jobs[:3]] == sorted(
+        job.ended_s or 0.0 for job in engine.jobs[:3]
+    ), "in the order in which they came"
+
+
+def test_the_express_lane_has_a_tenth_of_the_slots() -> None:
+    """Or tenants and priorities would not count any more once everybody is late."""
+    engine = Engine("rwa", pages=4000, slots=20, step_tokens=2000)
+    for number in range(120):
+        engine.submit(Job(30, 10, {"priority": -(number % 2)}))
+    engine.now_s += OVERDUE_S + 1.0
+    assert set(engine.step()) == {0, 1, *range(2, 38, 2)}, "two by the lane, by priority the others"
+    while engine.jobs[1].ended_s is None:
+        engine.step()
+    engine.step()
+    assert [number for number in engine.roster.running if number % 2] == [3, 5]
+
+
+def test_one_overdue_request_goes_on_however_small_a_tenth_is() -> None:
+    engine = Engine("rwa", pages=100, slots=8, step_tokens=10)
+    engine.submit(Job(8, 1, {"priority": -1}))
+    engine.now_s += OVERDUE_S + 1.0
+    engine.submit(Job(50, 1, {"priority": 1}))
+    assert engine.step() == {0: PAGE, 1: 10 - PAGE}
+
+
+def test_who_does_not_fit_lets_sixteen_pass_and_then_nobody() -> None:
+    engine = Engine("rwa", pages=20, slots=8, step_tokens=60)
+    engine.submit(Job(40, 30, {"rest_s": 1.0, "output_tokens": 30.0}))
+    engine.step()
+    engine.submit(Job(50, 1, {"rest_s": 1.0}))
+    for _ in range(25):
+        engine.submit(Job(4, 1, {"rest_s": 500.0}))
+        engine.step()
+    done = [job.ended_s is not None for job in engine.jobs]
+    assert done == [False, False, *[True] * 16, *[False] * 9]
+    while not engine.jobs[0].ended_s:
+        engine.step()
+    engine.step()
+    assert engine.jobs[1].ended_s is not None, "it was next"
+
+
+nodes = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 8)), min_size=12, max_size=20)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(ours=nodes, theirs=nodes)
+@settings(max_examples=12)
+def test_backlogged_tenants_have_the_same_up_to_two_quanta_or_nodes(
+    policy: Policy, ours: list[tuple[int, int]], theirs: list[tuple[int, int]]
+) -> None:
+    """One slot: a node has the engine to itself, so its service is the time that it took."""
+    engine = Engine(policy, pages=40, slots=1, step_tokens=4)
+    owners: dict[int, str] = {}
+    had_s = {"ours": 0.0, "theirs": 0.0}
+    largest_s = 0.0
+    never_overdue = {"path_p90_s": 1000.0}  # with one slot the express lane would have all of it
+
+    def debts() -> dict[str, float]:
+        mean_s = sum(had_s.values()) / 2
+        return {tenant: service_s - mean_s for tenant, service_s in had_s.items()}
+
+    for tenant, work in (("ours", ours), ("theirs", theirs)):
+        rest_s = 0.1 if tenant == "ours" else 100.0  # every policy would take ours first
+        for prompt_tokens, output_tokens in work:
+            owners[len(engine.jobs)] = tenant
+            facts = {"tenant": tenant, "rest_s": rest_s, "true_rest_s": rest_s, **never_overdue}
+            engine.submit(Job(prompt_tokens, output_tokens, facts))
+    while True:
+        waiting = {owners[one.request.request_id] for one in engine.roster}
+        if len(waiting) < 2:
+            return
+        for sequence in engine.roster:
+            tenant = owners[sequence.request.request_id]
+            engine.roster.tell(replace(sequence.facts, tenant_debt_s=debts()[tenant]))
+        before = len(engine.roster)
+        began_s = engine.now_s
+        while len(engine.roster) == before:
+            engine.step()
+        (runs,) = engine.served
+        had_s[owners[runs]] += engine.now_s - began_s
+        largest_s = max(largest_s, engine.now_s - began_s)
+        assert abs(had_s["ours"] - had_s["theirs"]) <= 2 * max(QUANTUM_S, largest_s)
