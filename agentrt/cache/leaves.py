@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from agentrt.cache.density import MOST_CANDIDATES, Candidate, guarded
 from agentrt.cache.node import RadixNode, Retention
@@ -33,6 +34,7 @@ class Leaves:
     def __init__(self) -> None:
         self._heaps: dict[Retention, list[Entry]] = {retention: [] for retention in Retention}
         self._serial = 0
+        self._begun: RadixNode | None = None
 
     def __len__(self) -> int:
         """Entries, stale ones too."""
@@ -56,40 +58,64 @@ class Leaves:
     def next_cuts(self, wanted_pages: int, now_s: float) -> list[Cut]:
         """What to give up next: leaves, and how many pages from the end of each.
 
-        They are taken out; whoever keeps a part of one offers it again. Fewer pages than wanted
-        when what is behind a leaf has to go as well; none when there are no leaves.
+        Whoever keeps a part of one offers it again. Fewer pages than wanted when what is behind a
+        leaf has to go as well; none when there are no leaves.
         """
         first = self._head_unsaid(now_s)
         kept = self._head(Retention.KEEP)
-        if first is None and kept is None:
-            return []
-        if kept is None or (first is not None and _cost(first, now_s) <= _cost(kept, now_s)):
+        if kept is None:
+            return self._all_of(first, wanted_pages)
+        least = _cost(kept, now_s)
+        own = inf if first is None else _cost(first, now_s)
+        if own <= least:
             # Its pages cost less than any that is kept, and it has no fixed cost: no better choice.
-            assert first is not None
-            heappop(self._heaps[first.retention])
-            return [(first, min(wanted_pages, len(first.pages)))]
+            return self._all_of(first, wanted_pages)
+        # Nor is there where nothing that would make one more program wait can cost less.
+        dear = least * (1 + WAIT_PAGES / wanted_pages)
+        begun = self._cut_already()
+        if begun is not None and _cost(begun, now_s) <= min(own, dear):
+            return [(begun, min(wanted_pages, len(begun.pages)))]
+        if own <= dear and first is not None and len(first.pages) >= wanted_pages:
+            return self._all_of(first, wanted_pages)
         return self._guarded(wanted_pages, now_s)
+
+    def _cut_already(self) -> RadixNode | None:
+        """A kept leaf whose end was given up before: whoever is back for it waits anyhow."""
+        node = self._begun
+        if node is None or not (node.is_free_leaf and node.is_cut):
+            return None
+        return node if node.retention is Retention.KEEP else None
+
+    def _all_of(self, first: RadixNode | None, wanted_pages: int) -> list[Cut]:
+        """As much of this one as is wanted."""
+        if first is None:
+            return []
+        heappop(self._heaps[first.retention])
+        return [(first, min(wanted_pages, len(first.pages)))]
 
     def _guarded(self, wanted_pages: int, now_s: float) -> list[Cut]:
         """Among those that somebody will be back for, and those that would go before them."""
-        taken: list[RadixNode] = []
+        found: dict[int, RadixNode] = {}  # what was told of it twice stands there twice
         pages = 0
-        while len(taken) < MOST_CANDIDATES and (node := self._head(Retention.KEEP)) is not None:
-            heappop(self._heaps[Retention.KEEP])
-            if node not in taken:  # what was told of it twice stands there twice
-                taken.append(node)
-                pages += len(node.pages)
-        while pages < 2 * wanted_pages and (node := self._head_unsaid(now_s)) is not None:
+        while pages < 2 * wanted_pages and len(found) < MOST_CANDIDATES // 2:
+            node = self._head_unsaid(now_s)
+            if node is None:
+                break
             heappop(self._heaps[node.retention])
-            if node not in taken:
-                taken.append(node)
-                pages += len(node.pages)
+            pages += len(node.pages)
+            found[id(node)] = node
+        while len(found) < MOST_CANDIDATES and (node := self._head(Retention.KEEP)) is not None:
+            heappop(self._heaps[Retention.KEEP])
+            found[id(node)] = node
+        taken = list(found.values())
         candidates = [_candidate(node, now_s) for node in taken]
         cuts = [(taken[at], count) for at, count in guarded(candidates, wanted_pages)]
         chosen = {id(node) for node, _ in cuts}
         for node in taken:
             if id(node) not in chosen:
                 self.offer(node)
+        last = cuts[-1][0]
+        self._begun = last if last.retention is Retention.KEEP else None
         return cuts
 
     def _head_unsaid(self, now_s: float) -> RadixNode | None:

@@ -249,3 +249,26 @@ def test_what_was_begun_is_cut_further():
         tree.evict(1)
     left = [tree.matched_tokens(key_of(range(at, at + 33))) for at in (0, 100)]
     assert sorted(left) == [12, 32]
+
+
+def test_choosing_again_and_again_is_not_dear(monkeypatch):
+    """A page at a time, as sequences grow: among many that will be back few are looked at."""
+    pool = PagePool(2000)
+    tree = RadixTree(pool, PAGE)
+    for at in range(150):
+        tokens = [1000 + at] * 40
+        put(tree, pool, tokens)
+        if at % 2:
+            tree.retain(key_of(tokens), Retention.KEEP, back_by_s=float(at))
+    looked = 0
+    next_cuts = tree._leaves._guarded
+
+    def counted(wanted_pages, now_s):
+        nonlocal looked
+        looked += 1
+        return next_cuts(wanted_pages, now_s)
+
+    monkeypatch.setattr(tree._leaves, "_guarded", counted)
+    for _ in range(1200):
+        assert tree.evict(1) == 1
+    assert looked <= 75, "once a kept leaf at most"
