@@ -61,7 +61,8 @@ class Generated:
         codec: Fingerprint of the codec the ids belong to; "" when there are none.
         calls: The tool calls it holds, in order, for engines that want them apart.
         content: The text without its call frames and without its thinking.
-        thinking: What it thought before it answered; "" where it was not asked to think.
+        thinking: What of the text stands before the answer: its thought, in the model's frame; ""
+            where it was not asked to think.
     """
 
     text: str
@@ -75,6 +76,12 @@ class Generated:
     def said(self) -> str:
         """What it tells others: its text, or its content where that is less."""
         return self.content if self.calls or self.thinking else self.text
+
+    def for_others(self) -> Generated:
+        """The same for a model or a template that is not to see what it thought."""
+        if not self.thinking:
+            return self
+        return Generated(self.text.removeprefix(self.thinking), (), "", self.calls, self.content)
 
 
 @fact

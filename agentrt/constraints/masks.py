@@ -9,7 +9,7 @@ from llguidance import LLExecutor
 
 from agentrt.constraints.budget import Budgeted
 from agentrt.constraints.earley import EarleyState, lost_in_grammar
-from agentrt.constraints.matcher import ConstraintState, MaskRows
+from agentrt.constraints.matcher import Masking, MaskRows
 from agentrt.errors import ConstraintError
 
 _WORTH_THREADS = 8
@@ -66,7 +66,7 @@ class MaskPool:
 
 
 def fill_masks(
-    rows: Sequence[tuple[ConstraintState, int]], mask: MaskRows, pool: MaskPool | None = None
+    rows: Sequence[tuple[Masking, int]], mask: MaskRows, pool: MaskPool | None = None
 ) -> dict[int, ConstraintError]:
     """Fill one mask row for each sequence.
 
@@ -122,7 +122,7 @@ def _alone(
     return failed
 
 
-def _beneath(state: ConstraintState) -> EarleyState | None:
+def _beneath(state: Masking) -> EarleyState | None:
     """The grammar's matcher, where the mask is just its own."""
     if isinstance(state, Budgeted):
         if state.tight:

@@ -20,6 +20,14 @@ MaskRows = NDArray[np.int32]
 """A batch of masks. [rows, ceil(logits_size / 32)]"""
 
 
+class Masking(Protocol):
+    """What says which tokens may come next."""
+
+    def fill_mask(self, row: MaskRow) -> bool:
+        """Write them; False when everything may come (row untouched)."""
+        ...
+
+
 class ConstraintState(Protocol):
     """Where one sequence stands in its constraint. One thread at a time."""
 

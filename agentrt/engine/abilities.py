@@ -25,5 +25,6 @@ def abilities(
         call_frame=codec.call_frame,
         kv_tokens=kv_tokens,
         host_kv_tokens=host_kv_tokens,
+        thinking=codec.think_frame,
         scores=True,
     )

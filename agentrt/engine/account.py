@@ -84,7 +84,9 @@ class Account:
         if bucket == "prefill":
             self.prefill_chunks += 1
 
-    def close(self, now_s: float, *, prompt_tokens: int, output_tokens: int) -> Ledger:
+    def close(
+        self, now_s: float, *, prompt_tokens: int, output_tokens: int, thinking_tokens: int = 0
+    ) -> Ledger:
         """The finished account."""
         return Ledger(
             received_at_s=self.received_at_s,
@@ -107,4 +109,5 @@ class Account:
             batch_size_sum=self.batch_size_sum,
             preemptions=self.preemptions,
             cached_host_tokens=self.cached_host_tokens,
+            thinking_tokens=thinking_tokens,
         )

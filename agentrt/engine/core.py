@@ -281,6 +281,18 @@ class EngineCore:
             self._take_options(sequence)
         elif self._grammars.are_open_for(sequence):
             self._take_guide(sequence, now_s)
+        elif sequence.request.thinking_tokens is not None:
+            self._let_think(sequence, now_s)
+
+    def _let_think(self, sequence: Sequence, now_s: float) -> None:
+        """Its answer is free, its thought has a frame and an end."""
+        try:
+            finish = self._grammars.think(sequence)
+        except AgentrtError as error:
+            self._fail(sequence, error)
+            return
+        if finish is not None:
+            self._outbox.end(sequence, finish, now_s)
 
     def _take_options(self, sequence: Sequence) -> None:
         """Spell what is to be scored."""

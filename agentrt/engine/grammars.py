@@ -11,6 +11,7 @@ from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import CompiledConstraint
 from agentrt.constraints.cache import CompileCache
 from agentrt.constraints.suspicion import is_suspect
+from agentrt.constraints.thinking import Thinking
 from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.engine import output
 from agentrt.engine.drafts import Speller
@@ -18,6 +19,8 @@ from agentrt.engine.guide import Guide
 from agentrt.engine.intake import check_shortest
 from agentrt.engine.output import Finish
 from agentrt.engine.sequence import Phase, Sequence
+from agentrt.engine.thoughtful import Begin, Thoughtful
+from agentrt.errors import ConstraintError
 from agentrt.ids import RequestId
 from agentrt.prompt import Codec
 
@@ -71,15 +74,52 @@ class Grammars:
         compiled = self._futures.pop(request.request_id).result()
         check_shortest(sequence.prompt_tokens, compiled.min_tokens, window_tokens)
         assert request.constraint is not None
-        sequence.guide = Guide(
-            compiled,
-            sequence.most_output_tokens,
-            request.on_limit,
-            is_slow=self._is_suspect(compiled, request.constraint),
-            jumps=self._jumps,
-            speller=self._speller(compiled) if self._drafts else None,
-        )
+        is_slow = self._is_suspect(compiled, request.constraint)
+        speller = self._speller(compiled) if self._drafts else None
+
+        def begin(thought_tokens: int) -> Guide:
+            return Guide(
+                compiled,
+                sequence.most_output_tokens - thought_tokens,
+                request.on_limit,
+                is_slow=is_slow,
+                jumps=self._jumps,
+                speller=speller,
+            )
+
+        if request.thinking_tokens is None:
+            sequence.guide = begin(0)
+        else:
+            sequence.guide = self._thoughtful(sequence, begin, compiled)
         return output.open_with(sequence, sequence.most_output_tokens)
+
+    def think(self, sequence: Sequence) -> Finish | None:
+        """Let a sequence whose answer is free think before it.
+
+        Raises:
+            ConstraintError: Its thought would not fit.
+        """
+        sequence.guide = self._thoughtful(sequence, lambda thought_tokens: None, None)
+        return output.open_with(sequence, sequence.most_output_tokens)
+
+    def _thoughtful(
+        self, sequence: Sequence, begin: Begin, compiled: CompiledConstraint | None
+    ) -> Thoughtful:
+        """The guide of a sequence that thinks; briefly enough for its answer to fit behind it."""
+        request, most_tokens = sequence.request, sequence.most_output_tokens
+        frame, vocab = self._codec.think_frame, self._codec.vocab
+        wanted_tokens = request.thinking_tokens
+        assert wanted_tokens is not None
+        answer_tokens = (compiled.min_tokens or 1) if compiled is not None else 1
+        least_tokens = len(Thinking(frame, vocab, 0).shortest) + answer_tokens
+        if least_tokens > most_tokens:
+            raise ConstraintError(
+                f"an answer behind a thought needs at least {least_tokens} tokens, max_tokens is "
+                f"{most_tokens}",
+                hint=f"Give max_tokens={least_tokens} or more, or leave thinking out",
+            )
+        thinking = Thinking(frame, vocab, min(wanted_tokens, most_tokens - least_tokens))
+        return Thoughtful(thinking, begin, compiled, request.on_limit, jumps=self._jumps)
 
     def _is_suspect(self, compiled: CompiledConstraint, constraint: ConstraintSpec) -> bool:
         if compiled not in self._suspects:

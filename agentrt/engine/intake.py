@@ -29,6 +29,10 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
         raise RequestRejected(
             f"only a choice can be scored, this constraint is {kind}", hint="Leave `scored` out"
         )
+    if request.scored and request.thinking_tokens is not None:
+        raise RequestRejected(
+            "options that are scored have no thought before them", hint="Leave thinking out"
+        )
     check_ids(request.prompt.token_ids, logits_size)
     return request.prompt.token_ids
 

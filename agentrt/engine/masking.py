@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentrt.constraints import ConstraintState, MaskPool, fill_masks, mask_words
+from agentrt.constraints import MaskPool, fill_masks, mask_words
+from agentrt.constraints.matcher import Masking
 from agentrt.engine.sequence import Sequence
 from agentrt.engine.transfer import to_device
 
@@ -60,7 +61,7 @@ class Masks:
         self.bits = np.empty((len(rows), mask_words(logits_size)), dtype=np.int32)
         self.bits.fill(-1)
         began = perf_counter()
-        states: list[tuple[ConstraintState, int]] = []
+        states: list[tuple[Masking, int]] = []
         for row in at:
             guide = rows[row].guide
             assert guide is not None
@@ -75,7 +76,7 @@ class Masks:
 
     def _fill(
         self,
-        states: list[tuple[ConstraintState, int]],
+        states: list[tuple[Masking, int]],
         bits: np.ndarray[tuple[int, int], np.dtype[np.int32]],
         pool: MaskPool,
     ) -> None:

@@ -59,6 +59,7 @@ class Outbox:
                     now_s,
                     prompt_tokens=sequence.prompt_tokens,
                     output_tokens=sequence.output_tokens,
+                    thinking_tokens=sequence.thought_tokens,
                 ),
                 closed_early=finish.closed_early,
                 error=finish.error,

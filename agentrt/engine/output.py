@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agentrt.backend import Delta, FinishReason, OptionScore, TokenLogprob
 from agentrt.engine.sampler import Picked
 from agentrt.engine.sequence import Fresh, Sequence
+from agentrt.engine.stops import Passed
 from agentrt.errors import ErrorRecord
 
 Redraw = Callable[[int], Picked]
@@ -47,8 +48,9 @@ def append(
         eos_ids: Tokens that end an output.
     """
     most_tokens = sequence.most_output_tokens
+    thinks = sequence.thinks  # the mark that ends a thought may be an end token, too
     picked = _accepted(sequence, picked, redraw)
-    if picked.token_id in eos_ids:
+    if not thinks and picked.token_id in eos_ids:
         return Finish("stop")
     finish = _put(sequence, [picked.token_id], [picked.logprob] if picked.logprob else [])
     guide = sequence.guide
@@ -159,10 +161,13 @@ def _put(sequence: Sequence, tokens: list[int], logprobs: list[TokenLogprob]) ->
     """Tokens that are certain; with a stop string among them the rest is not produced."""
     fresh = sequence.fresh
     fresh.logprobs += logprobs
+    thought_tokens = sequence.thought_tokens
     for token in tokens:
+        text = sequence.detokenizer.push([token])
+        in_thought = sequence.output_tokens < thought_tokens
         sequence.tokens.append(token)
         fresh.token_ids.append(token)
-        passed = sequence.stops.push(sequence.detokenizer.push([token]))
+        passed = Passed(text) if in_thought else sequence.stops.push(text)
         if passed.text:
             fresh.text.append(passed.text)
         if passed.stop:

@@ -11,6 +11,7 @@ from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.account import Account, Bucket
 from agentrt.engine.guide import Guide
 from agentrt.engine.stops import StopStrings
+from agentrt.engine.thoughtful import Thoughtful
 from agentrt.ids import PageId
 from agentrt.prompt import Detokenizer
 from agentrt.scheduler import Key
@@ -120,7 +121,7 @@ class Sequence:
     detokenizer: Detokenizer
     stops: StopStrings
     most_output_tokens: int = 0
-    guide: Guide | None = None
+    guide: Guide | Thoughtful | None = None
     options: Options | None = None
     phase: Phase = Phase.WAITING
     slot: int = 0
@@ -164,6 +165,18 @@ class Sequence:
     def prefills(self) -> bool:
         """Whether some of its prompt has no KV yet."""
         return self.computed_tokens < self.prompt_tokens
+
+    @property
+    def thought_tokens(self) -> int:
+        """Tokens of its output that are thought, with what frames it."""
+        guide = self.guide
+        return guide.thinking.tokens if isinstance(guide, Thoughtful) else 0
+
+    @property
+    def thinks(self) -> bool:
+        """Whether its answer has not begun."""
+        guide = self.guide
+        return isinstance(guide, Thoughtful) and not guide.thinking.ended
 
     @property
     def keeps_pages(self) -> bool:

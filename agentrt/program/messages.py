@@ -48,8 +48,8 @@ def _add(message: dict[str, Any], segment: Segment) -> None:
     match segment:
         case Text(text):
             message["content"] += text
-        case Generated(text, _, _, calls, content):
-            message["content"] += content if calls else text
+        case Generated(calls=calls):
+            message["content"] += segment.said
             for call in calls:
                 _add(message, call)
         case CallMade(call_id, name, arguments):

@@ -24,6 +24,7 @@ from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import Probe
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.template_set import TemplateSet
+from agentrt.prompt.think_probe import find_think_frame
 from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
 from agentrt.prompt.view import View, Views
@@ -37,6 +38,7 @@ from agentrt.segments import (
     Open,
     Segment,
     Text,
+    ThinkFrame,
     ToolSchema,
 )
 from agentrt.vocab import Vocab
@@ -49,6 +51,7 @@ class Codec:
         fingerprint: Generated ids are shared among codecs of one fingerprint.
         vocab: Token ids and their bytes.
         call_frame: How this model writes tool calls.
+        think_frame: How it thinks before it answers.
         window_tokens: Its context length; 0 when its files do not tell.
         notes: What its template has no place for, and what was done instead.
     """
@@ -70,6 +73,12 @@ class Codec:
         if self._templates.reads_clock:
             notes.append("the template writes the date: it stays that of loading")
         self.call_frame: CallFrame = self._dialect.frame
+        self.think_frame: ThinkFrame
+        self.think_frame, note = find_think_frame(
+            self._templates.render, self._lexicon, self._templates.source
+        )
+        if note and files.templates:
+            notes.append(note)
         self._views = Views(self._new_view)
         mark = self._lexicon.vocab.fingerprint + self._templates.source
         self.fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]
@@ -204,6 +213,9 @@ class Codec:
                 view, messages, self.fingerprint, self._templates.telling, history
             )
         except TemplateRefused as error:
+            answers = [s.for_others() if isinstance(s, Generated) else s for s in segments]
+            if answers != list(segments):  # it takes no thought in a content
+                return self.encode(view.tools, answers, history)
             raise _unsupported(error) from error
         if prefix.appended:
             end = ends.get(prefix.appended - 1)

@@ -64,7 +64,7 @@ def _extended(written: Written, segment: Segment) -> Written:
         case Hole(node):
             turn = replace(turn, text=f"{turn.text}[{node}]")
         case Generated():
-            said = segment.content if segment.calls else segment.text
+            said = segment.thinking + segment.content if segment.calls else segment.text
             turn = replace(turn, text=turn.text + said, calls=turn.calls + segment.calls)
             return replace(written, turn=turn, generated=(*written.generated, segment))
         case CallMade():

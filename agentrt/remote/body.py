@@ -62,6 +62,12 @@ def asking(request: GenerateRequest, server: Server) -> Asking:
     prompt = request.prompt
     if not isinstance(prompt, MessagePrompt):
         raise Unsupported(f"{server.where} takes messages, not token ids")
+    if request.thinking_tokens is not None or request.scored:
+        asked = "scored" if request.scored else "thinking"
+        raise Unsupported(
+            f"{server.where} knows no {asked} for a request",
+            hint=f"Leave {asked} out, or use the embedded engine",
+        )
     messages = messages_of(prompt.segments)
     body: Json = {"model": server.model, "messages": messages}
     body |= _sampling(request.sampling, server)

@@ -93,10 +93,11 @@ def messages_of(segments: list[Segment]) -> list[dict[str, Any]]:
                 found[-1]["parts"].append(part)
             case Text(text):
                 found[-1]["parts"].append({"type": "text", "content": text})
-            case Generated(text=text, calls=calls, content=outside):
-                shown = outside if calls else text
-                if shown:
-                    found[-1]["parts"].append({"type": "text", "content": shown})
+            case Generated(calls=calls):
+                if segment.thinking:
+                    found[-1]["parts"].append({"type": "reasoning", "content": segment.thinking})
+                if segment.said:
+                    found[-1]["parts"].append({"type": "text", "content": segment.said})
                 found[-1]["parts"] += [_call(call) for call in calls]
             case CallMade():
                 found[-1]["parts"].append(_call(segment))

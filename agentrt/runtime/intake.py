@@ -258,14 +258,11 @@ class Intake:
             self._count(live, untold)
         # A stop string is not part of the text, but of the ids: then the text is what goes on.
         ids = tuple(live.token_ids) if takes.codec and not end.stopped_by else ()
-        calls = live.reader.calls()
-        content = live.reader.content()
-        if gen.thought and not calls:
-            content = live.answer
-        raw = "".join(live.raw)
-        gen.generated = Generated(
-            raw, ids, takes.codec if ids else "", calls, content, "".join(gen.thought)
-        )
+        calls, content, raw, head = live.reader.calls(), live.reader.content(), live.text, ""
+        if live.thoughts is not None:
+            head = raw.removesuffix(live.answer)
+            content = content if calls else live.answer
+        gen.generated = Generated(raw, ids, takes.codec if ids else "", calls, content, head)
         if end.scores:
             gen.scores = _scores(gen, end.scores)
 

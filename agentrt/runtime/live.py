@@ -104,6 +104,11 @@ class Live:
         return self.thoughts.push(text) if self.thoughts is not None else Told(answer=text)
 
     @property
+    def text(self) -> str:
+        """All that the model wrote."""
+        return "".join(self.raw)
+
+    @property
     def answer(self) -> str:
         """The answer so far."""
         return self.gen.text if self.held is None else "".join(self.held)

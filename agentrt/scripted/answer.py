@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from agentrt.backend import FinishReason, GenerateRequest
 from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import AgentrtError, ErrorRecord, RequestRejected, record
+from agentrt.errors import AgentrtError, ConstraintError, ErrorRecord, RequestRejected, record
 from agentrt.fact import fact
+from agentrt.ids import RequestId
 from agentrt.scripted.script import Reply
 from agentrt.scripted.spelling import Spelling
 
@@ -43,9 +44,36 @@ class Answerer:
     def __init__(self, spelling: Spelling) -> None:
         self._spelling = spelling
         self._compiled: dict[str, CompiledConstraint] = {}
+        self._thoughts: dict[RequestId, tuple[int, ...]] = {}
 
     def answer(self, request: GenerateRequest, reply: Reply) -> Answer:
         """The script's reply under the request's stop strings, limit and constraint."""
+        if request.thinking_tokens is None:
+            return self._answer(request, reply)
+        thought = self._thought(request.thinking_tokens, reply)
+        left_tokens = request.sampling.max_tokens - len(thought)
+        if left_tokens < 1:
+            error = ConstraintError(
+                f"the thought of {request.node_id} takes {len(thought)} tokens, max_tokens is "
+                f"{request.sampling.max_tokens}",
+                hint="Raise max_tokens",
+            )
+            return Answer((), (), "failed", error=record(error))
+        self._thoughts[request.request_id] = thought
+        sampling = replace(request.sampling, max_tokens=left_tokens)
+        answer = self._answer(replace(request, sampling=sampling), reply)
+        pieces = self._spelling.pieces(thought, keep_special=True)
+        return replace(
+            answer, token_ids=thought + answer.token_ids, pieces=(*pieces, *answer.pieces)
+        )
+
+    def _thought(self, most_tokens: int, reply: Reply) -> tuple[int, ...]:
+        """What stands before the answer: the model's frame, and as much thought as it may have."""
+        frame, ids = self._spelling.think_frame, self._spelling.ids
+        opening = () if frame.opened else ids(frame.opening)
+        return (*opening, *ids(reply.thinking)[:most_tokens], *ids(frame.closing))
+
+    def _answer(self, request: GenerateRequest, reply: Reply) -> Answer:
         text, stop = _until_stop(reply.text, request.sampling.stop)
         ids = self._spelling.ids(text)
         if reply.error is not None:
@@ -62,6 +90,15 @@ class Answerer:
 
     def close(self, request: GenerateRequest, written: tuple[int, ...]) -> Answer:
         """The shortest valid end after the tokens `written`; only what is to be added."""
+        thought = self._thoughts.get(request.request_id, ())
+        if thought:
+            rest, written = thought[len(written) :], written[len(thought) :]
+            ended = self._close(request, written)
+            pieces = self._spelling.pieces(rest, keep_special=True)
+            return replace(ended, token_ids=rest + ended.token_ids, pieces=(*pieces, *ended.pieces))
+        return self._close(request, written)
+
+    def _close(self, request: GenerateRequest, written: tuple[int, ...]) -> Answer:
         if request.constraint is None:
             return Answer((), (), "length", closed_early=True)
         state = self._compile(request.constraint).start()

@@ -119,6 +119,7 @@ class ScriptedBackend:
             kv_tokens=kv_tokens,
             host_kv_tokens=host_kv_tokens,
             call_frame=self._spelling.call_frame,
+            thinking=self._spelling.think_frame,
         )
         self._ongoing: dict[RequestId, Ongoing] = {}
         self._refused: list[End] = []
@@ -322,6 +323,8 @@ class ScriptedBackend:
         takes = "messages" if isinstance(request.prompt, MessagePrompt) else "tokens"
         if takes != self.capabilities.prompt:
             return Unsupported(f"this engine takes {self.capabilities.prompt}, not {takes}")
+        if request.scored:
+            return Unsupported("a scripted engine scores nothing", hint="Leave scored out")
         if request.sampling.logprobs:
             return Unsupported("a scripted engine has no logprobs", hint="Leave logprobs at 0")
         if request.sampling.ignore_eos:

@@ -29,10 +29,12 @@ class Reply:
     Attributes:
         text: What the model writes.
         error: Ends the request as failed after `text`; None ends it well.
+        thinking: What it thinks before, where it was asked to; cut where its tokens are used up.
     """
 
     text: str = ""
     error: AgentrtError | None = None
+    thinking: str = ""
 
 
 Script = Callable[[GenerateRequest, str], "str | Reply"] | Iterable["str | Reply"]

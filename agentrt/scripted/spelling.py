@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from agentrt.segments import JSON_ARRAY_FRAME, CallFrame
+from agentrt.segments import JSON_ARRAY_FRAME, PLAIN_THINK_FRAME, CallFrame, ThinkFrame
 from agentrt.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Spelling(Protocol):
 
     fingerprint: str
     call_frame: CallFrame
+    think_frame: ThinkFrame
     window_tokens: int
 
     @property
@@ -46,6 +47,7 @@ class CodecSpelling:
         self._codec = codec
         self.fingerprint = codec.fingerprint
         self.call_frame = codec.call_frame
+        self.think_frame = codec.think_frame
         self.window_tokens = codec.window_tokens
 
     @property
@@ -70,6 +72,7 @@ class ByteSpelling:
 
     fingerprint = ""
     call_frame = JSON_ARRAY_FRAME
+    think_frame = PLAIN_THINK_FRAME
     window_tokens = 0
 
     @cached_property

@@ -167,7 +167,7 @@ def test_attempts_spend_the_budget(bench: Any) -> None:
         (lambda: ASK.generate(int, scored=True), UsageError),
         (lambda: ASK.generate(scored=True), UsageError),
         (lambda: ASK.generate(choice("a", "b"), scored=True), Unsupported),
-        (lambda: ASK.generate(Literal["a", "b"], thinking=5), Unsupported),
+        (lambda: ASK.generate(Literal["a", "b"], thinking=5, scored=True), UsageError),
     ],
 )
 def test_what_makes_no_sense_is_refused(bench: Any, ask: Any, error: type[Exception]) -> None:
