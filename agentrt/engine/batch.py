@@ -202,11 +202,15 @@ class Packer:
         last: `[slots]` int64, the token that each slot drew last.
         tokens: Most rows of a batch.
         sequences: Most sequences of a batch.
+
+    Attributes:
+        most_tokens: Most rows of a batch.
     """
 
     def __init__(
         self, kv: PagedKv, tables: BlockTables, last: Tensor, *, tokens: int, sequences: int
     ) -> None:
+        self.most_tokens = tokens
         self._kv = kv
         self._tables = tables
         self._last = last
@@ -224,11 +228,16 @@ class Packer:
         pages = tables.numbers.shape[1]
         shape = (_BUFFERS, sequences * pages)
         self._pages = torch.zeros(shape, dtype=torch.int32, device=self._device)
-        self._kept: dict[tuple[int, int], tuple[Tensor, Fields]] = {}
+        self._kept: dict[tuple[int, int, int], tuple[Tensor, Fields]] = {}
         self._next = 0
 
     def pack(
-        self, parts: Sequence[Part], prefix: SharedPrefix | None = None, *, padded_to: int = 0
+        self,
+        parts: Sequence[Part],
+        prefix: SharedPrefix | None = None,
+        *,
+        padded_to: int = 0,
+        tokens_to: int = 0,
     ) -> ForwardBatch:
         """The batch of `parts`, in their order.
 
@@ -236,6 +245,7 @@ class Packer:
             parts: At least one.
             prefix: What some of them begin with.
             padded_to: Up to so many sequences, others are added that store nothing.
+            tokens_to: Up to so many rows, others are added that belong to no sequence.
         """
         turn, self._next = self._next, (self._next + 1) % _BUFFERS
         padding = max(0, padded_to - len(parts))
@@ -243,9 +253,10 @@ class Packer:
             parts = [*parts, *[Part(self._tables.spare, [0], 0, wants_logits=True)] * padding]
         if self._copies:
             self._sent[turn].synchronize()  # what this buffer held is on the device
-        filled = self._fill(self._numbers[turn], parts, padding)
+        filled = self._fill(self._numbers[turn], parts, padding, tokens_to)
         sequences = len(parts)
-        flat, fields = self._views(turn, filled.tokens, sequences)
+        again = filled.tokens in (sequences, tokens_to)
+        flat, fields = self._views(turn, filled.tokens, sequences, keep=again)
         if self._copies:
             flat.copy_(self._host[turn][: flat.shape[0]], non_blocking=True)
             self._sent[turn].record()
@@ -274,18 +285,22 @@ class Packer:
             _kv=self._kv,
         )
 
-    def _views(self, turn: int, tokens: int, sequences: int) -> tuple[Tensor, Fields]:
-        """The part of a buffer that is used, and its fields; kept for batches that only decode."""
-        key = (turn, tokens)
-        found = self._kept.get(key) if tokens == sequences else None
+    def _views(
+        self, turn: int, tokens: int, sequences: int, *, keep: bool
+    ) -> tuple[Tensor, Fields]:
+        """The part of a buffer that is used, and its fields; kept for sizes that come again."""
+        key = (turn, tokens, sequences)
+        found = self._kept.get(key)
         if found is None:
             flat = self._there[turn][: words(tokens, sequences)]
             found = flat, Fields.of(flat, tokens, sequences)
-            if tokens == sequences:
+            if keep:
                 self._kept[key] = found
         return found
 
-    def _fill(self, flat: NDArray[np.int64], parts: Sequence[Part], padding: int) -> Filled:
+    def _fill(
+        self, flat: NDArray[np.int64], parts: Sequence[Part], padding: int, tokens_to: int
+    ) -> Filled:
         """Write the flat buffer; the last `padding` parts store nothing."""
         sequences = len(parts)
         ids: list[int] = []
@@ -308,11 +323,14 @@ class Packer:
             positions = np.arange(tokens) + np.repeat(contexts - ends, counts)
             owners = np.repeat(tables, counts)
         block, offset = np.divmod(positions, self._size)
-        flat[:tokens] = ids
-        flat[tokens : 2 * tokens] = positions
-        flat[2 * tokens : 3 * tokens] = self._tables.host[owners, block] * self._size + offset
-        flat[3 * tokens - padding : 3 * tokens] = -1
-        rest = flat[3 * tokens :]
+        total = max(tokens, tokens_to)
+        columns = flat[: 3 * total].reshape(3, total)
+        columns[0, :tokens] = ids
+        columns[1, :tokens] = positions
+        columns[2, :tokens] = self._tables.host[owners, block] * self._size + offset
+        columns[:2, tokens:] = 0
+        columns[2, tokens - padding :] = -1
+        rest = flat[3 * total :]
         rest[:sequences] = tables
         rest[sequences : sequences + len(rows)] = rows
         rest[sequences + len(rows) : 2 * sequences] = 0
@@ -321,7 +339,7 @@ class Packer:
         narrow[1 : sequences + 1] = ends
         narrow[sequences + 1 : 2 * sequences + 1] = contexts
         return Filled(
-            tokens=tokens,
+            tokens=total,
             wanted=len(rows),
             most_query_tokens=int(counts.max()),
             most_kv_tokens=int(contexts.max()),

@@ -1,10 +1,13 @@
-"""Decode steps as captured graphs: one launch where an eager step launches hundreds of kernels.
+"""Short steps as captured graphs: one launch where an eager step launches hundreds of kernels.
 
-A graph is captured for each tier of batch sizes, with the shared prefix of siblings and without,
-and reads everything that varies from buffers of constant place and size: no length is a number of
-the host, and the bounds that shape grids are those of the longest context. A batch is padded to the
-next tier with sequences of one token that store nothing and attend to any page. Sampling stays
-outside, so that masks may come late. Steps that compute prompts are launched one kernel at a time.
+A graph is captured for each tier, that is a number of sequences and the most rows that one of them
+may bring: one while all decode, more where a grammar has forced a run or the tail of a prompt is
+left. It exists with the shared prefix of siblings and without, and reads everything that varies
+from buffers of constant place and size: no length is a number of the host, and the bounds that
+shape grids are those of the longest context. A batch is padded to its tier: with sequences of one
+token that store nothing and attend to any page, then with rows that belong to no sequence. Sampling
+stays outside, so that masks may come late. Steps that compute more of a prompt are launched one
+kernel at a time.
 """
 
 from __future__ import annotations
@@ -23,6 +26,35 @@ from agentrt_kernels.contract import PagedRows, SharedPrefix
 
 _WARM_UPS = 2
 """Runs before a capture: kernels are compiled and libraries set up by then."""
+
+WIDE_ROWS = (2, 4, 8)
+"""Most rows of a sequence, beyond one, that are captured."""
+
+_WIDE_TOKENS = 64
+"""Rows of all sequences in such a tier: with more of them launching is a small part of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """What is captured together.
+
+    Attributes:
+        sequences: How many.
+        rows: Most rows of one of them.
+    """
+
+    sequences: int
+    rows: int
+
+    @property
+    def tokens(self) -> int:
+        """Rows of all."""
+        return self.sequences * self.rows
+
+    def holds(self, parts: Sequence[Part], tokens: int, rows: int) -> bool:
+        """Whether `parts` fit, which have `tokens` rows in all and at most `rows` each."""
+        padding = self.sequences - len(parts)
+        return padding >= 0 and self.rows >= rows and self.tokens >= tokens + padding
 
 
 class Recorded(Protocol):
@@ -85,17 +117,26 @@ def tiers(most: int) -> tuple[int, ...]:
     return tuple(sorted(size for size in sizes if size <= most))
 
 
+def wide_tiers(most: int, most_tokens: int) -> tuple[Tier, ...]:
+    """Tiers of several rows a sequence: sizes that double, and the largest, as far as they pay."""
+    limit = min(_WIDE_TOKENS, most_tokens)
+    sizes = [size for size in tiers(most) if size.bit_count() == 1 or size == most]
+    found = [Tier(size, rows) for size in sizes for rows in WIDE_ROWS]
+    return tuple(tier for tier in found if tier.tokens <= limit)
+
+
 class StaticBatch:
-    """Buffers that a captured graph reads, for `sequences` that decode one token each.
+    """Buffers that a captured graph reads, for the batches of one tier.
 
     Attributes:
         batch: Made of them.
     """
 
-    def __init__(self, kv: PagedKv, tables: BlockTables, sequences: int, *, shared: bool) -> None:
+    def __init__(self, kv: PagedKv, tables: BlockTables, tier: Tier, *, shared: bool) -> None:
         device = kv.layout.device
-        flat = torch.zeros(words(sequences, sequences), dtype=torch.int64, device=device)
-        fields = Fields.of(flat, sequences, sequences)
+        sequences = tier.sequences
+        flat = torch.zeros(words(tier.tokens, sequences), dtype=torch.int64, device=device)
+        fields = Fields.of(flat, tier.tokens, sequences)
         pages = tables.numbers.shape[1]
 
         def numbers(*shape: int) -> Tensor:
@@ -122,7 +163,7 @@ class StaticBatch:
                 query_start=fields.query_start,
                 kv_tokens=fields.kv_tokens,
                 block_table=numbers(sequences, pages),
-                most_query_tokens=1,
+                most_query_tokens=tier.rows,
                 most_kv_tokens=pages * kv.layout.page_tokens,
                 prefix=prefix if shared else None,
             ),
@@ -149,7 +190,7 @@ class StaticBatch:
 
 
 class Graphs:
-    """Captured decode steps of one model.
+    """Captured steps of one model.
 
     Args:
         decoder: What they compute; reads nothing that varies from the host.
@@ -173,32 +214,36 @@ class Graphs:
         most_sequences: int,
     ) -> None:
         self._packer = packer
-        self._tiers = tiers(most_sequences)
-        self._captured: dict[tuple[int, bool], tuple[StaticBatch, Recorded]] = {}
+        narrow = [Tier(size, 1) for size in tiers(most_sequences)]
+        wide = wide_tiers(most_sequences, packer.most_tokens)
+        self._tiers = sorted([*narrow, *wide], key=lambda tier: (tier.tokens, tier.rows))
+        self._captured: dict[tuple[Tier, bool], tuple[StaticBatch, Recorded]] = {}
         self.replays = 0
-        for size in reversed(self._tiers):  # the largest first: the others fit into its memory
+        for tier in reversed(self._tiers):  # the largest first: the others fit into its memory
             for shared in (True, False):
-                if shared and size == 1:
+                if shared and tier.sequences == 1:
                     continue
-                static = StaticBatch(kv, tables, size, shared=shared)
+                static = StaticBatch(kv, tables, tier, shared=shared)
                 recorded = recorder.record(lambda batch=static.batch: decoder(batch))  # type: ignore[misc]
-                self._captured[size, shared] = static, recorded
+                self._captured[tier, shared] = static, recorded
 
-    def tier(self, parts: Sequence[Part]) -> int | None:
-        """The size to pad to; None where the step is none that was captured."""
-        if len(parts) > self._tiers[-1]:
+    def tier(self, parts: Sequence[Part]) -> Tier | None:
+        """The smallest that holds the step; None where there is none."""
+        if any(part.drafted for part in parts):
             return None
-        if not all(part.wants_logits and len(part.token_ids) == 1 for part in parts):
-            return None
-        return next(size for size in self._tiers if size >= len(parts))
+        counts = [len(part.token_ids) for part in parts]
+        tokens, rows = sum(counts), max(counts)
+        return next((tier for tier in self._tiers if tier.holds(parts, tokens, rows)), None)
 
     def forward(self, parts: Sequence[Part], prefix: SharedPrefix | None) -> Tensor:
-        """Logits `[parts, vocabulary]` fp32 of a step for which there is a tier."""
-        size = self.tier(parts)
-        assert size is not None
-        static, recorded = self._captured[size, prefix is not None]
-        static.refill(self._packer.pack(parts, prefix, padded_to=size))
+        """Logits `[wanted, vocabulary]` fp32 of a step for which there is a tier."""
+        tier = self.tier(parts)
+        assert tier is not None
+        static, recorded = self._captured[tier, prefix is not None]
+        batch = self._packer.pack(parts, prefix, padded_to=tier.sequences, tokens_to=tier.tokens)
+        static.refill(batch)
         recorded.replay()
         self.replays += 1
+        wanted = sum(part.wants_logits for part in parts)
         # A copy: the next replay overwrites it while its tokens may still be drawn again.
-        return recorded.output[: len(parts)].to(torch.float32, copy=True)
+        return recorded.output[:wanted].to(torch.float32, copy=True)

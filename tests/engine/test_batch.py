@@ -76,3 +76,21 @@ def test_a_token_that_only_the_device_knows_is_named_by_its_slot(tables):
     pack = packer(tables, last=[10, 11, 12, 13]).pack
     batch = pack([part(3, 2, [5, 6, -1 - 3]), part(0, 4, [-1 - 0]), part(2, 9, [8])])
     assert batch.token_ids.tolist() == [[5, 6, 13, 10, 8]]
+
+
+def test_rows_of_nobody_store_nothing_and_are_seen_by_nobody(tables):
+    """Twice in the same buffers, the second time with more of them."""
+    made = packer(tables)
+    for runs in ([part(2, 8, [5, 6, 7]), part(0, 4, [6, 8])], [part(3, 15, [7])]):
+        for _ in range(2):
+            batch = made.pack(runs, padded_to=3, tokens_to=12)
+            real = sum(len(one.token_ids) for one in runs)
+            padding = 3 - len(runs)
+            assert batch.token_ids.shape == batch.positions.shape == (1, 12)
+            assert batch.slots.shape == (12,)
+            assert bool((batch.slots[:real] >= 0).all())
+            assert bool((batch.slots[real:] == -1).all())
+            assert not batch.token_ids[0, real:].any()
+            assert batch.paged.query_start[-1] == real + padding
+            assert batch.paged.kv_tokens.tolist()[len(runs) :] == [1] * padding
+            assert batch.wanted.tolist()[-1] == real + padding - 1

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from agentrt.engine.graphs import tiers
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.engine.batch import Part
+from agentrt.engine.graphs import Tier, tiers, wide_tiers
 
 PROMPT = [(3 * at) % 250 for at in range(300)]
 
@@ -36,6 +38,66 @@ def test_tiers_grow_by_eights():
     assert tiers(64) == (1, 2, 4, *range(8, 65, 8))
 
 
+def test_wide_tiers_double_and_stay_small():
+    assert wide_tiers(1, 4) == (Tier(1, 2), Tier(1, 4))
+    assert Tier(6, 8) in wide_tiers(6, 512)
+    assert max(tier.tokens for tier in wide_tiers(64, 512)) == 64
+    assert Tier(32, 2) in wide_tiers(64, 512)
+
+
+def test_a_tier_holds_what_its_padding_leaves_room_for():
+    def parts(*counts):
+        return [Part(0, [0] * count, 0, wants_logits=True) for count in counts]
+
+    assert Tier(4, 2).holds(parts(2, 2, 2), 6, 2)
+    assert not Tier(4, 2).holds(parts(2, 2, 2, 2, 1), 9, 2)
+    assert not Tier(4, 2).holds(parts(3, 1), 4, 3)
+    assert not Tier(2, 2).holds(parts(4), 4, 4)
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_forced_runs_and_short_chunks_are_replayed_too(overlap, shared, build, engine):
+    """Only what is longer than the widest tier is launched kernel by kernel."""
+    told = []
+    spec = ConstraintSpec("regex", "(?:[ab]xyz){2,6}(?:[cd]vw){3}")
+    for captures in (False, True):
+        core = build("llama", kernels="reference", overlap=overlap, kv_pages=120, max_running=6)
+        if captures:
+            core._machine.capture(Tape(), 6)
+        for number in range(5):
+            stem = PROMPT[:272] if shared and number < 4 else PROMPT[number : number + 20]
+            constraint = spec if number in (0, 4) else None
+            core.submit(
+                engine.request(
+                    number,
+                    [*stem, number, 9],
+                    constraint=constraint,
+                    max_tokens=30,
+                    temperature=0.5,
+                    seed=number,
+                )
+            )
+        begun, eager = core.forwards, 0
+        forward, graphs = core._machine.forward, core._machine.graphs
+
+        def noted(parts, forward=forward):
+            nonlocal eager
+            eager += max(len(part.token_ids) for part in parts) > 8
+            return forward(parts)
+
+        core._machine.forward = noted
+        served = engine.drain(core)
+        told.append([served.ids(number) for number in range(5)])
+        if captures:
+            assert core.forwards - begun - graphs.replays == eager
+            used = [tier for (tier, _), (_, one) in graphs._captured.items() if one.replays]
+            assert {1, 4} <= {tier.rows for tier in used}
+            prefixed = [key for key, (_, one) in graphs._captured.items() if one.replays and key[1]]
+            assert bool(prefixed) is shared
+    assert told[0] == told[1]
+
+
 @pytest.mark.parametrize("overlap", ["off", "on"])
 def test_replayed_steps_say_the_same(overlap, build, engine):
     told = []
@@ -57,7 +119,8 @@ def test_padding_stores_nothing(build, engine):
     core = build("llama", kernels="reference", kv_pages=40, max_running=8)
     tape = Tape()
     core._machine.capture(tape, 8)
-    assert len(tape.recorded) == 7  # 8, 4 and 2 with siblings and without, and 1
+    # 8, 4 and 2 with siblings and without, and 1; each for 1, 2, 4 and 8 rows a sequence
+    assert len(tape.recorded) == 4 * 7
     for number in range(3):
         core.submit(engine.request(number, PROMPT[number : number + 20], max_tokens=9))
     engine.drain(core, most_steps=3)
