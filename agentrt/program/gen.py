@@ -12,6 +12,7 @@ from agentrt.errors import FailedAttempt, UsageError
 from agentrt.fact import fact
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import (
+    PHASES,
     RETRIES,
     GenOptions,
     check_options,
@@ -158,7 +159,8 @@ class Gen(Node[T_co]):
         """Make the node and hand it to the run."""
         scope = here("generate")
         check_options(options)
-        check_output(output, options)
+        if not PHASES.isdisjoint(options):
+            check_output(output, options)
         scope.run.check_model(options.get("model", "default"))
         for budget in scope.budgets:
             options = budget.admit(options)

@@ -73,7 +73,7 @@ class GenOptions(TypedDict, total=False):
     scored: bool
 
 
-_PHASES = frozenset({"thinking", "check", "retries", "scored"})
+PHASES = frozenset({"thinking", "check", "retries", "scored"})
 MAX_RETRIES = 10
 RETRIES = 2
 _SAMPLING = frozenset(
@@ -113,7 +113,7 @@ def check_options(options: GenOptions) -> None:
             f"on_overflow={on_overflow!r} cannot be called",
             hint="Give a function of an Overflow, such as `trim`",
         )
-    if not _PHASES.isdisjoint(options):
+    if not PHASES.isdisjoint(options):
         _check_phases(options)
     on_limit = options.get("on_limit", "raise")
     if on_limit not in ("raise", "close"):
@@ -145,13 +145,11 @@ def _check_phases(options: GenOptions) -> None:
 
 
 def check_output(output: Output, options: GenOptions) -> None:
-    """Refuse options that make no sense for this output.
+    """Refuse those of `PHASES` that make no sense for this output.
 
     Raises:
         UsageError: Naming the option.
     """
-    if _PHASES.isdisjoint(options):
-        return
     kind = output.constraint.kind if output.constraint is not None else ""
     if options.get("scored") and (kind != "choice" or output.kind != "value"):
         raise UsageError(

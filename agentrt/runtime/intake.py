@@ -148,12 +148,15 @@ class Intake:
         self._count(live, len(delta.token_ids))
         if not delta.text:
             return
-        told = live.take(delta.text)
-        self._tell(live, told)
+        if live.is_plain:
+            answer = delta.text
+            gen.add_text(answer)
+        else:
+            answer = self._tell(live, live.take(delta.text))
         if live.stop_error is not None:
             return
         try:
-            items = live.reader.push(told.answer) if told.answer else []
+            items = live.reader.push(answer) if answer else []
         except Exception as error:
             self._generations.stop(live, _unreadable(live, error), "its output cannot be read")
             return
@@ -168,14 +171,15 @@ class Intake:
             self._generations.stop(live, stuck, "it repeats itself")
 
     @staticmethod
-    def _tell(live: Live, told: Told) -> None:
-        """Text for whoever reads along; what has to pass a check is held back."""
+    def _tell(live: Live, told: Told) -> str:
+        """Text for whoever reads along; what has to pass a check is held back. The answer in it."""
         if told.thought:
             live.gen.add_thought(told.thought)
         if told.answer and live.held is None:
             live.gen.add_text(told.answer)
         elif told.answer and live.held is not None:
             live.held.append(told.answer)
+        return told.answer
 
     def _end(self, live: Live, end: End) -> list[Event]:
         run, gen = self._runs[live.run_id], live.gen
@@ -190,7 +194,7 @@ class Intake:
         value: Any = None
         if error is None:
             try:
-                value = live.reader.finish(live.answer)
+                value = live.reader.finish(gen.text if live.is_plain else live.answer)
             except Exception as cause:
                 if not work_of(gen).output.checked or not isinstance(cause, ValueError):
                     error = _unreadable(live, cause)
@@ -258,7 +262,8 @@ class Intake:
             self._count(live, untold)
         # A stop string is not part of the text, but of the ids: then the text is what goes on.
         ids = tuple(live.token_ids) if takes.codec and not end.stopped_by else ()
-        calls, content, raw, head = live.reader.calls(), live.reader.content(), live.text, ""
+        calls, content, head = live.reader.calls(), live.reader.content(), ""
+        raw = gen.text if live.is_plain else live.text
         if live.thoughts is not None:
             head = raw.removesuffix(live.answer)
             content = content if calls else live.answer

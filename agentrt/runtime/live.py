@@ -31,7 +31,8 @@ class Live:
         token_ids: Produced so far.
         logprobs: Of those, when asked for.
         begun: Whether anything was produced.
-        raw: The text as the model wrote it, thought and frames included.
+        is_plain: All of its text is the answer, and may be read along.
+        raw: The text as the model wrote it where that is more than the answer.
         thoughts: Cuts thought from it, where it was asked to think.
         held: Its answer, where nobody may read along: it has to pass a check first.
         stop_error: What the node ends with, once it was told to end.
@@ -49,6 +50,7 @@ class Live:
         "facts",
         "gen",
         "held",
+        "is_plain",
         "joined_at_s",
         "logprobs",
         "raw",
@@ -86,6 +88,7 @@ class Live:
         self.raw: list[str] = []
         self.thoughts = Thoughts(frame) if thinks and frame is not None else None
         self.held: list[str] | None = [] if work.output.checked else None
+        self.is_plain = self.thoughts is None and self.held is None
         self.stop_error: Exception | None = None
         self.request: GenerateRequest | None = None
         self.shared: Shared | None = None

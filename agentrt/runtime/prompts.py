@@ -12,7 +12,7 @@ from agentrt.prompt import Codec, Encoded
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.overflow import Rooms, is_crowded, work_of
 from agentrt.runtime.run import Run
-from agentrt.segments import Generated, Segment
+from agentrt.segments import Generated
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,12 @@ def prompt_of(run: Run, gen: Gen[Any], engine: Engine, rooms: Rooms) -> Prompt:
     """
     work = work_of(gen)
     codec = engine.capabilities.codec
-    segments = [_told(segment, codec) for segment in work.chat.segments()]
+    segments = [  # what another model thought is not told to this one
+        segment.for_others()
+        if isinstance(segment, Generated) and segment.thinking and segment.codec != codec
+        else segment
+        for segment in work.chat.segments()
+    ]
     if engine.codec is None or engine.capabilities.prompt == "messages":
         return Prompt(MessagePrompt(tuple(segments), work.chat.tools), work.sampling.max_tokens)
     encoded = engine.codec.encode(work.chat.tools, segments, work.chat.history)
@@ -62,13 +67,6 @@ def prompt_of(run: Run, gen: Gen[Any], engine: Engine, rooms: Rooms) -> Prompt:
         is_crowded(engine, work, prompt_tokens),
         _losses(run, gen, engine.codec, encoded),
     )
-
-
-def _told(segment: Segment, codec: str) -> Segment:
-    """What another model thought is not told to this one."""
-    if isinstance(segment, Generated) and segment.thinking and segment.codec != codec:
-        return segment.for_others()
-    return segment
 
 
 def may_shrink(chat: Chat) -> bool:
