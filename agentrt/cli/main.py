@@ -18,6 +18,7 @@ from agentrt.cli.complaint import exit_code_of, three_lines
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs
 from agentrt.cli.serve import serve
+from agentrt.cli.trace import trace
 from agentrt.errors import UsageError
 
 
@@ -69,6 +70,7 @@ def application(run: Callable[..., int], *, panels: bool) -> typer.Typer:
     app.command("serve")(serve)
     app.add_typer(bench, name="bench")
     app.add_typer(runs, name="runs")
+    app.add_typer(trace, name="trace")
     return app
 
 
@@ -114,7 +116,7 @@ def usage_error(error: typer.TyperException) -> UsageError:
     known = [*FLAGS, *(getattr(error, "possibilities", None) or ())]
     close = get_close_matches(option, known, n=1) if option else []
     if close or meant:
-        hint = f"did you mean {close[0] if close else meant.strip(chr(39) + '?')}?"
+        hint = f"did you mean {close[0] if close else meant.strip('?').replace(chr(39), '')}?"
     else:
         hint = "agentrt run FILE --help shows the flags; a program's own stand after FILE"
     return UsageError(what.rstrip("."), hint=hint)

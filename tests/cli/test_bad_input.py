@@ -30,7 +30,7 @@ Write = Callable[..., Path]
             "give --n INTEGER",
         ),
         (("run", VOTE, "--qestion", "a"), "No such option: --qestion", "command", "--question?"),
-        (("rn",), "No such command 'rn'", "command line", "did you mean run?"),
+        (("rn",), "No such command 'rn'", "command line", "did you mean run, runs?"),
         (("run", VOTE, "--deadline", "soon"), "'soon' is no duration", "command", "800ms"),
         (("run", VOTE, "--trace", "zipkin"), "names no place", "command", "otlp="),
         (("run", VOTE, "--args", "{"), "not JSON", "command", "--args JSON"),

@@ -114,10 +114,10 @@ def a_node(shape: Any, folder: Path | None = None) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("shape", "calls", "functions", "turns", "events"),
     [
-        (generations, 180, 130, 0, 5),
-        (chain, 330, 185, 5, 6),
-        (tools, 170, 95, 2, 5),
-        (programs, 155, 85, 2, 3),
+        (generations, 205, 160, 0, 5),
+        (chain, 360, 222, 5, 6),
+        (tools, 175, 105, 2, 5),
+        (programs, 155, 88, 2, 3),
     ],
     ids=["generations", "chain", "tools", "programs"],
 )
@@ -132,7 +132,7 @@ def test_what_a_node_costs(shape: Any, calls: int, functions: int, turns: int, e
 
 @pytest.mark.parametrize(
     ("shape", "functions"),
-    [(generations, 280), (chain, 355), (tools, 175), (programs, 150)],
+    [(generations, 305), (chain, 392), (tools, 195), (programs, 155)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: Path) -> None:
