@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 import transformers
 
-from agentrt.engine import siblings
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.engine import graphs, siblings
 
 pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")
 
@@ -64,6 +66,34 @@ def test_generation_is_the_references(build, model_dir, engine, seen, monkeypatc
         assert served.ids(number) == generated(model_dir(kind), prompt)
     assert any(rows.prefix is not None for rows in seen), "siblings decode over one prefix"
     assert any(rows.most_query_tokens > 1 for rows in seen)
+
+
+class Again:
+    """Stands where a CUDA graph does: runs again on the buffers it was recorded with."""
+
+    def __init__(self, run):
+        self.run, self.output = run, run().clone()
+
+    def replay(self):
+        self.output.copy_(self.run())
+
+
+def test_a_captured_step_of_several_rows_says_the_same(build, engine, monkeypatch) -> None:
+    """Rows of nobody change nothing, nor what experts they are sent to."""
+    monkeypatch.setattr(graphs, "WIDE_ROWS", (4,))
+    spec = ConstraintSpec("regex", "[ab]xyz[cd]vw")
+    told = []
+    for captures in (False, True):
+        core = build("mixtral", kernels="triton", page_tokens=4, kv_pages=16, max_running=2)
+        if captures:
+            core._machine.capture(SimpleNamespace(record=Again), 2)
+        for number in range(2):
+            constraint = None if number else spec
+            core.submit(engine.request(number, STEM[number:], max_tokens=5, constraint=constraint))
+        served = engine.drain(core)
+        told.append([served.ids(number) for number in range(2)])
+    assert told[0] == told[1]
+    assert core._machine.graphs.replays == core.forwards - 2  # those with a prompt
 
 
 def test_draws_are_those_of_the_reference_set(build, engine) -> None:
