@@ -169,6 +169,15 @@ class StepRecord:
     kv_tokens: int = 0
 
 
+PASSED_OVER = {
+    "pages": "too little memory",
+    "slots": "too many running at once",
+    "budget": "the step's tokens given to others",
+    "prefix": "another one computing the same prefix",
+}
+"""Why a request went on waiting for a place in a step, in words."""
+
+
 @fact
 class Admission:
     """A request got its place in a step, and why it got it then.
@@ -180,9 +189,7 @@ class Admission:
         waited_s: Since its prompt was complete, or since it lost its pages.
         place: How many others were served before it in that step.
         waiting: How many others went on waiting.
-        passed_over: In how many steps before it went on waiting, by cause: `pages` (too little
-            memory), `slots` (too many running), `budget` (the step's tokens were given to others),
-            `prefix` (another one was computing what it needs too).
+        passed_over: In how many steps before it went on waiting, by cause: see `PASSED_OVER`.
         terms: What its place was worked out from, by name.
     """
 

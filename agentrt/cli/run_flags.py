@@ -11,7 +11,7 @@ import typer
 
 from agentrt.cli import target as targets
 from agentrt.cli.parameters import Parameter, bare, is_many, metavar, parameters_of
-from agentrt.cli.settings import RunSettings, seconds, trace_target
+from agentrt.cli.settings import RunSettings, policy_of, seconds, trace_target
 from agentrt.errors import UsageError
 
 Target = Annotated[
@@ -65,6 +65,15 @@ Tenant = Annotated[
 Priority = Annotated[
     int, typer.Option("--priority", metavar="N", help="Above, or below 0, other runs of a tenant.")
 ]
+PolicyName = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="[rwa|plas|lpm|fcfs]",
+        envvar="AGENTRT_POLICY",
+        help="Which run goes first: what needs least more, had least, is cached, came first.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")]
 Trace = Annotated[
     str,
@@ -92,6 +101,7 @@ def settings_of(
     deadline: Deadline = None,
     tenant: Tenant = "",
     priority: Priority = 0,
+    policy: PolicyName = "rwa",
     seed: Seed = None,
     trace: Trace = "jaeger",
     as_json: AsJson = False,
@@ -119,6 +129,7 @@ def settings_of(
         deadline_s=seconds(deadline) if deadline is not None else None,
         tenant=tenant,
         priority=priority,
+        policy=policy_of(policy),
         seed=seed,
         trace=trace_target(trace),
         as_json=as_json,

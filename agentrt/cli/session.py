@@ -26,7 +26,7 @@ from agentrt.cli.parameters import place_of
 from agentrt.cli.progress import progress
 from agentrt.cli.settings import RunSettings
 from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.errors import UsageError
 from agentrt.ids import RunId
 from agentrt.runtime import RunOptions, Runtime
@@ -102,6 +102,7 @@ class Session:
             api_key=self._settings.api_key,
             observers=[self._progress, *self._account.observers],
             clock=self._clock,
+            scheduler=SchedulerConfig(policy=self._settings.policy),
         )
 
     async def _run_all(self, runtime: Runtime) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
+from agentrt.config import Policy
 from agentrt.errors import UsageError
 
 Device = Literal["cpu", "cuda"]
@@ -46,6 +47,7 @@ class RunSettings:
         deadline_s: For each run, or None.
         tenant: Who pays for the runs.
         priority: Of each run, above or below others of the tenant.
+        policy: By which runs share the engine.
         seed: Of each run.
         trace: Where spans go.
         as_json: One `agentrt.run/1` object a run on standard output.
@@ -65,11 +67,25 @@ class RunSettings:
     deadline_s: float | None = None
     tenant: str = ""
     priority: int = 0
+    policy: Policy = "rwa"
     seed: int | None = None
     trace: TraceTarget = TraceTarget()
     as_json: bool = False
     quiet: bool = False
     verbose: bool = False
+
+
+def policy_of(text: str) -> Policy:
+    """A policy that serves real runs.
+
+    Raises:
+        UsageError: When there is none of that name, or it is for replays.
+    """
+    for name in get_args(Policy):
+        if name == text and name != "oracle":
+            return cast(Policy, name)
+    why = "is for replays, which know what their runs will need" if text == "oracle" else "is none"
+    raise UsageError(f"--policy {text!r} {why}", hint="give rwa, plas, lpm or fcfs")
 
 
 def seconds(text: str) -> float:

@@ -7,6 +7,7 @@ from collections import deque
 from agentrt.backend import Admission
 from agentrt.events import Scheduled
 from agentrt.ids import NodeId, RunId
+from agentrt.step import PASSED_OVER
 
 _REMEMBERED = 64
 _MOST_TOLD = 5
@@ -18,13 +19,6 @@ _MAIN_TERM = {
     "oracle": "aged_s",
 }
 """Of each policy, the one term that says most about a place."""
-
-_CAUSES = {
-    "pages": "too little memory",
-    "slots": "too many running",
-    "budget": "the step's tokens given to others",
-    "prefix": "another one computing the same prefix",
-}
 
 
 class Placements:
@@ -55,7 +49,7 @@ class Placements:
     def _reason(self, run_id: RunId, admission: Admission) -> str:
         """What it waited for, and who was placed in the meantime."""
         causes = [
-            f"{_CAUSES.get(cause, cause)} in {steps} step{'s' if steps > 1 else ''}"
+            f"{PASSED_OVER.get(cause, cause)} in {steps} step{'s' if steps > 1 else ''}"
             for cause, steps in admission.passed_over
         ]
         since_s = admission.at_s - admission.waited_s

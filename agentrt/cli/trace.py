@@ -1,0 +1,68 @@
+"""`agentrt trace`: what past runs did, and why their nodes waited."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+trace = typer.Typer(help="What past runs did, and why.", no_args_is_help=True)
+
+Folder = Annotated[
+    Path | None, typer.Option("--folder", metavar="DIR", help="Of trace files: traces/runs.")
+]
+
+
+@trace.command("list")
+def list_runs(
+    folder: Folder = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Show so many, the newest.")] = 20,
+) -> int:
+    """List the runs that left a trace, the newest first."""
+    from agentrt.cli.trace_files import trace_files
+    from agentrt.telemetry import RUNS_FOLDER, names
+    from agentrt.telemetry.reading import number_of, read
+
+    place = folder or RUNS_FOLDER
+    files = trace_files(place)
+    if not files:
+        sys.stdout.write(f"There are no traces in {place}\n")
+        return 0
+    lines = [f"{'run':18}{'began':21}{'ms':>10}  {'nodes':>5}  program"]
+    for one in files[:most]:
+        run = read(one.path)[0]
+        root = run.spans[0]
+        nodes = sum(names.NODE_KIND in span.attributes for span in run.spans)
+        took_ms = number_of(root.attributes, names.COMPOUND_MS)
+        failed = f"  failed: {root.error}" if root.error is not None else ""
+        run_id = str(root.attributes.get(names.RUN_ID, "?"))
+        lines.append(f"{run_id:18}{one.at:21}{took_ms:>10.1f}  {nodes:>5}  {one.program}{failed}")
+    if len(files) > most:
+        lines.append(f"and {len(files) - most} more")
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+@trace.command("show")
+def show(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A trace file, `last`, or the start of an id.")
+    ],
+    node: Annotated[
+        str, typer.Option("--why", metavar="NODE", help="Tell where this node's time went.")
+    ] = "",
+    folder: Folder = None,
+) -> int:
+    """Show the nodes of a run with their times; with --why, why one of them waited."""
+    from agentrt.cli.trace_files import find
+    from agentrt.cli.why import node_of, table, why
+    from agentrt.telemetry import RUNS_FOLDER
+    from agentrt.telemetry.reading import read
+    from agentrt.telemetry.waits import Story
+
+    story = Story(read(find(run, folder or RUNS_FOLDER))[0])
+    lines = why(story, node_of(story, node)) if node else table(story)
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0

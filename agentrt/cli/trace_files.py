@@ -1,0 +1,86 @@
+"""Trace files of past runs: which there are, and which one somebody means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from agentrt.errors import UsageError
+
+LAST = "last"
+_FILE = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+)-([0-9a-f]{32})\.json")
+_RUN_ID = re.compile(r'"key":"agentrt\.run\.id","type":"string","value":"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    """A file that a run wrote.
+
+    Attributes:
+        path: Where it is.
+        at: When the run began, as in its name.
+        program: Of the run, as in its name.
+        trace_id: Of the run.
+    """
+
+    path: Path
+    at: str
+    program: str
+    trace_id: str
+
+    @property
+    def run_id(self) -> str:
+        """Of the run; "" when the file does not say."""
+        found = _RUN_ID.search(self.path.read_text(encoding="utf-8", errors="replace"))
+        return found[1] if found else ""
+
+
+def trace_files(folder: Path) -> list[TraceFile]:
+    """Of a folder, the newest first; [] when there is none."""
+    found = []
+    for path in folder.glob("*.json"):
+        match = _FILE.fullmatch(path.name)
+        if match:
+            found.append(TraceFile(path, match[1], match[2], match[3]))
+    return sorted(found, key=lambda one: one.path.name, reverse=True)
+
+
+def find(wanted: str, folder: Path) -> Path:
+    """The file of a run.
+
+    Args:
+        wanted: A path, `last`, or the beginning of a run's or trace's id.
+        folder: Where runs write their files.
+
+    Raises:
+        UsageError: There is no such run, or there are several.
+    """
+    if Path(wanted).is_file():
+        return Path(wanted)
+    files = trace_files(folder)
+    if not files:
+        raise UsageError(
+            f"there are no traces in {folder}",
+            hint="run a program first, or name the folder with --folder",
+        )
+    if wanted == LAST:
+        return files[0].path
+    ids = {one: (one.trace_id, one.run_id) for one in files}
+    meant = [
+        one for one, known in ids.items() if wanted and any(i.startswith(wanted) for i in known)
+    ]
+    if len(meant) == 1:
+        return meant[0].path
+    if meant:
+        some = ", ".join(f"{ids[one][1]} ({one.program})" for one in meant[:5])
+        raise UsageError(
+            f"{wanted!r} is the beginning of {len(meant)} runs: {some}", hint="give more of it"
+        )
+    known = [one for pair in ids.values() for one in pair if one]
+    close = get_close_matches(wanted, known, n=1, cutoff=0.5)
+    raise UsageError(
+        f"no run in {folder} begins with {wanted!r}",
+        hint=f"did you mean {close[0]}?" if close else "agentrt trace list shows them",
+    )

@@ -1,0 +1,130 @@
+"""A run's trace in words: its nodes with their times, and why one of them waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from agentrt.errors import UsageError
+from agentrt.telemetry import Span, SpanEvent, names
+from agentrt.telemetry.reading import number_of
+from agentrt.telemetry.waits import Story, length_ms
+
+_TERM = names.TERM.format("")
+_WAITS = ("inputs", "gate", "queue", "grammar")
+_IN_WORDS = {
+    "rest_s": "service that its run still needs, as learned",
+    "attained_s": "service that its run has had",
+    "waited_s": "how long nodes of its run have waited",
+    "uncached_s": "what computing its prompt takes, as far as the cache does not know it",
+    "uncached_tokens": "tokens of its prompt to compute",
+    "cached_tokens": "tokens of its prompt in the cache",
+    "aged_s": "the service to go by, made less by waiting: the smallest goes first",
+    "level": "power of two of that: within one the run that began first goes first",
+    "queue": "of the queues of attained service: the first goes first",
+    "rank_s": "longest path to the end of its run: inside a run the longest goes first",
+    "run_started_at_s": "when its run began, on the engine's clock: the first goes first",
+    "tenant_quanta": "of service beyond its tenant's share: the smallest goes before all else",
+    "priority": "of its run: the highest goes first among its tenant's",
+    "slack_class": "of its deadline: 0 at risk, 1 on track, 2 hopeless",
+    "slack_s": "what its deadline leaves beyond the path",
+    "overdue": "it had waited beyond all measure and came in by the express lane",
+    "undemanded": "nobody waited for it yet: it went after all that somebody waits for",
+}
+_ELSEWHERE = ("queued_s", "place", "others_waiting")
+
+
+def node_of(story: Story, wanted: str) -> Span:
+    """The span of a node.
+
+    Args:
+        story: Of a run.
+        wanted: A node's id, the end of one, or its name.
+
+    Raises:
+        UsageError: There is no such node, or there are several.
+    """
+    if wanted in story.nodes:
+        return story.nodes[wanted]
+    meant = [
+        node_id
+        for node_id, span in story.nodes.items()
+        if node_id.endswith(f"/{wanted}") or span.attributes.get(names.NODE_NAME) == wanted
+    ]
+    if len(meant) == 1:
+        return story.nodes[meant[0]]
+    if meant:
+        raise UsageError(
+            f"{wanted!r} is {len(meant)} nodes: {', '.join(meant[:5])}", hint="give the id of one"
+        )
+    known = [*story.nodes, *(one.rpartition("/")[2] for one in story.nodes)]
+    close = get_close_matches(wanted, known, n=1, cutoff=0.4)
+    raise UsageError(
+        f"the run has no node {wanted!r}",
+        hint=f"did you mean {close[0]}?" if close else "agentrt trace show RUN lists its nodes",
+    )
+
+
+def table(story: Story) -> Iterator[str]:
+    """The nodes of a run, with when they could start, how long they took, and what they waited."""
+    width = max(len(_indented(node_id)) for node_id in story.nodes) if story.nodes else 4
+    heads = "".join(f"{head:>10}" for head in ("start ms", "took ms", *_WAITS))
+    yield f"{'node':{width}}  {'kind':8}{heads}"
+    for node_id, span in story.nodes.items():
+        waits = {wait.label: wait.ms for wait in story.waits(span)}
+        figures = (story.start_ms(span), length_ms(span), *(waits.get(one, 0.0) for one in _WAITS))
+        told = "".join(f"{figure:>10.1f}" for figure in figures)
+        mark = "  *" if span.attributes.get(names.CRITICAL) else ""
+        failed = "  failed" if span.error is not None else ""
+        kind = span.attributes[names.NODE_KIND]
+        yield f"{_indented(node_id):{width}}  {kind:8}{told}{mark}{failed}"
+    yield "* on the critical path; inputs, gate, queue and grammar are ms of waiting"
+
+
+def why(story: Story, span: Span) -> Iterator[str]:
+    """Where the time of one node went, and what was decided about it."""
+    told = span.attributes
+    yield f"{told[names.NODE_ID]}: {told[names.NODE_KIND]} at {told.get(names.NODE_SITE, '?')}"
+    declared_ms = number_of(told, names.NODE_DECLARED_MS)
+    path, over_ms = "on the critical path", story.end_ms(span)
+    if not told.get(names.CRITICAL):
+        path = f"{number_of(told, names.NODE_SLACK_MS):.1f} ms off the critical path"
+    yield f"  declared {declared_ms:.1f} ms after the run began, over at {over_ms:.1f}, {path}"
+    if names.CANCELLED_REASON in told:
+        yield f"  cancelled: {told[names.CANCELLED_REASON]}"
+    if span.error is not None:
+        yield f"  failed: {span.error}"
+    for wait in story.waits(span):
+        yield f"{wait.ms:>10.1f} ms  {wait.label:8} {wait.why}"
+    for event in story.decisions(span):
+        yield from _decision(event)
+
+
+def _decision(event: SpanEvent) -> Iterator[str]:
+    told = event.attributes
+    by = f" by the policy {told[names.POLICY]}" if names.POLICY in told else ""
+    yield f"  {told[names.DECISION]}{by}, {number_of(told, names.AT_MS):.1f} ms after the run began"
+    reason, _, before = str(told.get(names.DECISION_REASON, "")).partition("; before it: ")
+    terms = {
+        name.removeprefix(_TERM): number_of(told, name) for name in told if name.startswith(_TERM)
+    }
+    if told[names.DECISION] == "placed":
+        place, others = int(terms.get("place", 0)), int(terms.get("others_waiting", 0))
+        yield (
+            f"    after {terms.get('queued_s', 0.0) * 1e3:.1f} ms in the queue: {place} served "
+            f"before it in that step, {others} went on waiting"
+        )
+    if reason:
+        yield f"    {reason}"
+    for name, value in terms.items():
+        if name in _ELSEWHERE or name.startswith("passed_over_"):
+            continue
+        yield f"    {name:16} {value:>12.6g}  {_IN_WORDS.get(name, '')}".rstrip()
+    if before:
+        yield "    placed while it waited:"
+        yield from (f"      {one}" for one in before.split(", "))
+
+
+def _indented(node_id: str) -> str:
+    depth = node_id.count("/")
+    return "  " * depth + node_id.rpartition("/")[2]

@@ -1,0 +1,158 @@
+"""Where the time of a node went, told from its trace alone."""
+
+from __future__ import annotations
+
+from agentrt.fact import fact
+from agentrt.step import PASSED_OVER
+from agentrt.telemetry import names
+from agentrt.telemetry.reading import number_of, words_of
+from agentrt.telemetry.span import Span, SpanEvent, Trace
+
+_LEAST_MS = 0.01
+_CAUSE_TERM = names.TERM.format("passed_over_")
+
+
+@fact
+class Wait:
+    """A part of a node's time.
+
+    Attributes:
+        label: Of which kind: `inputs`, `gate`, `queue`, `grammar`, `reload`, `prefill`, `decode`,
+            `tool`, `work` (of a program's nodes) or `other`.
+        ms: How long.
+        why: In plain words.
+    """
+
+    label: str
+    ms: float
+    why: str
+
+
+class Story:
+    """What a trace tells of the nodes of its run.
+
+    Attributes:
+        root: The span of the run.
+        nodes: The span of each node, by id.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.root = trace.spans[0]
+        self.nodes: dict[str, Span] = {
+            str(span.attributes[names.NODE_ID]): span
+            for span in trace.spans
+            if names.NODE_KIND in span.attributes
+        }
+
+    def start_ms(self, span: Span) -> float:
+        """When its last input was there, since the run began."""
+        return (span.start_us - self.root.start_us) / 1e3
+
+    def end_ms(self, span: Span) -> float:
+        """When it ended, since the run began."""
+        return (span.end_us - self.root.start_us) / 1e3
+
+    def decisions(self, span: Span) -> list[SpanEvent]:
+        """What the scheduler decided about a node, in order of time."""
+        made = [event for event in span.events if event.name == names.SCHEDULED]
+        return sorted(made, key=lambda event: number_of(event.attributes, names.AT_MS))
+
+    def waits(self, span: Span) -> list[Wait]:
+        """The node's time from its declaration to its end, part by part; parts of no time left out.
+
+        Parts alternate: masks between the tokens, a new queue after lost pages.
+        """
+        told = span.attributes
+        kind = told[names.NODE_KIND]
+        waits = [self._inputs(span)]
+        if kind == "generate":
+            waits += [self._gate(span), self._queue(span), *self._engine(span)]
+        elif kind == "tool":
+            queue_ms = _stage_ms(span, "queue")
+            waits.append(Wait("queue", queue_ms, "for a worker that was free"))
+            waits.append(Wait("tool", length_ms(span) - queue_ms, _tries(span)))
+        else:
+            waits.append(Wait("work", length_ms(span), "its own nodes and code"))
+        known_ms = sum(wait.ms for wait in waits[1:])
+        rest_ms = max(0.0, length_ms(span) - known_ms)
+        waits.append(Wait("other", rest_ms, "on the way to the engine and back, and in the loop"))
+        return [wait for wait in waits if wait.ms >= _LEAST_MS]
+
+    def _inputs(self, span: Span) -> Wait:
+        told = span.attributes
+        pending_ms = self.start_ms(span) - number_of(told, names.NODE_DECLARED_MS)
+        if names.NODE_DECLARED_MS not in told or pending_ms < _LEAST_MS:
+            return Wait("inputs", 0.0, "")
+        needed = [self.nodes[one] for one in words_of(told, names.NODE_DEPS) if one in self.nodes]
+        if not needed:
+            return Wait("inputs", pending_ms, "for what the program did first")
+        last = max(needed, key=lambda one: one.end_us)
+        what = "the hole in its prompt was" if told[names.NODE_KIND] == "generate" else "it needed"
+        others = f", the last of {len(needed)}" if len(needed) > 1 else ""
+        return Wait(
+            "inputs",
+            pending_ms,
+            f"{what} {last.attributes[names.NODE_KIND]} {last.attributes[names.NODE_ID]}{others}, "
+            f"which took {length_ms(last):.1f} ms",
+        )
+
+    def _gate(self, span: Span) -> Wait:
+        reasons = {
+            event.attributes.get(names.DECISION): str(event.attributes.get(names.DECISION_REASON))
+            for event in self.decisions(span)
+        }
+        why = reasons.get("held") or reasons.get("admitted") or "its run was not admitted yet"
+        return Wait("gate", _stage_ms(span, "admission"), why)
+
+    def _queue(self, span: Span) -> Wait:
+        steps = dict.fromkeys(PASSED_OVER, 0)
+        placed = False
+        for event in self.decisions(span):
+            if event.attributes.get(names.DECISION) != "placed":
+                continue
+            placed = True
+            for name in event.attributes:
+                cause = name.removeprefix(_CAUSE_TERM)
+                if cause in steps and name != cause:
+                    steps[cause] += int(number_of(event.attributes, name))
+        queue_ms, total = _stage_ms(span, "queue"), sum(steps.values())
+        if total:
+            parts = [
+                f"{PASSED_OVER[cause]} in {count} ({queue_ms * count / total:.1f} ms)"
+                for cause, count in steps.items()
+                if count
+            ]
+            return Wait("queue", queue_ms, f"of {total} steps {', '.join(parts)}")
+        why = "for the next step to begin" if placed else "its engine does not say for what"
+        return Wait("queue", queue_ms, why)
+
+    def _engine(self, span: Span) -> list[Wait]:
+        told = span.attributes
+        cached = int(number_of(told, names.CACHED_TOKENS))
+        computed = int(number_of(told, names.INPUT_TOKENS)) - cached
+        produced = int(number_of(told, names.OUTPUT_TOKENS))
+        early_ms = number_of(told, names.PREFILL_EARLY_MS)
+        prefill_ms = max(0.0, _stage_ms(span, "prefill") - early_ms)
+        early = f"; {early_ms:.1f} ms of it before, at no cost" if early_ms else ""
+        forced = int(number_of(told, names.FORCED))
+        given = f", {forced} of them given by the grammar" if forced else ""
+        return [
+            Wait("grammar", _stage_ms(span, "constraint"), "compiling it and filling its masks"),
+            Wait("reload", _stage_ms(span, "kv_reload"), "KV brought back from the host's memory"),
+            Wait("prefill", prefill_ms, f"{computed} tokens, {cached} were in the cache{early}"),
+            Wait("decode", _stage_ms(span, "decode"), f"{produced} tokens{given}"),
+        ]
+
+
+def length_ms(span: Span) -> float:
+    """How long a span is."""
+    return (span.end_us - span.start_us) / 1e3
+
+
+def _stage_ms(span: Span, stage: str) -> float:
+    return number_of(span.attributes, names.STAGE_MS.format(stage))
+
+
+def _tries(span: Span) -> str:
+    tries = int(number_of(span.attributes, names.ATTEMPT))
+    return f"in {tries} attempts" if tries else "at work"
