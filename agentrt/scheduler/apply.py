@@ -220,7 +220,7 @@ def _admitted(state: State, decision: Admit) -> None:
         if run is None or run not in gate.held:
             continue
         if verdict.admitted:
-            for node in gate.let_in(run):
+            for node in gate.let_in(run, decision.at_s):
                 state.ready[node] = None
         else:
             gate.held[run] = True

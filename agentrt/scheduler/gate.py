@@ -144,11 +144,11 @@ class Gate:
             self.held[run] = False
             self.stale = True
 
-    def let_in(self, run: RunState) -> list[NodeState]:
+    def let_in(self, run: RunState, at_s: float) -> list[NodeState]:
         """A run begins; its generations that wait."""
         self.held.pop(run, None)
         self.running[run] = None
-        run.admitted = True
+        run.begin(at_s)
         for role in self.rooms:
             peak = peak_tokens(run, role)
             if peak:
@@ -237,12 +237,14 @@ class Gate:
         """
         free = dict(left)
         needs = {role: peak_tokens(reserved, role) for role in self.rooms}
-        ends = [(run.path_p90_s, run) for run in (*self.running, *begun) if run.path_p90_s > 0.0]
+        ends = [(run.ends_at_s, run) for run in self.running]
+        ends += [(now_s + run.path_p90_s if run.path_p90_s else None, run) for run in begun]
+        known = [(at_s, run) for at_s, run in ends if at_s is not None]
         shadow_s = now_s
-        for after_s, run in sorted(ends, key=lambda end: end[0]):
+        for at_s, run in sorted(known, key=lambda end: end[0]):
             if all(needs[role] <= free[role] for role in self.rooms):
                 break
-            shadow_s = now_s + after_s
+            shadow_s = max(now_s, at_s)
             for role in self.rooms:
                 free[role] += peak_tokens(run, role) if run in begun else _held_tokens(run, role)
         return Shadow(shadow_s, {role: free[role] - needs[role] for role in self.rooms})

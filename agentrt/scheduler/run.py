@@ -124,6 +124,16 @@ class RunState:
             self._waited_at_s = at_s
             del waiting[node]
 
+    def begin(self, at_s: float) -> None:
+        """The admission gate lets it in: what it needs it needs from here on."""
+        self.admitted = True
+        self._mark_at_s = at_s
+
+    @property
+    def ends_at_s(self) -> float | None:
+        """By when nine of ten of its like have ended; None when nothing is known."""
+        return self._mark_at_s + self.path_p90_s if self.path_p90_s > 0.0 else None
+
     def mark(self, node: NodeState, at_s: float) -> None:
         """A new node tells how far the run has come: what past runs still needed there.
 
