@@ -8,7 +8,7 @@ from typing import Any
 
 from agentrt.bench.arms import PEERS
 from agentrt.bench.plan import rows_of
-from agentrt.bench.result import to_json
+from agentrt.bench.result import RowResult, to_json
 from agentrt.bench.shapes import DTYPE_BYTES, ModelShape, shape_named
 from agentrt.bench.sweep import SweepConfig, measure
 from agentrt.bench.table import show
@@ -49,9 +49,20 @@ class EngineBench:
 
 
 def run_engine_bench(
-    asked: EngineBench, *, command: Sequence[str], tell: Callable[[str], None]
-) -> dict[str, Any]:
-    """Measure, print the table, and give the file's content.
+    asked: EngineBench,
+    *,
+    command: Sequence[str],
+    tell: Callable[[str], None],
+    keep: Callable[[dict[str, Any]], None],
+) -> None:
+    """Measure and print the table.
+
+    Args:
+        asked: What.
+        command: As it was typed.
+        tell: Called with how far it is.
+        keep: Called with the file's content after each row, so that what was measured stays when a
+            later row fails.
 
     Raises:
         UsageError: Something was asked for that there is not.
@@ -67,9 +78,11 @@ def run_engine_bench(
         shared=asked.shared,
         dtypes=asked.dtypes,
     )
-    results = measure(rows, config, tell)
+    results: list[RowResult] = []
+    for result in measure(rows, config, tell):
+        results.append(result)
+        keep(to_json(shape, results, command))
     show(shape, results)
-    return to_json(shape, results, command)
 
 
 def checked(asked: EngineBench, shape: ModelShape) -> SweepConfig:

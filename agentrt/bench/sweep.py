@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,8 +46,8 @@ class SweepConfig:
 
 def measure(
     rows: Sequence[Row], config: SweepConfig, tell: Callable[[str], None]
-) -> list[RowResult]:
-    """All rows, one after the other.
+) -> Iterator[RowResult]:
+    """All rows, one after the other, each as soon as it is measured.
 
     Raises:
         BenchFailed: An arm failed, or did other work than the rest.
@@ -59,7 +59,8 @@ def measure(
         files.check(peer)
     arms = OpenArms(tell)
     try:
-        return [_measure_row(row, _arms_of(row, rows, config, files), config, arms) for row in rows]
+        for row in rows:
+            yield _measure_row(row, _arms_of(row, rows, config, files), config, arms)
     finally:
         arms.close()
 

@@ -54,9 +54,12 @@ def engine(
         peers=tuple(peer or ()),
         repeats=_QUICK_REPEATS if quick else repeat,
     )
-    found = run_engine_bench(asked, command=sys.argv[1:], tell=tell)
-    if json_path is not None:
-        write(json_path, found)
+    run_engine_bench(
+        asked,
+        command=sys.argv[1:],
+        tell=tell,
+        keep=lambda found: write(json_path, found) if json_path is not None else None,
+    )
     return 0
 
 

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.bench import sweep
 from agentrt.bench.peer_files import PeerFiles, peers_root
+from agentrt.bench.plan import Row
+from agentrt.bench.result import RowResult
+from agentrt.bench.sample import BenchFailed
 from agentrt.bench.shapes import SHAPES
 from agentrt.cli.main import answer
 from agentrt.errors import UsageError
@@ -40,6 +44,26 @@ def test_a_sweep_prints_a_table_and_writes_every_sample(
         assert sample["cached_tokens"] == 32  # the second sequence finds the shared pages
         assert 0 < sample["decode_steps"] <= 5
     assert arm["samples"][0]["output_hash"] != arm["samples"][1]["output_hash"]
+
+
+def test_rows_are_kept_when_a_later_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured: list[str] = []
+
+    def of_row(row: Row, *_: object) -> RowResult:
+        measured.append(row.name)
+        if len(measured) == 2:
+            raise BenchFailed("an arm is gone")
+        return RowResult(row=row, arms=(), probes={}, ceilings=())
+
+    monkeypatch.setattr(sweep, "_measure_row", of_row)
+    path = tmp_path / "bench.json"
+    wide = [*MICRO, "--batch", "1,2,3", "--json", str(path)]
+    assert answer(wide) != 0
+    assert "an arm is gone" in capsys.readouterr().err
+    (row,) = json.loads(path.read_text("utf-8"))["rows"]
+    assert row["batch"] == 1
 
 
 @pytest.mark.slow
