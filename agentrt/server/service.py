@@ -46,6 +46,7 @@ class Ongoing:
         self._texts: list[str] = []
         self._end: End | None = None
         self._wake = Wake()
+        self._is_taken = False
 
     @property
     def is_over(self) -> bool:
@@ -57,11 +58,12 @@ class Ongoing:
         if text:
             self._texts.append(text)
         self._end = self._end or end
-        if text or end is not None:
+        if self._is_taken or end is not None:  # who wants the whole is not woken for a part
             self._wake.ring()
 
     async def take(self) -> Part:
         """What has come; waits where there is nothing."""
+        self._is_taken = True
         while not self._texts and self._end is None:
             await self._wake.wait()
         text, self._texts = "".join(self._texts), []

@@ -35,7 +35,7 @@ def check_reading(
     """Have a server read some chats; those of all servers should go on alike.
 
     Args:
-        server: That runs, or is halted.
+        server: That runs, or stands still.
         codec: Of the model that it serves.
         chats: What it reads.
 
@@ -43,22 +43,18 @@ def check_reading(
         BenchFailed: It counts other tokens than the codec, or wrote another number than asked.
     """
     found = []
-    server.resume()
-    try:
-        for chat in chats:
-            told = server.ask(chat, _GREEDY_TOKENS)
-            usage: dict[str, Any] = told["usage"]
-            expected = len(codec.encode((), _segments(chat)).token_ids)
-            counted = (usage["prompt_tokens"], usage["completion_tokens"])
-            if counted != (expected, _GREEDY_TOKENS):
-                raise BenchFailed(
-                    f"{server.plan.name} reads a chat of {expected} tokens as {counted[0]} and "
-                    f"writes {counted[1]} of {_GREEDY_TOKENS}",
-                    hint="It has another tokenizer or template, or its lengths are not forced",
-                )
-            found.append(Read(expected, told["choices"][0]["message"]["content"] or ""))
-    finally:
-        server.halt()
+    for chat in chats:
+        told = server.ask(chat, _GREEDY_TOKENS)
+        usage: dict[str, Any] = told["usage"]
+        expected = len(codec.encode((), _segments(chat)).token_ids)
+        counted = (usage["prompt_tokens"], usage["completion_tokens"])
+        if counted != (expected, _GREEDY_TOKENS):
+            raise BenchFailed(
+                f"{server.plan.name} reads a chat of {expected} tokens as {counted[0]} and "
+                f"writes {counted[1]} of {_GREEDY_TOKENS}",
+                hint="It has another tokenizer or template, or its lengths are not forced",
+            )
+        found.append(Read(expected, told["choices"][0]["message"]["content"] or ""))
     return tuple(found)
 
 

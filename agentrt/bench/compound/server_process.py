@@ -20,6 +20,7 @@ from agentrt.bench.sample import BenchFailed
 
 Json = dict[str, Any]
 _LOAD_S = 300.0
+_ANSWER_S = 120.0
 _QUIT_S = 20.0
 _LOOK_S = 0.05
 _TAIL_BYTES = 1_500
@@ -122,11 +123,19 @@ class ServerProcess:
     def ask(self, messages: Sequence[Mapping[str, str]], tokens: int) -> Json:
         """One completion, asked for as clients ask; gives the whole answer.
 
+        A server that stands still goes on for as long as it takes.
+
         Raises:
             BenchFailed: It was refused.
         """
         body = {"model": self.model, "messages": list(messages), "max_tokens": tokens}
-        return self._post("/v1/chat/completions", {**body, **self.plan.body})
+        stood_still = self._halted
+        self.resume()
+        try:
+            return self._post("/v1/chat/completions", {**body, **self.plan.body})
+        finally:
+            if stood_still:
+                self.halt()
 
     def halt(self) -> None:
         """Stop it where it stands. Idempotent."""
@@ -181,7 +190,7 @@ class ServerProcess:
             {"Content-Type": "application/json"},
         )
         try:
-            with _OPENER.open(request, timeout=_LOAD_S) as response:
+            with _OPENER.open(request, timeout=_ANSWER_S) as response:
                 found: Json = json.loads(response.read())
                 return found
         except urllib.error.HTTPError as error:

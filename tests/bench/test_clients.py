@@ -1,0 +1,275 @@
+"""Plain clients play programs against a real server, and servers are started, stopped and tried."""
+
+import json
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentrt import embedded
+from agentrt.bench.checkpoint import checkpoint
+from agentrt.bench.compound.arm import OpenPlayer
+from agentrt.bench.compound.clients import client_arm, open_best
+from agentrt.bench.compound.reach import Reach, measure_reach
+from agentrt.bench.compound.reading import chats_in, check_reading
+from agentrt.bench.compound.server_process import ServerPlan, ServerProcess
+from agentrt.bench.compound.servers import Served, plans_of
+from agentrt.bench.compound.wire import CallLine, ProgramLine, ThinkLine, ToolLine
+from agentrt.bench.peer_files import PeerFiles, peers_root
+from agentrt.bench.sample import BenchFailed
+from agentrt.bench.shapes import SHAPES
+from agentrt.errors import UsageError
+from agentrt.prompt import Codec
+from agentrt.segments import Close, Open, Text
+
+PEERS = PeerFiles(peers_root(), Path())
+needs_llama = pytest.mark.skipif(
+    not (PEERS.libraries / "llama-server").exists(), reason="`make peers` was not run"
+)
+needs_langgraph = pytest.mark.skipif(
+    not list(PEERS.root.glob("venv/lib/*/site-packages/langgraph")), reason="no LangGraph"
+)
+
+
+def call(name: str, *messages: tuple[str, list], tokens: int = 6, needs: tuple = ()) -> CallLine:
+    return CallLine(
+        kind="call", name=name, site=name, needs=list(needs), messages=list(messages), tokens=tokens
+    )
+
+
+def tool(name: str, text: str, *needs: str) -> ToolLine:
+    return ToolLine(
+        kind="tool", name=name, site=name, needs=list(needs), seconds=0.001, plan="", at_token=0,
+        text=text,
+    )  # fmt: skip
+
+
+def program(name: str, nodes: list, result: list[str], quorum=None) -> ProgramLine:
+    return ProgramLine(
+        name=name, shape="made", tenant="", at_s=0.0, nodes=nodes, result=result, quorum=quorum
+    )
+
+
+ASK = ("user", [{"text": " a b c"}])
+CHAIN = program(
+    "chain/0",
+    [
+        call("plan", ("system", [{"text": " be b"}]), ASK),
+        tool("look", " d e", "plan"),
+        ThinkLine(kind="think", name="rest", needs=["plan"], seconds=0.001, text=" f"),
+        call(
+            "end",
+            ("system", [{"text": " be b"}]),
+            ASK,
+            ("assistant", [{"output": "plan"}]),
+            ("user", [{"result": "look"}, {"text": " g"}, {"result": "rest"}]),
+            tokens=5,
+            needs=("plan", "look", "rest"),
+        ),
+    ],
+    ["end"],
+)
+VOTE = program(
+    "vote/0",
+    [call(f"voter{at}", ASK, tokens=4 if at < 2 else 3000) for at in range(4)],
+    [],
+    {"names": [f"voter{at}" for at in range(4)], "least": 2},
+)
+TOO_LONG = program("long/0", [call("all", ("user", [{"text": " a" * 5000}]))], ["all"])
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
+    folder = checkpoint(SHAPES["micro"], folder=tmp_path_factory.mktemp("served"))
+    return Served(folder, "float32", slots=4, kv_tokens=32_768)
+
+
+@pytest.fixture(scope="module")
+def files(served: Served, tmp_path_factory: pytest.TempPathFactory) -> PeerFiles:
+    """Of a machine without peers, so that the client runs in our own environment."""
+    return PeerFiles(tmp_path_factory.mktemp("no-peers"), served.model)
+
+
+@pytest.fixture(scope="module")
+def server(served: Served) -> Iterator[ServerProcess]:
+    (plan,) = plans_of("ours", served, Path(), cores=2)
+    opened = ServerProcess(plan)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def player(server: ServerProcess, files: PeerFiles) -> Iterator[OpenPlayer]:
+    opened = OpenPlayer(client_arm("asyncio", server.plan, files), server)
+    yield opened
+    opened.close()
+
+
+def under_way(server: ServerProcess) -> int:
+    server.resume()
+    with urllib.request.urlopen(server.url.removesuffix("v1") + "health", timeout=60) as response:
+        count: int = json.load(response)["under_way"]
+        return count
+
+
+def test_a_program_is_played_as_written(player: OpenPlayer, served: Served) -> None:
+    (told,) = player.play([CHAIN])
+    calls = {one["name"]: one for one in told["calls"]}
+    assert (calls["plan"]["output_tokens"], calls["end"]["output_tokens"]) == (6, 5)
+    said = calls["plan"]["output"]
+    codec = Codec.load(served.model)
+    prompt = (
+        *(Open("system"), Text(" be b"), Close(), Open("user"), Text(" a b c"), Close()),
+        *(Open("assistant"), Text(said), Close(), Open("user"), Text(" d e g f"), Close()),
+    )
+    assert calls["end"]["prompt_tokens"] == len(codec.encode((), prompt).token_ids)
+    assert codec.count(said) == 6  # what was said is read back as what wrote it
+    waits = {one["name"]: one for one in told["waits"]}
+    assert waits.keys() == {"look", "rest"}
+    for wait in waits.values():
+        assert calls["plan"]["ended_s"] <= wait["began_s"] <= wait["ended_s"]
+        assert wait["ended_s"] <= calls["end"]["began_s"]
+    assert told["ended_s"] >= calls["end"]["ended_s"]
+    assert (told["arrived_s"], told["given_up"], told["error"]) == (0.0, [], "")
+
+
+def test_programs_are_played_at_once(player: OpenPlayer) -> None:
+    programs = [CHAIN, {**CHAIN, "name": "chain/1"}, VOTE]
+    told = player.play(programs)  # type: ignore[arg-type]
+    assert [one["name"] for one in told] == ["chain/0", "chain/1", "vote/0"]
+    assert told[0]["calls"][0]["output"] == told[1]["calls"][0]["output"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_calls_that_are_not_needed_are_given_up(
+    streams: bool, server: ServerProcess, files: PeerFiles
+) -> None:
+    plan = replace(server.plan, streams_what_may_end=streams)
+    player = OpenPlayer(client_arm("asyncio", plan, files), server)
+    try:
+        (told,) = player.play([VOTE])
+    finally:
+        player.close()
+    assert told["given_up"] == ["voter2", "voter3"]
+    assert sorted(one["name"] for one in told["calls"]) == ["voter0", "voter1"]
+    assert all((one["first_s"] is not None) is streams for one in told["calls"])
+    assert all(one["output_tokens"] == 4 for one in told["calls"])
+    while under_way(server):  # the server hears of it
+        pass
+
+
+def test_a_program_that_fails_fails_the_arm(player: OpenPlayer) -> None:
+    with pytest.raises(BenchFailed, match=r"asyncio\+ours: long/0: .*answered 400.*window"):
+        player.play([TOO_LONG])
+
+
+def test_a_server_has_to_read_as_we_do(server: ServerProcess, served: Served) -> None:
+    codec = Codec.load(served.model)
+    chats = chats_in([CHAIN, VOTE], 2)
+    assert chats[0][1] == {"role": "user", "content": " a b c"}
+    first, second = check_reading(server, codec, chats)
+    assert (first.tokens, second.tokens) == (11, 7)
+    with pytest.raises(BenchFailed, match="another tokenizer or template"):
+        check_reading(server, Codec.load(embedded.path()), [[{"role": "user", "content": " bdf"}]])
+
+
+def test_a_reach_is_measured_in_turns(
+    player: OpenPlayer, server: ServerProcess, served: Served, files: PeerFiles
+) -> None:
+    reach = measure_reach(
+        player, server.plan, served, files, prompt_tokens=8, new_tokens=4, repeats=2
+    )
+    assert (reach.batch, reach.prompt_tokens, reach.new_tokens) == (4, 12, 4)
+    assert len(reach.direct_s) == len(reach.served_s) == 2
+
+
+def test_what_does_not_reach_is_refused() -> None:
+    good = Reach("server", 4, 8, 4, (0.95, 0.5, 0.92), (1.0, 1.0, 1.0))
+    assert good.holds
+    good.check()
+    with pytest.raises(BenchFailed, match="reaches 89%"):
+        replace(good, direct_s=(0.89, 2.0, 0.5)).check()
+
+
+def test_the_best_way_to_start_is_kept(server: ServerProcess, files: PeerFiles) -> None:
+    plans = [replace(server.plan, variant=name) for name in ("one", "other")]
+    best, tried = open_best(plans, [CHAIN], files, repeats=1)
+    try:
+        assert {one.variant: len(one.took_s) for one in tried} == {"one": 1, "other": 1}
+        quick = min(tried, key=lambda one: one.took_s[0])
+        assert best.plan.variant == quick.variant
+        best.resume()
+        assert best.ask([{"role": "user", "content": " a"}], 2)["usage"]["completion_tokens"] == 2
+    finally:
+        best.close()
+        best.close()
+
+
+def test_a_server_that_does_not_start_says_why() -> None:
+    command = (sys.executable, "-c", "raise SystemExit('no model, no service')")
+    with pytest.raises(BenchFailed, match="ended with 1: no model, no service"):
+        ServerProcess(ServerPlan("ours", "", command, "m", {}))
+
+
+def test_what_is_missing_is_told(served: Served, files: PeerFiles) -> None:
+    for kind in ("llama-server", "transformers"):
+        with pytest.raises(UsageError) as raised:
+            plans_of(kind, served, files.root, cores=2)
+        assert "make peers" in str(raised.value)
+    with pytest.raises(UsageError, match="no server 'vllm'"):
+        plans_of("vllm", served, files.root, cores=2)
+    (plan,) = plans_of("ours", served, files.root, cores=2)
+    with pytest.raises(UsageError, match="make peers"):
+        client_arm("langgraph", plan, files)
+    with pytest.raises(UsageError, match="no client 'curl'"):
+        client_arm("curl", plan, files)
+
+
+@needs_langgraph
+def test_langgraph_plays_the_same(server: ServerProcess, player: OpenPlayer) -> None:
+    other = OpenPlayer(client_arm("langgraph", server.plan, PEERS), server)
+    try:
+        assert other.about["langgraph"]
+        told = other.play([CHAIN, VOTE])
+    finally:
+        other.close()
+    for ours, theirs in zip(player.play([CHAIN, VOTE]), told, strict=True):
+        facts = ("name", "prompt_tokens", "output_tokens", "output")
+        for one, same in zip(
+            sorted(ours["calls"], key=lambda made: made["name"]),
+            sorted(theirs["calls"], key=lambda made: made["name"]),
+            strict=True,
+        ):
+            assert [one[fact] for fact in facts] == [same[fact] for fact in facts]  # type: ignore[literal-required]
+        assert ours["given_up"] == theirs["given_up"]
+        assert [one["name"] for one in theirs["waits"]] == [one["name"] for one in ours["waits"]]
+
+
+@needs_llama
+def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: Served) -> None:
+    """The bench's own checkpoints and the embedded model: every token of prompt and answer."""
+    chats = chats_in([CHAIN, VOTE], 2)
+    codec = Codec.load(served.model)
+    plan = plans_of("llama-server", served, PEERS.root, cores=2)[0]
+    other = ServerProcess(plan)
+    try:
+        assert check_reading(other, codec, chats) == check_reading(server, codec, chats)
+        assert "cached_tokens" in other.ask(chats[0], 1)["usage"]["prompt_tokens_details"]
+    finally:
+        other.close()
+    question = 'Which returned more from 2005 to 2009, AAPL or IBM?\n"It\'s" {"a": [1, 2]}.'
+    small = Served(embedded.path(), "float32", slots=2, kv_tokens=8192)
+    mine = ServerProcess(plans_of("ours", small, PEERS.root, cores=2)[0])
+    theirs = ServerProcess(plans_of("llama-server", small, PEERS.root, cores=2)[0])
+    try:
+        told = [
+            check_reading(one, Codec.load(small.model), [[{"role": "user", "content": question}]])
+            for one in (mine, theirs)
+        ]
+    finally:
+        mine.close()
+        theirs.close()
+    assert told[0] == told[1]
