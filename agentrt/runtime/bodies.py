@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
 
 from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError
+from agentrt.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record
 from agentrt.events import ToolEnded, ToolStarted
 from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
 from agentrt.runtime.finish import failed, succeeded
 from agentrt.runtime.options import Question
 from agentrt.runtime.run import Run
+from agentrt.runtime.speculation import Speculation
 from agentrt.runtime.task import Task
 from agentrt.scheduler import Fact
-from agentrt.tools import AttemptEnded, AttemptStarted, execute
+from agentrt.tools import AttemptEnded, AttemptStarted, OnAttempt, execute
 
 
 class Bodies:
-    """Starts tasks, and tells the loop how they end."""
+    """Starts tasks, and tells the loop how they end.
 
-    def __init__(self, post: Callable[[Fact], None], clock: Clock, max_threads: int) -> None:
+    Attributes:
+        speculation: Calls of tools that are made ahead.
+    """
+
+    def __init__(
+        self,
+        post: Callable[[Fact], None],
+        clock: Clock,
+        max_threads: int,
+        *,
+        speculate: bool = False,
+    ) -> None:
         self._post = post
         self._clock = clock
         self._threads = anyio.CapacityLimiter(max_threads)
+        self.speculation = Speculation(post, clock, self._threads, is_on=speculate)
 
     def start(self, run: Run, node: Node[Any]) -> None:
         """Start a node's task, with the context variables of the code that made it."""
@@ -85,13 +99,54 @@ class Bodies:
             else:
                 self._post(ToolEnded(run.run_id, node.id, number, at_s, attempt.error))
 
-        return await execute(
+        call = partial(
+            execute,
             work.spec,
             work.arguments,
             clock=self._clock,
             on_attempt=told,
             limiter=self._threads,
         )
+        if not self.speculation.is_on:
+            return await call()
+        return await self._foreseen(run, node, work, told, call)
+
+    async def _foreseen(
+        self,
+        run: Run,
+        node: Node[Any],
+        work: ToolWork,
+        told: OnAttempt,
+        call: Callable[[], Awaitable[Any]],
+    ) -> Any:
+        """A tool's result: of the same call made ahead, where there is one, else of its own."""
+        self.speculation.begins(run, work)
+        try:
+            value = await self._ahead_or(run, node, work, told, call)
+        except Exception:
+            self.speculation.ended(run, node, work, None, ok=False)
+            raise
+        self.speculation.ended(run, node, work, value, ok=True)
+        return value
+
+    async def _ahead_or(
+        self,
+        run: Run,
+        node: Node[Any],
+        work: ToolWork,
+        told: OnAttempt,
+        call: Callable[[], Awaitable[Any]],
+    ) -> Any:
+        ahead = self.speculation.take(run, work)
+        if ahead is None:
+            return await call()
+        told(AttemptStarted(1, self._clock.now_s()))
+        try:
+            ok = await self.speculation.join(run, node, ahead)
+        finally:
+            error = None if ahead.error is None else record(ahead.error)
+            told(AttemptEnded(1, self._clock.now_s(), error))
+        return ahead.value if ok else await call()
 
     async def _program(self, run: Run, node: Node[Any], work: ProgramWork, task: Task) -> Any:
         if work.deadline_s is not None:

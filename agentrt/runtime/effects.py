@@ -61,6 +61,8 @@ class Effects:
         match decision:
             case Send():
                 assert isinstance(node, Gen)
+                if self._bodies.speculation.is_on:
+                    self._bodies.speculation.offered(run, node)
                 return self._generations.send(run, node, decision.facts, decision.held_s)
             case Fill():
                 return self._fill(run, node)

@@ -37,6 +37,7 @@ from agentrt.runtime.revision import Revisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.sharing import Sharing
 from agentrt.runtime.so_far import so_far
+from agentrt.runtime.speculation import Speculation
 from agentrt.scheduler import Estimates, State
 
 P = ParamSpec("P")
@@ -84,6 +85,7 @@ class Runtime:
         self.observers = Observers(observers)
         self._runs: dict[RunId, Run] = {}
         self._loop: Loop | None = None
+        self._speculation: Speculation | None = None
         self._stack: AsyncExitStack | None = None
 
     @property
@@ -191,6 +193,8 @@ class Runtime:
         except BaseException as raised:
             error = raised
         error = run.leaving or error
+        if self._speculation is not None:
+            self._speculation.run_ended(run_id)
         await loop.seen(self._end_of(run, error))
         del self._runs[run_id]
         loop.retention.run_ended(run_id)
@@ -265,7 +269,9 @@ class Runtime:
         retention = Retention(self._engines, is_on=self.scheduler.retention)
         revisions = Revisions(self._post, rooms)
         generations = Generations(self._engines, revisions, rooms, sharing, retention)
-        bodies = Bodies(self._post, self._clock, threads)
+        speculate = self.scheduler.speculate
+        bodies = Bodies(self._post, self._clock, threads, speculate=speculate)
+        self._speculation = bodies.speculation
         effects = Effects(self._runs, self._engines, generations, bodies, retention)
         intake = Intake(generations, self._runs, retention)
         clock, observers = self._clock, self.observers
