@@ -129,6 +129,7 @@ def fast_logits(decoder: KnownDecoder, layout: KvLayout, heads: int, vocabulary:
 def judge(mine: Tensor, theirs: Tensor, dtype: torch.dtype) -> Verdict:
     """Whether two sets of logits are the same model's."""
     spread = (theirs - theirs.mean(-1, keepdim=True)).square().mean(-1).sqrt()
+    spread = spread.clamp_min(torch.finfo(torch.float32).tiny)  # of a token that says nothing
     each = (mine - theirs).square().mean(-1).sqrt() / spread  # [tokens]
     apart = float(each.max() if dtype == torch.float32 else each.median())
     equal = apart <= _LIMITS[dtype]  # a NaN is not

@@ -122,6 +122,9 @@ def test_logits_that_are_no_numbers_are_not_equal():
     theirs = torch.randn((4, 8), generator=torch.Generator().manual_seed(0))
     assert self_check.judge(theirs, theirs, torch.float32).state == "held"
     assert self_check.judge(theirs * torch.nan, theirs, torch.float32).state == "failed"
+    silent = torch.zeros_like(theirs)  # as of a token whose embedding is zero
+    assert self_check.judge(silent, silent, torch.float32).state == "held"
+    assert self_check.judge(theirs, silent, torch.float32).state == "failed"
     assert self_check.judge(theirs * 1.01, theirs, torch.float32).state == "failed"
 
 
