@@ -1,0 +1,207 @@
+"""Why nodes waited, told from trace files alone."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agentrt import chat, gather, program, tool
+from agentrt.app import open_runtime
+from agentrt.config import SchedulerConfig
+from agentrt.errors import UsageError
+from agentrt.events import Event, NodeDeclared, RequestSent, RunStarted, Scheduled
+from agentrt.graph import RunRecord
+from agentrt.ids import NodeId, RunId
+from agentrt.telemetry import JaegerFile, Span, build, names
+from agentrt.telemetry.reading import number_of, read, words_of
+from agentrt.telemetry.waits import Story
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Statement, Wait, Work
+from agentrt.testing.tiny_model import tiny_engine
+
+RUN = RunId("00000000000000a1")
+
+
+def story_of(events: Sequence[Event], folder: Path) -> Story:
+    """Through a file and back."""
+    record = RunRecord()
+    record.see(events)
+    return Story(read(JaegerFile(folder).export([build(record)]))[0])
+
+
+def waits_of(story: Story, node_id: str) -> dict[str, tuple[float, str]]:
+    return {wait.label: (wait.ms, wait.why) for wait in story.waits(story.nodes[node_id])}
+
+
+def plain(span: Span) -> dict[str, Any]:
+    """A span as a file can hold it: lists are text there, and links have no attributes."""
+    told = {
+        key: json.dumps(list(value), ensure_ascii=False, separators=(",", ":"))
+        if isinstance(value, tuple)
+        else value
+        for key, value in span.attributes.items()
+    }
+    events = [(event.name, event.at_us, event.attributes) for event in span.events]
+    links = [(link.trace_id, link.span_id) for link in span.links]
+    where = (span.name, span.span_id, span.parent_id, span.start_us, span.end_us, span.kind)
+    return {"where": where, "told": told, "events": events, "links": links, "error": span.error}
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path, finance: list[Any]) -> None:
+    record = RunRecord()
+    record.see(finance)
+    written = build(record)
+    found = read(JaegerFile(tmp_path).export([written]))[0]
+    assert found.trace_id == written.trace_id
+    for one, other in zip(found.spans, written.spans, strict=True):
+        ours, theirs = plain(one), plain(other)
+        extra = ours["told"].keys() - theirs["told"].keys()
+        assert extra <= {"error", "otel.status_code", "otel.scope.name"}
+        assert {key: ours["told"][key] for key in theirs["told"]} == theirs["told"]
+        assert {**ours, "told": {}} == {**theirs, "told": {}}
+    assert words_of(found.spans[0].attributes, names.PATH_NODES)[0] == "root/generate0"
+    assert words_of(found.spans[0].attributes, "nothing") == ()
+    assert number_of(found.spans[0].attributes, names.RUN_ID) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no json", "is no trace"),
+        ("[]", "is no trace"),
+        ('{"data":[{"spans":[{}],"processes":{}}]}', "is no trace"),
+        ('{"data":[]}', "holds no trace"),
+    ],
+)
+def test_what_is_no_trace_is_said(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=said):
+        read(path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read(tmp_path / "y.json")
+
+
+WAITED: tuple[Statement, ...] = (
+    Work("generate", queue_s=0.2, prefill_s=0.1, decode_s=0.4),
+    Work("tool", queue_s=0.05, decode_s=0.5),
+    Work("generate", deps=(0, 1), early_s=0.05, prefill_s=0.02, decode_s=0.3),
+    Wait(2),
+)
+
+
+def test_each_part_of_a_nodes_time_has_its_reason(tmp_path: Path) -> None:
+    events = play(WAITED)
+    declared = [one.node_id for one in events if isinstance(one, NodeDeclared)]
+    _, first, lookup, last = declared
+    terms = (
+        ("queued_s", 0.2),
+        ("passed_over_pages", 6.0),
+        ("passed_over_prefix", 2.0),
+        ("aged_s", 0.5),
+    )
+    told: list[Event] = []
+    for one in events:
+        told.append(one)
+        if isinstance(one, RunStarted):
+            told[-1] = replace(one, tenant="them", priority=2)
+        if isinstance(one, RequestSent) and one.node_id == first:
+            reason = "because; before it: other"
+            told.append(Scheduled(one.run_id, first, one.at_s, "placed", reason, "rwa", terms))
+    story = story_of(told, tmp_path)
+    assert story.root.attributes[names.TENANT] == "them"
+    assert story.root.attributes[names.PRIORITY] == 2
+
+    waits = waits_of(story, first)
+    assert waits["queue"][0] == pytest.approx(200.0, abs=0.1)
+    assert waits["queue"][1] == (
+        "of 8 steps too little memory in 6 (150.0 ms), "
+        "another one computing the same prefix in 2 (50.0 ms)"
+    )
+    assert waits["decode"][0] == pytest.approx(400.0, abs=0.1)
+    (decision,) = story.decisions(story.nodes[first])
+    assert decision.attributes[names.TERM.format("aged_s")] == 0.5
+    assert decision.attributes[names.POLICY] == "rwa"
+
+    waits = waits_of(story, lookup)
+    assert waits["queue"][0] == pytest.approx(50.0, abs=0.1)
+    assert waits["queue"][1] == "for a worker that was free"
+    waits = waits_of(story, last)
+    node = story.nodes[first]
+    assert waits["inputs"][0] == pytest.approx(700.0, abs=0.1)
+    assert waits["inputs"][1].startswith(
+        f"the hole in its prompt was generate {node.attributes[names.NODE_ID]}, the last of 2"
+    )
+    assert "of it before, at no cost" in waits["prefill"][1]
+    for node_id, span in story.nodes.items():
+        inside_ms = sum(ms for label, (ms, _) in waits_of(story, node_id).items())
+        whole_ms = story.end_ms(span) - number_of(span.attributes, names.NODE_DECLARED_MS)
+        assert inside_ms == pytest.approx(whole_ms, abs=0.2), node_id
+
+
+@tool(effects="pure")
+def halve(number: int) -> float:
+    """Half of it."""
+    return number / 2
+
+
+@program
+async def three(question: str) -> float:
+    """Three branches of one prefix, more than run at once, and a tool."""
+    base = chat(system="Say something about numbers.")
+    asked = [base.user(f"{question} {at}") for at in range(3)]
+    counts = await gather(*(one.generate(int, max_tokens=6, on_limit="close") for one in asked))
+    return await halve(sum(counts))
+
+
+class Records:
+    def __init__(self) -> None:
+        self.of: dict[RunId, RunRecord] = {}
+
+    def see(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, RunStarted):
+                self.of[event.run_id] = RunRecord(event.run_id)
+        for record in self.of.values():
+            record.see(events)
+
+
+@pytest.mark.slow
+def test_the_real_engine_tells_whom_a_node_waited_for(tmp_path: Path) -> None:
+    config = replace(tiny_engine(tmp_path / "model"), max_running=1)
+    seen = Records()
+
+    async def main() -> None:
+        async with (
+            open_runtime(
+                engine=config,
+                observers=[seen],
+                place="thread",
+                scheduler=SchedulerConfig(policy="plas", gate_share=0.0),
+            ) as runtime,
+            anyio.create_task_group() as tasks,
+        ):
+            for number in range(2):
+                tasks.start_soon(runtime.run, three, f"How many of {number}?")
+
+    anyio.run(main)
+    placed = {}
+    for number, record in enumerate(seen.of.values()):
+        story = Story(read(JaegerFile(tmp_path / str(number)).export([build(record)]))[0])
+        for node_id, span in story.nodes.items():
+            if span.attributes[names.NODE_KIND] != "generate":
+                continue
+            (decision,) = [
+                one for one in story.decisions(span) if one.attributes[names.DECISION] == "placed"
+            ]
+            assert decision.attributes[names.POLICY] == "plas"
+            assert names.TERM.format("attained_s") in decision.attributes
+            placed[number, NodeId(node_id)] = str(decision.attributes[names.DECISION_REASON])
+    assert len(placed) == 6
+    waited = [reason for reason in placed.values() if "too many running at once in" in reason]
+    assert len(waited) >= 4, placed
+    assert any(" of run " in reason for reason in waited), "other runs are named too"
