@@ -60,6 +60,7 @@ class Job:
     tenant: str = ""
     deadline_s: float | None = None
     gap_s: float = 0.0
+    priority: int = 0
     began_at_s: float | None = None
     ended_at_s: float | None = None
     refused: bool = False
@@ -87,7 +88,14 @@ class World:
                 run_id, NodeId("r"), "program", job.template, None, (), "p.py:1", job.at_s
             )
             started = RunStarted(
-                run_id, job.template, "p.py", job.at_s, 0, job.deadline_s, tenant=job.tenant
+                run_id,
+                job.template,
+                "p.py",
+                job.at_s,
+                0,
+                job.deadline_s,
+                tenant=job.tenant,
+                priority=job.priority,
             )
             self.at(job.at_s, started, program, NodeDemanded(run_id, NodeId("r"), job.at_s))
         while True:
