@@ -18,6 +18,9 @@ from agentrt.engine.process_child import environment
 
 PEERS = ("hf", "hf-cb", "llama.cpp")
 OURS = "agentrt"
+CONSTRAINED = "constrained"
+"""Ours too, its outputs held to a JSON type; compared as a peer is."""
+
 _SPIN = {"OMP_WAIT_POLICY": "ACTIVE"}
 _SLEEP = {"OMP_WAIT_POLICY": "PASSIVE"}
 
@@ -79,6 +82,12 @@ def our_arm(rows: Sequence[Row], model: Path, config: Mapping[str, Any]) -> Arm:
         settings={**fields, "model_path": str(model)},
         env=environment(engine, os.environ),
     )
+
+
+def constrained_arm(ours: Arm) -> Arm:
+    """The same engine writing JSON, every token of it in a step of its own."""
+    settings = {**ours.settings, "jump_forward": False, "constrained": True}
+    return replace(ours, engine=CONSTRAINED, settings=settings)
 
 
 def peer_arms(

@@ -33,6 +33,7 @@ class EngineBench:
         kernels: Set of our arm.
         peers: Beside ours.
         repeats: Rounds that count.
+        constrained: Whether our arm also runs with its outputs held to a type.
     """
 
     shape: str
@@ -46,6 +47,7 @@ class EngineBench:
     kernels: str
     peers: tuple[str, ...]
     repeats: int
+    constrained: bool = False
 
 
 def run_engine_bench(
@@ -107,6 +109,7 @@ def checked(asked: EngineBench, shape: ModelShape) -> SweepConfig:
         device=asked.device,
         engine={"threads": asked.threads, "kernels": asked.kernels},
         weights="random" if large and not asked.peers else "saved",
+        constrained=asked.constrained,
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from agentrt.backend import GenerateRequest, TokenPrompt
 from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.engine.ceilings import measured
 from agentrt.engine.core import EngineCore
 from agentrt.engine.idle import watched
@@ -35,7 +36,9 @@ class EngineArm:
     """One engine, and the rounds it is asked for."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        config = EngineConfig(**{**settings, "model_path": Path(settings["model_path"])})
+        settings = {**settings, "model_path": Path(settings["model_path"])}
+        self._constrained = bool(settings.pop("constrained", False))
+        config = EngineConfig(**settings)
         forget(config)  # what was measured beside other work says little of now
         self._core = EngineCore(config, MonotonicClock())
         self._serial = 0
@@ -114,7 +117,22 @@ class EngineArm:
             site="bench",
             prompt=TokenPrompt(tuple(prompt)),
             sampling=Sampling(max_tokens=new_tokens, ignore_eos=ignore_eos),
+            constraint=_long_json(new_tokens) if self._constrained else None,
         )
+
+
+def _long_json(tokens: int) -> ConstraintSpec:
+    """Records of a name and a number, more of them than fit into so many tokens."""
+    fields = {"name": {"type": "string", "maxLength": 40}, "value": {"type": "number"}}
+    record = {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    return ConstraintSpec(
+        "json", json.dumps({"type": "array", "items": record, "minItems": tokens})
+    )
 
 
 def answer_all(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

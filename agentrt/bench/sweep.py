@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt.bench.arms import OURS, Arm, our_arm, peer_arms
+from agentrt.bench.arms import CONSTRAINED, OURS, Arm, constrained_arm, our_arm, peer_arms
 from agentrt.bench.checkpoint import checkpoint
 from agentrt.bench.open_arm import OpenArm, OpenArms
 from agentrt.bench.peer_files import PeerFiles, peers_root
@@ -33,6 +33,7 @@ class SweepConfig:
         seed: Of the weights.
         weights: "saved" writes a checkpoint; "random" lets the engine make its own, where no peer
             needs the file and it is too large to write for one run.
+        constrained: Whether the engine also writes JSON, to be compared with what it writes freely.
     """
 
     shape: ModelShape
@@ -42,6 +43,7 @@ class SweepConfig:
     engine: Mapping[str, Any]
     seed: int = 0
     weights: str = "saved"
+    constrained: bool = False
 
 
 def measure(
@@ -76,6 +78,8 @@ def _arms_of(
     }
     alike = [one for one in rows if one.dtype == row.dtype]
     found = {OURS: [our_arm(alike, files.checkpoint, own)]}
+    if config.constrained:
+        found[CONSTRAINED] = [constrained_arm(one) for one in found[OURS]]
     for peer in config.peers:
         found[peer] = peer_arms(
             peer, row, config.shape, files, device=config.device, cores=core_count()

@@ -35,6 +35,9 @@ def engine(
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write all samples there.")
     ] = None,
+    constrained: Annotated[
+        bool, typer.Option("--constrained", help="Also with outputs held to a JSON type.")
+    ] = False,
     repeat: Annotated[int, typer.Option(help="Rounds that count; 7 or more for a claim.")] = 7,
     quick: Annotated[bool, typer.Option("--quick", help="Two rounds: that it works.")] = False,
 ) -> int:
@@ -53,6 +56,7 @@ def engine(
         kernels=kernels,
         peers=tuple(peer or ()),
         repeats=_QUICK_REPEATS if quick else repeat,
+        constrained=constrained,
     )
     run_engine_bench(
         asked,

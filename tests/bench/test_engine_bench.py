@@ -67,6 +67,20 @@ def test_rows_are_kept_when_a_later_one_fails(
 
 
 @pytest.mark.slow
+def test_a_constrained_arm_takes_as_many_steps(tmp_path: Path) -> None:
+    path = tmp_path / "bench.json"
+    assert answer([*MICRO, "--constrained", "--json", str(path)]) == 0
+    (row,) = json.loads(path.read_text("utf-8"))["rows"]
+    free, held = row["arms"]
+    assert (free["name"], held["name"]) == ("agentrt 1t", "constrained 1t")
+    for one, other in zip(free["samples"], held["samples"], strict=True):
+        assert one["decode_steps"] == other["decode_steps"]
+        assert one["output_tokens"] == other["output_tokens"] == [6, 6]
+        assert one["output_hash"] != other["output_hash"]
+    assert row["ratios"]["constrained"]["decode"] > 0
+
+
+@pytest.mark.slow
 def test_llama_cpp_computes_the_same_function(tmp_path: Path) -> None:
     """The same tokens from the same weights: the file written for it is right."""
     files = PeerFiles(peers_root(), tmp_path)
