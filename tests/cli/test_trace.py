@@ -1,0 +1,213 @@
+"""`agentrt trace`: which runs there were, what their nodes took, and why one of them waited."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentrt.cli.main import answer
+from agentrt.events import Event, NodeDeclared, RequestSent, Scheduled
+from agentrt.graph import RunRecord
+from agentrt.ids import NodeId, RunId, trace_id_of
+from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Statement, Wait, Work
+
+RUNS = RunId("00a1"), RunId("00b2"), RunId("c3")
+BODY: tuple[Statement, ...] = (
+    Work("generate", queue_s=0.2, prefill_s=0.1, decode_s=0.4),
+    Wait(0),
+    Work("tool", decode_s=0.5),
+    Work("generate", deps=(1,), decode_s=0.3),
+    Wait(2),
+)
+TERMS = (
+    ("queued_s", 0.2),
+    ("place", 2.0),
+    ("others_waiting", 7.0),
+    ("passed_over_pages", 4.0),
+    ("rest_s", 3.5),
+    ("aged_s", 1.25),
+    ("level", 11.0),
+    ("new_term", 1.0),
+)
+
+
+def events_of(run_id: RunId) -> list[Event]:
+    told: list[Event] = []
+    for one in play(BODY, run_id=run_id):
+        told.append(one)
+        if isinstance(one, RequestSent):
+            reason = "too little memory in 4 steps; before it: root/a#0 (aged_s 1), b of run b2"
+            at_s = one.at_s + 0.2
+            told.append(Scheduled(run_id, one.node_id, at_s, "placed", reason, "rwa", TERMS))
+    return told
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where three runs left their traces, one a second; commands are given from there."""
+    monkeypatch.chdir(tmp_path)
+    for second, run_id in enumerate(RUNS):
+        record = RunRecord()
+        record.see(events_of(run_id))
+        path = JaegerFile(RUNS_FOLDER).export([build(record)])
+        path.rename(path.with_name(path.name.replace("T221320", f"T22132{second}")))
+    (RUNS_FOLDER / "notes.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[str], list[str]]]:
+    def ask(*words: str) -> tuple[int, list[str], list[str]]:
+        code = answer(["trace", *words])
+        told = capsys.readouterr()
+        return code, told.out.splitlines(), told.err.splitlines()
+
+    return ask
+
+
+Say = Callable[..., tuple[int, list[str], list[str]]]
+
+
+def test_runs_are_listed_newest_first(folder: Path, say: Say) -> None:
+    code, out, _ = say("list")
+    assert code == 0
+    assert [line.split()[0] for line in out] == ["run", "c3", "00b2", "00a1"]
+    assert out[1].split()[1:] == ["20231114T221322.000Z", "1500.0", "4", "root"]
+    assert say("list", "--most", "1")[1][1:] == [out[1], "and 2 more"]
+
+
+def test_where_nothing_ran_there_is_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert say("list") == (0, ["There are no traces in traces/runs"], [])
+    code, _, err = say("show", "last")
+    assert code == 2
+    assert err[0] == "error: UsageError: there are no traces in traces/runs"
+    assert "--folder" in err[2]
+
+
+def test_the_nodes_of_a_run(folder: Path, say: Say) -> None:
+    code, out, _ = say("show", "last")
+    assert code == 0
+    assert out[0].split() == [
+        "node", "kind", "start", "ms", "took", "ms", "inputs", "gate", "queue", "grammar"
+    ]  # fmt: skip
+    rows = {line.split()[0]: line.split()[1:] for line in out[1:-1]}
+    assert rows["root"] == ["program", "0.0", "1500.0", "0.0", "0.0", "0.0", "0.0"]
+    assert rows["generate0"] == ["generate", "0.0", "700.0", "0.0", "0.0", "200.0", "0.0", "*"]
+    assert rows["generate2"][1:4] == ["1200.0", "300.0", "500.0"]
+
+
+def test_why_a_node_waited(folder: Path, say: Say) -> None:
+    code, out, _ = say("show", "last", "--why", "generate0")
+    assert code == 0
+    text = "\n".join(out)
+    assert out[0].startswith("root/generate0: generate at ")
+    assert "declared 0.0 ms after the run began, over at 700.0, on the critical path" in out[1]
+    assert "     200.0 ms  queue    of 4 steps too little memory in 4 (200.0 ms)" in out
+    assert "     400.0 ms  decode" in text
+    at = out.index("  placed by the policy rwa, 200.0 ms after the run began")
+    assert out[at + 1 :] == [
+        "    after 200.0 ms in the queue: 2 served before it in that step, 7 went on waiting",
+        "    too little memory in 4 steps",
+        "    rest_s                    3.5  service that its run still needs, as learned",
+        "    aged_s                   1.25  the service to go by, made less by waiting: the "
+        "smallest goes first",
+        "    level                      11  power of two of that: within one the run that began "
+        "first goes first",
+        "    new_term                    1",
+        "    placed while it waited:",
+        "      root/a#0 (aged_s 1)",
+        "      b of run b2",
+    ]
+    _, out, _ = say("show", "last", "--why", "root/generate2")
+    assert out[2].split(maxsplit=3)[:3] == ["500.0", "ms", "inputs"]
+    assert "the hole in its prompt was tool root/tool1, which took 500.0 ms" in out[2]
+
+
+def test_a_run_is_named_by_file_or_by_the_start_of_an_id(folder: Path, say: Say) -> None:
+    whole = say("show", "last")[1]
+    (path,) = RUNS_FOLDER.glob(f"*{trace_id_of(RUNS[2])}.json")
+    for name in (str(path), "c3", trace_id_of(RUNS[2]), trace_id_of(RUNS[2])[:9]):
+        assert say("show", name)[1] == whole
+    elsewhere = folder / "elsewhere"
+    shutil.copytree(RUNS_FOLDER, elsewhere)
+    shutil.rmtree(RUNS_FOLDER)
+    assert say("show", "c3", "--folder", str(elsewhere))[1] == whole
+
+
+WRONG: list[tuple[list[str], str, str]] = [
+    (["show", "00"], "'00' is the beginning of 2 runs: 00b2 (root), 00a1 (root)", "more of it"),
+    (["show", "00b3"], "no run in traces/runs begins with '00b3'", "did you mean 00b2?"),
+    (["show", "xyz"], "no run in traces/runs begins with 'xyz'", "agentrt trace list"),
+    (["show", ""], "no run in traces/runs begins with ''", "agentrt trace list"),
+    (["show", "traces/runs/notes.json"], "notes.json is no trace", "agentrt trace list"),
+    (["show", "last", "--why", "generat0"], "no node 'generat0'", "did you mean generate0?"),
+    (["show", "last", "--why", "%"], "the run has no node '%'", "lists its nodes"),
+    (["shw", "last"], "No such command 'shw'", "show"),
+]
+
+
+@pytest.mark.parametrize(("words", "what", "hint"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_what_cannot_be_meant_is_said(
+    folder: Path, say: Say, words: list[str], what: str, hint: str
+) -> None:
+    code, out, err = say(*words)
+    assert (code, out) == (2, [])
+    assert what in err[0]
+    assert hint in err[2]
+
+
+def test_a_name_that_several_nodes_have_is_not_guessed(folder: Path, say: Say) -> None:
+    events: list[Any] = []
+    for one in events_of(RUNS[0]):
+        if isinstance(one, NodeDeclared) and one.kind == "generate":
+            one.name = "same"  # type: ignore[misc]
+        events.append(one)
+    record = RunRecord()
+    record.see(events)
+    path = JaegerFile(folder / "same").export([build(record)])
+    code, _, err = say("show", str(path), "--why", "same")
+    assert code == 2
+    assert "'same' is 2 nodes: root/generate0, root/generate2" in err[0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"), [("oracle", "is for replays"), ("srpt", "is none"), ("", "is none")]
+)
+def test_a_policy_that_cannot_serve_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], policy: str, why: str
+) -> None:
+    (folder / "job.py").write_text(
+        "from agentrt import program\n@program\nasync def job() -> int:\n    return 1\n"
+    )
+    assert answer(["run", "--policy", policy, "job.py"]) == 2
+    err = capsys.readouterr().err
+    assert f"--policy {policy!r} {why}" in err
+    assert "give rwa, plas, lpm or fcfs" in err
+
+
+@pytest.mark.slow
+def test_a_real_run_tells_why(agentrt: Any, program: Any, tmp_path: Path) -> None:
+    program(
+        "from agentrt import chat, gather, program\n"
+        "@program\n"
+        "async def job(x: int) -> str:\n"
+        "    base = chat(system='Say something.').user(f'Of {x}.')\n"
+        "    asked = [base.user(str(at)).generate(str, max_tokens=5) for at in range(3)]\n"
+        "    return ' '.join(await gather(*asked))\n"
+    )
+    told = agentrt("run", "job.py", "--x", "1", "--policy", "plas", "--json")
+    assert told.code == 0, told.err
+    run_id = json.loads(told.out)["run_id"]
+    shown = agentrt("trace", "show", run_id[:6], "--why", "str#1")
+    assert shown.code == 0, shown.err
+    assert "placed by the policy plas" in shown.out
+    assert "service that its run has had" in shown.out
+    assert NodeId("job#0/str#1") in shown.out
