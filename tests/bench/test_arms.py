@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.bench import peer_files
 from agentrt.bench.arms import our_arm, peer_arms
 from agentrt.bench.peer_files import PeerFiles, peers_root
 from agentrt.bench.plan import Row
@@ -17,7 +18,7 @@ SHARED = Row(4, 64, 8, 32, "bfloat16")
 
 @pytest.fixture
 def files(tmp_path: Path) -> PeerFiles:
-    (tmp_path / "bfloat16.gguf").touch()
+    (tmp_path / f"bfloat16-{peer_files._VERSION}.gguf").touch()
     return PeerFiles(tmp_path / "peers", tmp_path)
 
 
