@@ -74,6 +74,13 @@ PolicyName = Annotated[
         help="Which run goes first: what needs least more, had least, is cached, came first.",
     ),
 ]
+Speculate = Annotated[
+    bool,
+    typer.Option(
+        "--speculate",
+        help="Call tools ahead that change nothing, where past runs say what is next.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")]
 Trace = Annotated[
     str,
@@ -102,6 +109,7 @@ def settings_of(
     tenant: Tenant = "",
     priority: Priority = 0,
     policy: PolicyName = "rwa",
+    speculate: Speculate = False,
     seed: Seed = None,
     trace: Trace = "jaeger",
     as_json: AsJson = False,
@@ -130,6 +138,7 @@ def settings_of(
         tenant=tenant,
         priority=priority,
         policy=policy_of(policy),
+        speculate=speculate,
         seed=seed,
         trace=trace_target(trace),
         as_json=as_json,
@@ -145,7 +154,7 @@ FIXED = tuple(
     if one.kind is not one.VAR_KEYWORD
 )
 FORMS = get_type_hints(settings_of, include_extras=True)
-SWITCHES = {"-q", "--quiet", "-v", "--verbose", "--json", "-h", "--help"}
+SWITCHES = {"-q", "--quiet", "-v", "--verbose", "--json", "--speculate", "-h", "--help"}
 
 
 def flags_in(form: Any) -> list[str]:

@@ -102,7 +102,9 @@ class Session:
             api_key=self._settings.api_key,
             observers=[self._progress, *self._account.observers],
             clock=self._clock,
-            scheduler=SchedulerConfig(policy=self._settings.policy),
+            scheduler=SchedulerConfig(
+                policy=self._settings.policy, speculate=self._settings.speculate
+            ),
         )
 
     async def _run_all(self, runtime: Runtime) -> None:

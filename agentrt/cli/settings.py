@@ -48,6 +48,7 @@ class RunSettings:
         tenant: Who pays for the runs.
         priority: Of each run, above or below others of the tenant.
         policy: By which runs share the engine.
+        speculate: Tools that change nothing are called ahead.
         seed: Of each run.
         trace: Where spans go.
         as_json: One `agentrt.run/1` object a run on standard output.
@@ -68,6 +69,7 @@ class RunSettings:
     tenant: str = ""
     priority: int = 0
     policy: Policy = "rwa"
+    speculate: bool = False
     seed: int | None = None
     trace: TraceTarget = TraceTarget()
     as_json: bool = False

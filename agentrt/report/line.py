@@ -5,6 +5,7 @@ from __future__ import annotations
 from agentrt.graph import Causes, RunRecord, critical_path, parallelism, split
 from agentrt.ids import trace_id_of
 from agentrt.report.rounding import quanta, shared_quanta
+from agentrt.report.spared import spared
 
 
 def latency_line(record: RunRecord, trace: str = "") -> str:
@@ -32,5 +33,7 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
     if shown:
         line += " = " + " + ".join(shown)
     line += f" | parallelism {parallelism(record, causes):.1f}x"
+    if told := spared(record).told():
+        line += f" | {told}"
     line += f" | trace {trace_id_of(record.run_id)[:7]}"
     return f"{line} -> {trace}" if trace else line

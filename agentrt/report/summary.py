@@ -9,6 +9,7 @@ from agentrt.errors import ErrorRecord
 from agentrt.graph import Causes, RunRecord, critical_path, split
 from agentrt.ids import NodeId, trace_id_of
 from agentrt.report.rounding import quanta, shared_quanta
+from agentrt.report.spared import spared
 from agentrt.report.usage import usage
 
 SCHEMA = "agentrt.run/1"
@@ -44,6 +45,7 @@ def summary(
         "output": output,
         "latency": _latency(record),
         "usage": usage(record).as_dict(),
+        "spared": spared(record).as_dict(),
         "trace": {"file": str(trace_file) if trace_file else None, "url": trace_url},
         "error": error_object(error) if error else None,
     }

@@ -86,3 +86,8 @@ def test_nothing_is_kept_where_the_user_wants_none(
 def test_a_run_says_who_pays_and_how_urgent_it_is() -> None:
     settings = settings_of("x.py", tenant="research", priority=-2)
     assert (settings.tenant, settings.priority) == ("research", -2)
+
+
+def test_tools_are_called_ahead_only_when_asked() -> None:
+    assert not settings_of("x.py").speculate
+    assert settings_of("x.py", speculate=True).speculate

@@ -47,6 +47,7 @@ def test_object_has_its_keys_in_order() -> None:
         "output",
         "latency",
         "usage",
+        "spared",
         "trace",
         "error",
     ]

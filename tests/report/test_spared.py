@@ -1,0 +1,47 @@
+"""What the scheduler spared a run, from its events."""
+
+from agentrt.events import Event, Scheduled
+from agentrt.graph import RunRecord
+from agentrt.ids import NodeId
+from agentrt.report import latency_line, summary
+from agentrt.testing.made_up import play
+from agentrt.testing.statements import Work
+
+
+def record_of(*said: tuple[str, dict[str, float]]) -> RunRecord:
+    record = RunRecord()
+    events: list[Event] = list(play((Work("generate", prefill_s=0.1, decode_s=0.2),)))
+    record.see(events)
+    node = next(node for node in record.works())
+    for decision, terms in said:
+        told = tuple(terms.items())
+        event = Scheduled(record.run_id, NodeId(node.node_id), 0.0, decision, "why", terms=told)
+        record.see([event])
+    return record
+
+
+def test_nothing_spared_is_nothing_told() -> None:
+    record = record_of(("placed", {"place": 0.0}))
+    assert set(summary(record)["spared"].values()) == {0}
+    assert "joined" not in latency_line(record)
+
+
+def test_joined_and_called_ahead() -> None:
+    record = record_of(
+        ("joined", {"behind_s": 0.1}),
+        ("speculated", {"probability": 0.9, "trials": 3.0}),
+        ("speculated", {"probability": 0.8, "trials": 3.0}),
+        ("speculated", {"saved_s": 1.5}),
+        ("speculated", {"wasted_s": 0.25}),
+    )
+    (node,) = record.works()
+    assert node.ledger is not None
+    assert summary(record)["spared"] == {
+        "joined": 1,
+        "joined_tokens": node.ledger.prompt_tokens + node.ledger.output_tokens,
+        "ahead": 2,
+        "taken": 1,
+        "saved_ms": 1500.0,
+        "wasted_ms": 250.0,
+    }
+    assert "| joined 1, ahead 1 of 2, wasted 0.25 s |" in latency_line(record)
