@@ -53,14 +53,19 @@ class Placements:
             for cause, steps in admission.passed_over
         ]
         since_s = admission.at_s - admission.waited_s
-        before = [
-            _told(other, node_id if other_run == run_id else f"{node_id} of run {other_run}")
-            for other, other_run, node_id in self._latest
-            if other.at_s >= since_s
-        ]
-        more = len(before) - _MOST_TOLD
-        rest = [f"{more} more"] if more > 0 else []
-        told = f"; before it: {', '.join([*before[-_MOST_TOLD:], *rest])}" if before else ""
+        before: list[str] = []
+        count = 0
+        for other, other_run, node_id in reversed(self._latest):
+            if other.at_s < since_s:
+                break
+            count += 1
+            if count <= _MOST_TOLD:
+                name = node_id if other_run == run_id else f"{node_id} of run {other_run}"
+                before.append(_told(other, name))
+        before.reverse()
+        if count > _MOST_TOLD:
+            before.append(f"{count - _MOST_TOLD} more")
+        told = f"; before it: {', '.join(before)}" if before else ""
         return ", ".join(causes) + told
 
 
