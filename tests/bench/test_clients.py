@@ -17,7 +17,15 @@ from agentrt.bench.compound.reach import Reach, measure_reach
 from agentrt.bench.compound.reading import chats_in, check_reading
 from agentrt.bench.compound.server_process import ServerPlan, ServerProcess
 from agentrt.bench.compound.servers import Served, plans_of
-from agentrt.bench.compound.wire import CallLine, ProgramLine, ThinkLine, ToolLine
+from agentrt.bench.compound.wire import (
+    CallLine,
+    MessageLine,
+    NodeLine,
+    ProgramLine,
+    QuorumLine,
+    ThinkLine,
+    ToolLine,
+)
 from agentrt.bench.peer_files import PeerFiles, peers_root
 from agentrt.bench.sample import BenchFailed
 from agentrt.bench.shapes import SHAPES
@@ -34,7 +42,9 @@ needs_langgraph = pytest.mark.skipif(
 )
 
 
-def call(name: str, *messages: tuple[str, list], tokens: int = 6, needs: tuple = ()) -> CallLine:
+def call(
+    name: str, *messages: MessageLine, tokens: int = 6, needs: tuple[str, ...] = ()
+) -> CallLine:
     return CallLine(
         kind="call", name=name, site=name, needs=list(needs), messages=list(messages), tokens=tokens
     )
@@ -47,13 +57,15 @@ def tool(name: str, text: str, *needs: str) -> ToolLine:
     )  # fmt: skip
 
 
-def program(name: str, nodes: list, result: list[str], quorum=None) -> ProgramLine:
+def program(
+    name: str, nodes: list[NodeLine], result: list[str], quorum: QuorumLine | None = None
+) -> ProgramLine:
     return ProgramLine(
         name=name, shape="made", tenant="", at_s=0.0, nodes=nodes, result=result, quorum=quorum
     )
 
 
-ASK = ("user", [{"text": " a b c"}])
+ASK: MessageLine = ("user", [{"text": " a b c"}])
 CHAIN = program(
     "chain/0",
     [
@@ -82,9 +94,9 @@ TOO_LONG = program("long/0", [call("all", ("user", [{"text": " a" * 5000}]))], [
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
-    folder = checkpoint(SHAPES["micro"], folder=tmp_path_factory.mktemp("served"))
-    return Served(folder, "float32", slots=4, kv_tokens=32_768)
+def served() -> Served:
+    """The embedded model: it starts without transformers."""
+    return Served(embedded.path(), "float32", slots=4, kv_tokens=32_768)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +138,6 @@ def test_a_program_is_played_as_written(player: OpenPlayer, served: Served) -> N
         *(Open("assistant"), Text(said), Close(), Open("user"), Text(" d e g f"), Close()),
     )
     assert calls["end"]["prompt_tokens"] == len(codec.encode((), prompt).token_ids)
-    assert codec.count(said) == 6  # what was said is read back as what wrote it
     waits = {one["name"]: one for one in told["waits"]}
     assert waits.keys() == {"look", "rest"}
     for wait in waits.values():
@@ -166,14 +177,17 @@ def test_a_program_that_fails_fails_the_arm(player: OpenPlayer) -> None:
         player.play([TOO_LONG])
 
 
-def test_a_server_has_to_read_as_we_do(server: ServerProcess, served: Served) -> None:
+def test_a_server_has_to_read_as_we_do(
+    server: ServerProcess, served: Served, tmp_path: Path
+) -> None:
     codec = Codec.load(served.model)
     chats = chats_in([CHAIN, VOTE], 2)
     assert chats[0][1] == {"role": "user", "content": " a b c"}
     first, second = check_reading(server, codec, chats)
     assert (first.tokens, second.tokens) == (11, 7)
+    other = Codec.load(checkpoint(SHAPES["micro"], folder=tmp_path, with_weights=False))
     with pytest.raises(BenchFailed, match="another tokenizer or template"):
-        check_reading(server, Codec.load(embedded.path()), [[{"role": "user", "content": " bdf"}]])
+        check_reading(server, other, [[{"role": "user", "content": " return"}]])
 
 
 def test_a_reach_is_measured_in_turns(
@@ -250,26 +264,13 @@ def test_langgraph_plays_the_same(server: ServerProcess, player: OpenPlayer) -> 
 
 @needs_llama
 def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: Served) -> None:
-    """The bench's own checkpoints and the embedded model: every token of prompt and answer."""
-    chats = chats_in([CHAIN, VOTE], 2)
+    """Every token of prompt and answer, of a tokenizer that llama.cpp has no name for."""
+    question = 'Which returned more from 2005 to 2009, AAPL or IBM?\n"It\'s" {"a": [1, 2]}.'
+    chats = [*chats_in([CHAIN], 1), [{"role": "user", "content": question}]]
     codec = Codec.load(served.model)
-    plan = plans_of("llama-server", served, PEERS.root, cores=2)[0]
-    other = ServerProcess(plan)
+    other = ServerProcess(plans_of("llama-server", served, PEERS.root, cores=2)[0])
     try:
         assert check_reading(other, codec, chats) == check_reading(server, codec, chats)
         assert "cached_tokens" in other.ask(chats[0], 1)["usage"]["prompt_tokens_details"]
     finally:
         other.close()
-    question = 'Which returned more from 2005 to 2009, AAPL or IBM?\n"It\'s" {"a": [1, 2]}.'
-    small = Served(embedded.path(), "float32", slots=2, kv_tokens=8192)
-    mine = ServerProcess(plans_of("ours", small, PEERS.root, cores=2)[0])
-    theirs = ServerProcess(plans_of("llama-server", small, PEERS.root, cores=2)[0])
-    try:
-        told = [
-            check_reading(one, Codec.load(small.model), [[{"role": "user", "content": question}]])
-            for one in (mine, theirs)
-        ]
-    finally:
-        mine.close()
-        theirs.close()
-    assert told[0] == told[1]
