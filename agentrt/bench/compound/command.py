@@ -194,7 +194,7 @@ def _probe(rounds: Sequence[Round]) -> list[Any]:
     """The first program of each label: what servers are chosen by."""
     seen: dict[str, Any] = {}
     for one in rounds:
-        for line in one.lines:
+        for line in one.lines("probe"):
             seen.setdefault(line["shape"], {**line, "at_s": 0.0})
     small = sorted(seen.values(), key=lambda line: len(line["nodes"]))
     return small[:3]
@@ -207,18 +207,11 @@ def _idle(
     if asked.load != "open" or not any(is_ours(name) for name in opened.players):
         return {}
     name = next(name for name in opened.players if is_ours(name))
-    spell = drawing.spell
-    salted = Drawing(
-        drawing.scale,
-        drawing.sizes,
-        drawing.seed,
-        lambda key, tokens: spell(f"idle/{key}", tokens),
-        drawing.window_tokens,
-    )
     programs = {program.name: program for one in rounds for program in one.programs}
     tell(f"playing {len(programs)} programs alone")
-    alone = [salted.round("idle", one_by_one([program])) for program in programs.values()]
-    found = take_turns({name: opened.players[name]}, alone, lambda text: None)[name]
+    alone = [drawing.round("idle", one_by_one([program])) for program in programs.values()]
+    players = {name: opened.players[name]}
+    found = take_turns(players, alone, lambda text: None, salt="idle")[name]
     return {sample.name: sample.latency_s for sample in found.all("idle")}
 
 

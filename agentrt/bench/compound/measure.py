@@ -34,7 +34,11 @@ class ArmSamples:
 
 
 def take_turns(
-    players: Mapping[str, OpenPlayer], rounds: Sequence[Round], tell: Callable[[str], None]
+    players: Mapping[str, OpenPlayer],
+    rounds: Sequence[Round],
+    tell: Callable[[str], None],
+    *,
+    salt: str = "",
 ) -> dict[str, ArmSamples]:
     """Let every arm play every round; who begins changes from round to round.
 
@@ -42,6 +46,7 @@ def take_turns(
         players: By name of the arm.
         rounds: In their order.
         tell: Called with what goes on.
+        salt: Of the text; "" gives every arm text of its own, of the same lengths.
 
     Raises:
         BenchFailed: An arm failed, or did other work than it was asked to.
@@ -53,9 +58,10 @@ def take_turns(
         took: dict[str, float] = {}
         for name in names[turn:] + names[:turn]:
             player = players[name]
-            told = player.play(one.lines)
+            lines = one.lines(salt or name)
+            told = player.play(lines)
             samples = [
-                played(line, sample, arm=name) for line, sample in zip(one.lines, told, strict=True)
+                played(line, sample, arm=name) for line, sample in zip(lines, told, strict=True)
             ]
             took[name] = math.fsum(sample.latency_s for sample in samples) / len(samples)
             if one.counts:

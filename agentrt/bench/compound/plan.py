@@ -28,19 +28,32 @@ class Round:
     Attributes:
         label: Of its shape, or of the load.
         workload: Programs and when they arrive.
-        lines: The same as arms are asked to play it.
+        spell: Makes text of keys.
         counts: Whether its samples do; the first round warms up.
     """
 
     label: str
     workload: Workload
-    lines: tuple[ProgramLine, ...]
+    spell: Spell
     counts: bool
 
     @property
     def programs(self) -> tuple[ProgramTrace, ...]:
         """In the order of their arrival."""
         return tuple(arrival.program for arrival in self.workload)
+
+    def lines(self, salt: str = "") -> tuple[ProgramLine, ...]:
+        """The same as an arm is asked to play it.
+
+        Args:
+            salt: Other text of the same length for each: arms that share a server must not find
+                what another has had computed there.
+        """
+
+        def spell(key: str, tokens: int) -> str:
+            return self.spell(f"{salt}/{key}", tokens)
+
+        return tuple(program_line(arrival, spell) for arrival in self.workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +91,7 @@ class Drawing:
 
     def round(self, label: str, workload: Workload, *, counts: bool = True) -> Round:
         """A round of given programs."""
-        lines = tuple(program_line(arrival, self.spell) for arrival in workload)
-        return Round(label, workload, lines, counts)
+        return Round(label, workload, self.spell, counts)
 
 
 def rounds_of_one(shapes: Sequence[str], repeats: int, drawing: Drawing) -> list[Round]:
