@@ -18,6 +18,7 @@ from agentrt.cli.complaint import exit_code_of, three_lines
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs
 from agentrt.cli.serve import serve
+from agentrt.cli.sim import sim
 from agentrt.cli.trace import trace
 from agentrt.errors import UsageError
 
@@ -71,6 +72,7 @@ def application(run: Callable[..., int], *, panels: bool) -> typer.Typer:
     app.add_typer(bench, name="bench")
     app.add_typer(runs, name="runs")
     app.add_typer(trace, name="trace")
+    app.add_typer(sim, name="sim")
     return app
 
 

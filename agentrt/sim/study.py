@@ -9,7 +9,6 @@ from random import Random
 import numpy as np
 
 from agentrt.config import SchedulerConfig
-from agentrt.errors import UsageError
 from agentrt.scheduler.estimates import Estimates
 from agentrt.sim.arms import SimArm
 from agentrt.sim.costs import Costs
@@ -68,6 +67,7 @@ class Point:
         sums: Seconds and tokens of all programs, by name.
         fairness: Jain's index over tenants' mean slowdowns.
         steps: Of the engine.
+        working_set_tokens: KV that the programs under way at once would keep, on average.
     """
 
     arm: str
@@ -80,6 +80,20 @@ class Point:
     sums: dict[str, float]
     fairness: float
     steps: int
+    working_set_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Programs that have everything for themselves; both `[programs]`.
+
+    Attributes:
+        latency_s: Of each.
+        kept_tokens: KV that each keeps, on average over its life.
+    """
+
+    latency_s: Floats
+    kept_tokens: Floats
 
 
 class Study:
@@ -100,9 +114,8 @@ class Study:
         self._mixed = mixed
         self._warm = warm
         self._programs: dict[int, tuple[ProgramTrace, ...]] = {}
-        self._alone_s: dict[int, Floats] = {}
+        self._alone: dict[int, Alone] = {}
         self._learned: Estimates | None = None
-        self.kv_tokens = 0
 
     def programs(self, seed: int) -> tuple[ProgramTrace, ...]:
         """Those of a seed."""
@@ -110,16 +123,18 @@ class Study:
             self._programs[seed] = self._mixed.drawn(seed)
         return self._programs[seed]
 
-    def alone_s(self, seed: int) -> Floats:
-        """`[programs]` latency of each with an engine and memory of its own, cold."""
-        if seed not in self._alone_s:
+    def alone(self, seed: int) -> Alone:
+        """Each program of a seed with an engine and memory of its own, cold."""
+        if seed not in self._alone:
             setup = replace(self._setup, kv_tokens=_ENDLESS_TOKENS // 16, scheduler=_PLAIN)
             found = [
-                Simulation(setup).run((Arrival(0.0, one),)).programs[0].latency_s
+                Simulation(setup).run((Arrival(0.0, one),)).programs[0]
                 for one in self.programs(seed)
             ]
-            self._alone_s[seed] = np.array(found)
-        return self._alone_s[seed]
+            latency_s = np.array([one.latency_s for one in found])
+            kept = np.array([one.kept_token_s for one in found]) / np.maximum(latency_s, 1e-9)
+            self._alone[seed] = Alone(latency_s, kept)
+        return self._alone[seed]
 
     @property
     def full_rate(self) -> float:
@@ -128,49 +143,34 @@ class Study:
         services = [sum(service_of(one, step).values()) for one in self.programs(0)]
         return len(services) / sum(services)
 
-    def working_set_tokens(self) -> int:
-        """KV that the mix's programs would keep at once, on average, if nothing were given up.
-
-        At the rate that makes an engine busy for seven tenths of the time.
-        """
-        rate = _BUSY_SHARE * self.full_rate
-        outcome = self._run(0, rate, _PLAIN, _ENDLESS_TOKENS)
-        first = min(one.submitted_at_s for one in outcome.programs)
-        last = max(one.submitted_at_s for one in outcome.programs)
-        return int(sum(one.kept_token_s for one in outcome.programs) / max(last - first, 1e-9))
-
-    def size_memory(self, share: float) -> int:
-        """Give the engine a share of the mix's working set; returns how many tokens.
+    def point(self, arm: SimArm, rate: float, seed: int, kv_tokens: int) -> Point:
+        """One arm at one rate with one seed's programs and arrivals.
 
         Raises:
-            UsageError: A program of the mix does not fit it.
+            OutOfPages: A program does not fit the memory.
         """
-        if not share > 0:
-            raise UsageError(f"--kv-share {share} is no share", hint="Give one above 0, say 0.33")
-        self.kv_tokens = int(share * self.working_set_tokens()) // 16 * 16
-        return self.kv_tokens
-
-    def point(self, arm: SimArm, rate: float, seed: int) -> Point:
-        """One arm at one rate with one seed's programs and arrivals."""
-        outcome = self._run(seed, rate, arm.scheduler, self.kv_tokens)
+        outcome = self._run(seed, rate, arm.scheduler, kv_tokens)
+        alone = self.alone(seed)
         warm = int(WARM_SHARE * len(outcome.programs))
         counted = outcome.programs[warm:]
         latency_s = np.array([one.latency_s for one in counted])
-        slowdown = latency_s / self.alone_s(seed)[warm:]
+        slowdown = latency_s / alone.latency_s[warm:]
         (engine,) = outcome.engines
         prompt_tokens = sum(one.prompt_tokens for one in counted)
-        begin_s = min(one.submitted_at_s for one in outcome.programs)
+        submitted_s = [one.submitted_at_s for one in outcome.programs]
+        arriving_s = max(submitted_s) - submitted_s[warm]
         return Point(
             arm.name,
             rate,
             seed,
             latency_s,
             slowdown,
-            engine.busy_s / (outcome.ended_at_s - begin_s),
+            engine.busy_s / (outcome.ended_at_s - min(submitted_s)),
             sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
             {name: _mean(counted, name) for name in SUMMED},
             _fairness(counted, slowdown),
             engine.steps,
+            float(np.sum(alone.kept_tokens[warm:] * latency_s)) / max(arriving_s, 1e-9),
         )
 
     def _run(

@@ -1,0 +1,329 @@
+"""`agentrt sim`: many programs in virtual time, with the scheduler of production."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agentrt.cli.bench import factors, tell, write
+from agentrt.errors import UsageError
+
+sim = typer.Typer(
+    help="Simulate many programs on one engine or many, with the scheduler of production.",
+    no_args_is_help=True,
+)
+
+Costs = Annotated[
+    str,
+    typer.Option(help="half-cpu, 8b-h200, or a file of `sim fit` or `sim calibrate`."),
+]
+Workload = Annotated[
+    str, typer.Option(help="mix, or shapes of programs separated by commas (in equal shares).")
+]
+ScaleOption = Annotated[
+    str, typer.Option(help="Factors on life size, such as context=0.25,output=1,time=1.")
+]
+Json = Annotated[Path | None, typer.Option("--json", metavar="PATH", help="Write all of it there.")]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="PATH", help="Write a page with plots there.")
+]
+Running = Annotated[int, typer.Option("--max-running", help="Sequences that run at once.")]
+StepTokens = Annotated[int, typer.Option("--step-tokens", help="Most tokens of a step.")]
+Warm = Annotated[
+    bool, typer.Option("--warm/--cold", help="Estimates learned from other programs beforehand.")
+]
+
+
+@sim.command("run")
+def run(
+    costs: Costs = "half-cpu",
+    workload: Workload = "mix",
+    policy: Annotated[
+        str, typer.Option(help="fcfs, lpm, plas, rwa or oracle; +gate or -gate to change that.")
+    ] = "rwa",
+    rate: Annotated[float, typer.Option(help="Programs a second; 0 keeps the engine busy.")] = 0.0,
+    kv_tokens: Annotated[int, typer.Option(help="KV memory of the engine.")] = 16_384,
+    programs: Annotated[int, typer.Option(help="How many.")] = 200,
+    tenants: Annotated[int, typer.Option(help="Among whom they are dealt out.")] = 1,
+    scale: ScaleOption = "",
+    seed: Annotated[int, typer.Option(help="Of programs and arrivals.")] = 0,
+    max_running: Running = 64,
+    step_tokens: StepTokens = 2048,
+    *,
+    warm: Warm = True,
+    json_path: Json = None,
+) -> int:
+    """Serve one draw of programs by one policy, and tell what became of them."""
+    from agentrt.sim.arms import arms_named
+    from agentrt.sim.command import run_once
+
+    asked = _asked(costs, workload, programs, tenants, scale, max_running, step_tokens)
+    arms = arms_named(policy)
+    if len(arms) != 1:
+        raise UsageError("`sim run` takes one policy", hint="Use `sim sweep` to compare several")
+    if kv_tokens < 16 or rate < 0:
+        raise UsageError(
+            f"--kv-tokens {kv_tokens} --rate {rate} is out of range",
+            hint="Give memory for a program, and a rate of 0 or more",
+        )
+    found = run_once(asked, arms[0], rate=rate, kv_tokens=kv_tokens, seed=seed, warm=warm)
+    for name, value in found.items():
+        typer.echo(f"{name:24} {value if isinstance(value, str | int) else f'{value:.6g}'}")
+    if json_path is not None:
+        write(json_path, found)
+    return 0
+
+
+@sim.command("fit")
+def fit(
+    bench_file: Annotated[Path, typer.Argument(help="Of `agentrt bench engine --json`.")],
+    out: Annotated[Path, typer.Option("--out", metavar="PATH", help="Write the costs there.")],
+) -> int:
+    """Find what steps take from a measurement of the engine."""
+    from agentrt.sim.bench_file import observed_in
+    from agentrt.sim.costs import HALF_ON_TWO_CORES, Costs
+    from agentrt.sim.fit import fit as fitted
+
+    observed, about = observed_in(bench_file)
+    found = fitted(observed)
+    around = HALF_ON_TWO_CORES  # what the runtime takes is not in such a file
+    about |= {
+        "commit": _commit(),
+        "samples": found.observations,
+        "measured_by_computed": found.residuals,
+        "around": "typical, not measured: `sim calibrate` measures it",
+    }
+    result = Costs(found.step, found.pair_s, around.submit_s, around.deliver_s, around.run_s, about)
+    _keep_costs(out, result.to_json())
+    return 0
+
+
+@sim.command("calibrate")
+def calibrate(
+    out: Annotated[Path, typer.Option("--out", metavar="PATH", help="Write the costs there.")],
+    model: Annotated[
+        Path | None, typer.Option(help="A model directory; else --shape, or the embedded model.")
+    ] = None,
+    shape: Annotated[
+        str, typer.Option(help="Random weights of a named shape: micro, tiny, half ...")
+    ] = "",
+    seconds: Annotated[float, typer.Option(help="To go on measuring for.")] = 60.0,
+    kv_tokens: Annotated[int, typer.Option(help="KV memory to give the engine.")] = 32_768,
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    threads: Annotated[int, typer.Option(help="Of the engine; 0 lets it choose.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> int:
+    """Measure what steps and the runtime take, on this machine."""
+    from functools import partial
+
+    import anyio
+
+    from agentrt import embedded
+    from agentrt.bench.checkpoint import checkpoint
+    from agentrt.bench.result import machine
+    from agentrt.bench.shapes import shape_named
+    from agentrt.config import EngineConfig
+    from agentrt.sim.calibrate import calibrate as calibrated
+
+    if model is not None and shape:
+        raise UsageError("--model and --shape are two models", hint="Give one of them")
+    if dtype not in ("auto", "float32", "bfloat16", "float16") or device not in ("cpu", "cuda"):
+        raise UsageError(
+            f"--dtype {dtype} --device {device} is not known",
+            hint="Use auto, float32, bfloat16 or float16, and cpu or cuda",
+        )
+    path = checkpoint(shape_named(shape), tell=tell) if shape else model or Path(embedded.path())
+    config = EngineConfig(
+        path,
+        dtype=dtype,  # type: ignore[arg-type]
+        threads=threads,
+        device=device,  # type: ignore[arg-type]
+    )
+    about = {"commit": _commit(), "machine": machine(), "dtype": dtype, "threads": threads}
+    found = anyio.run(
+        partial(calibrated, config, seconds=seconds, kv_tokens=kv_tokens, about=about, tell=tell)
+    )
+    _keep_costs(out, found.to_json())
+    return 0
+
+
+@sim.command("sweep")
+def sweep(
+    costs: Costs = "half-cpu",
+    workload: Workload = "mix",
+    policies: Annotated[
+        str, typer.Option(help="Separated by commas; +gate or -gate changes one.")
+    ] = "fcfs,lpm,plas,rwa,oracle",
+    rates: Annotated[
+        str, typer.Option(help="auto finds where fcfs is --slowdown slow; else programs a second.")
+    ] = "auto",
+    kv_share: Annotated[
+        float, typer.Option(help="KV memory by what the programs under way would keep.")
+    ] = 0.33,
+    kv_tokens: Annotated[int, typer.Option(help="KV memory; 0 takes --kv-share.")] = 0,
+    slowdown: Annotated[float, typer.Option(help="Of fcfs, where to compare.")] = 10.0,
+    seeds: Annotated[int, typer.Option(help="Draws of programs and arrivals.")] = 5,
+    programs: Annotated[int, typer.Option(help="A draw.")] = 300,
+    tenants: Annotated[int, typer.Option(help="Among whom they are dealt out.")] = 1,
+    scale: ScaleOption = "",
+    max_running: Running = 64,
+    step_tokens: StepTokens = 2048,
+    *,
+    warm: Warm = True,
+    curves: Annotated[
+        bool, typer.Option("--curves/--no-curves", help="Run at rates around it, too.")
+    ] = True,
+    json_path: Json = None,
+    html_path: Html = None,
+) -> int:
+    """Compare policies on one mix, at the rate where an engine that knows requests is slow."""
+    from agentrt.sim.command import run_sweep
+    from agentrt.sim.costs import load_costs
+    from agentrt.sim.sweep import to_json
+    from agentrt.sim.sweep_page import sweep_page
+
+    asked = _asked(costs, workload, programs, tenants, scale, max_running, step_tokens)
+    found = run_sweep(
+        asked,
+        policies,
+        rate=_rate(rates),
+        kv_share=kv_share,
+        kv_tokens=kv_tokens,
+        slowdown=slowdown,
+        seeds=seeds,
+        warm=warm,
+        curves=curves,
+        tell=tell,
+    )
+    about = {**asked.about(load_costs(costs)), "commit": _commit(), "warm": warm}
+    for target in found.targets():
+        told = f"{target.found.value:.3f} ({target.found.low:.3f} to {target.found.high:.3f})"
+        verdict = "met" if target.is_met else "missed"
+        typer.echo(f"{target.what}: {told}, at most {target.most:g}: {verdict}")
+    if json_path is not None:
+        write(json_path, to_json(found, about, sys.argv[1:]))
+    if html_path is not None:
+        _write_page(html_path, sweep_page(found, about))
+    return 0
+
+
+@sim.command("fleet")
+def fleet(
+    programs: Annotated[int, typer.Option(help="That arrive.")] = 100_000,
+    engines: Annotated[int, typer.Option(help="That serve them.")] = 128,
+    costs: Costs = "8b-h200",
+    workload: Workload = "mix",
+    load: Annotated[float, typer.Option(help="Arrivals by what the engines could do.")] = 0.7,
+    kv_tokens: Annotated[int, typer.Option(help="KV memory of each engine.")] = 400_000,
+    routing: Annotated[
+        str,
+        typer.Option(
+            help="program- or request- with round-robin, least-loaded or two-choices; several "
+            "separated by commas."
+        ),
+    ] = "program-two-choices",
+    gate_share: Annotated[
+        float, typer.Option(help="Of the memory, for programs that began; 0 lets all in.")
+    ] = 0.0,
+    order: Annotated[str, typer.Option(help="At the gate: fcfs or rwa.")] = "rwa",
+    scale: ScaleOption = "",
+    library: Annotated[int, typer.Option(help="Different programs to draw from.")] = 400,
+    seed: Annotated[int, typer.Option(help="Of programs and arrivals.")] = 0,
+    compared: Annotated[
+        int, typer.Option(help="Programs also served step by step on 8 engines; 0 for none.")
+    ] = 300,
+    max_running: Running = 64,
+    step_tokens: StepTokens = 2048,
+    *,
+    json_path: Json = None,
+    html_path: Html = None,
+) -> int:
+    """Serve very many programs on many engines, by rates instead of steps."""
+    from agentrt.sim.fluid.command import FleetAsked, fleet_page, run_fleet
+
+    if order not in ("fcfs", "rwa"):
+        raise UsageError(f"--order {order} is not known", hint="Use fcfs or rwa")
+    asked = FleetAsked(
+        _asked(costs, workload, library, 1, scale, max_running, step_tokens),
+        programs,
+        engines,
+        load,
+        kv_tokens,
+        tuple(routing.split(",")),  # type: ignore[arg-type]
+        gate_share,
+        "fcfs" if order == "fcfs" else "rwa",
+        seed,
+        compared,
+    )
+    found = run_fleet(asked, sys.argv[1:], tell)
+    if json_path is not None:
+        write(json_path, found)
+    if html_path is not None:
+        _write_page(html_path, fleet_page(found))
+    return 0
+
+
+def _asked(
+    costs: str,
+    workload: str,
+    programs: int,
+    tenants: int,
+    scale: str,
+    max_running: int,
+    step_tokens: int,
+) -> Any:
+    from agentrt.sim.command import Asked
+
+    return Asked(
+        costs,
+        workload,
+        programs,
+        tenants,
+        factors(scale, "--scale"),
+        max_running,
+        step_tokens,
+    )
+
+
+def _rate(text: str) -> float:
+    if text == "auto":
+        return 0.0
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not rate > 0:
+        raise UsageError(f"--rates {text} is no rate", hint="Write auto, or programs a second")
+    return rate
+
+
+def _keep_costs(path: Path, told: dict[str, Any]) -> None:
+    write(path, told)
+    typer.echo(json.dumps(told["step"] | {"pair_s": told["pair_s"]}))
+    typer.echo(f"measured by computed: {told['about'].get('measured_by_computed')}")
+
+
+def _write_page(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def _commit() -> str:
+    """Of the sources, where they lie in a repository; "" elsewhere."""
+    import subprocess
+
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return told.stdout.strip()

@@ -1,0 +1,167 @@
+"""Where a comparison is made: the rate at which a plain engine is slow, and memory to match.
+
+With little memory the rate is low, with a low rate few programs are under way and the working set
+is small: both are found together. Memory is a share of what the programs under way would keep, at
+the rate at which requests served as they come make programs so many times slower than alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+from statistics import fmean
+
+from agentrt.errors import OutOfPages, UsageError
+from agentrt.sim.arms import SimArm, arms_named
+from agentrt.sim.study import Study
+
+_ROUNDS = 4
+_NEAR = 0.05
+_NEAR_MEMORY = 0.1
+_MOST_HALVINGS = 6
+_MOST_RATES = 50
+_FIRST_TOKENS = 1 << 15
+_FACTOR = 1.4
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What fcfs makes of a rate.
+
+    Attributes:
+        rate: Programs a second.
+        kv_tokens: Of the engine.
+        slowdown: Mean over programs.
+        working_set_tokens: That the programs under way would keep.
+    """
+
+    rate: float
+    kv_tokens: int
+    slowdown: float
+    working_set_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """What was found.
+
+    Attributes:
+        rate: Programs a second.
+        kv_tokens: Of the engine.
+        slowdown: Mean of fcfs there.
+        working_set_tokens: That the programs under way there would keep.
+        tried: Every rate that was looked at.
+    """
+
+    rate: float
+    kv_tokens: int
+    slowdown: float
+    working_set_tokens: float
+    tried: tuple[Look, ...]
+
+
+def operating_point(
+    study: Study,
+    *,
+    kv_share: float,
+    slowdown: float,
+    seeds: int = 2,
+    rate: float = 0.0,
+    kv_tokens: int = 0,
+    tell: Tell = lambda text: None,
+) -> OperatingPoint:
+    """Rate and memory at which fcfs has that mean slowdown, with that share of its working set.
+
+    Args:
+        study: Of the mix.
+        kv_share: Memory by working set.
+        slowdown: That fcfs is to have.
+        seeds: So many draws of programs are averaged.
+        rate: Programs a second, where it is given.
+        kv_tokens: Memory, where it is given.
+        tell: Called with what was tried.
+
+    Raises:
+        UsageError: There is no such point: not enough programs to be so slow.
+    """
+    if not kv_share > 0 or not slowdown > 1 or rate < 0 or kv_tokens < 0:
+        raise UsageError(
+            f"a memory share of {kv_share} and a slowdown of {slowdown} are no point",
+            hint="Give a share above 0 and a slowdown above 1: --kv-share 0.33 --slowdown 10",
+        )
+    (fcfs,) = arms_named("fcfs")
+    tried: list[Look] = []
+
+    def look(rate: float, kv_tokens: int) -> Look:
+        points = [study.point(fcfs, rate, seed, kv_tokens) for seed in range(seeds)]
+        found = Look(
+            rate,
+            kv_tokens,
+            fmean(float(one.slowdown.mean()) for one in points),
+            fmean(one.working_set_tokens for one in points),
+        )
+        tried.append(found)
+        tell(
+            f"rate {rate:.4g}/s, {kv_tokens} tokens of KV: slowdown {found.slowdown:.2f}, "
+            f"working set {found.working_set_tokens:.0f}"
+        )
+        return found
+
+    tokens, at = kv_tokens or _FIRST_TOKENS, rate or study.full_rate
+    for again in range(_ROUNDS + 1):
+        found = look(at, tokens) if rate else _rate_of(look, at, tokens, slowdown, study)
+        at = found.rate
+        wanted = int(kv_share * found.working_set_tokens) // 16 * 16
+        if kv_tokens or again == _ROUNDS or abs(wanted / tokens - 1) <= _NEAR_MEMORY:
+            break
+        tokens = _at_least(study, fcfs, wanted, seeds)
+    return OperatingPoint(
+        found.rate, tokens, found.slowdown, found.working_set_tokens, tuple(tried)
+    )
+
+
+def _rate_of(
+    look: Callable[[float, int], Look], rate: float, kv_tokens: int, slowdown: float, study: Study
+) -> Look:
+    """The point at which the slowdown is the wanted one, by halving the interval."""
+    found = look(rate, kv_tokens)
+    below = found.slowdown < slowdown
+    factor = _FACTOR if below else 1 / _FACTOR
+    low = high = rate
+    while (found.slowdown < slowdown) == below:
+        if abs(found.slowdown / slowdown - 1) <= _NEAR:
+            return found
+        low, high = sorted((rate, rate * factor))
+        rate *= factor
+        if rate > _MOST_RATES * study.full_rate:
+            raise UsageError(
+                f"even {rate:.3g} programs a second are not {slowdown} times slower",
+                hint="Give more programs: --programs 600",
+            )
+        found = look(rate, kv_tokens)
+    best = found
+    for _ in range(_MOST_HALVINGS):
+        if abs(best.slowdown / slowdown - 1) <= _NEAR:
+            break
+        middle = (low * high) ** 0.5
+        found = look(middle, kv_tokens)
+        low, high = (middle, high) if found.slowdown < slowdown else (low, middle)
+        if abs(log(found.slowdown / slowdown)) < abs(log(best.slowdown / slowdown)):
+            best = found
+    return best
+
+
+def _at_least(study: Study, arm: SimArm, kv_tokens: int, seeds: int) -> int:
+    """So much memory, or as much as the largest request needs."""
+    seed = 0
+    while seed < seeds:
+        try:
+            study.point(arm, study.full_rate, seed, kv_tokens)
+        except OutOfPages as error:
+            kv_tokens = max(kv_tokens + 16, error.wanted_pages * 16 + 32)
+            continue
+        seed += 1
+    return kv_tokens
