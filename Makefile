@@ -10,11 +10,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 
-# Peers of the bench: transformers, xgrammar, outlines-core by itself, and llama.cpp built for this
-# machine from one source archive. xgrammar would pull triton in, which these peers do not run.
+# Peers of the bench: transformers and its server, LangGraph and its client of servers, xgrammar,
+# outlines-core by itself, and llama.cpp built for this machine from one source archive. xgrammar
+# would pull triton in, which these peers do not run.
 PEERS := .peers
 LLAMA_CPP_PYTHON := 0.3.36
 XGRAMMAR := 0.2.8
+PEER_SERVING := 'transformers[serving]' accelerate==1.15.0 fastapi==0.165.0 openai==3.52.0
+PEER_CLIENTS := httpx langgraph==1.2.22 langchain-core==1.7.2 langchain-openai==1.7.3
 LLAMA_CPP := $(PEERS)/src/llama_cpp_python-$(LLAMA_CPP_PYTHON)
 # What a GPU machine gets that has torch, triton and transformers, and no way out.
 WHEELS := .whl
@@ -44,10 +47,10 @@ unit: $(TEST_STAMP)
 # Takes some minutes: llama.cpp is compiled.
 peers: $(PEERS)/.installed
 
-$(PEERS)/.installed: constraints.txt
+$(PEERS)/.installed: constraints.txt Makefile
 	@mkdir -p $(PEERS)/src
 	@test -x $(PEERS)/venv/bin/python || $(PYTHON) -m venv $(PEERS)/venv
-	$(PEERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check torch transformers safetensors numpy gguf==0.19.0 scikit-build-core pydantic apache-tvm-ffi==0.1.15.post2 -c constraints.txt
+	$(PEERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check torch safetensors numpy gguf==0.19.0 scikit-build-core pydantic apache-tvm-ffi==0.1.15.post2 $(PEER_SERVING) $(PEER_CLIENTS) -c constraints.txt
 	$(PEERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps xgrammar==$(XGRAMMAR) outlines-core -c constraints.txt
 	test -d $(LLAMA_CPP) || { $(PEERS)/venv/bin/python -m pip download --quiet --no-deps --no-binary llama-cpp-python -d $(PEERS)/src llama-cpp-python==$(LLAMA_CPP_PYTHON) && tar -xzf $(PEERS)/src/llama_cpp_python-$(LLAMA_CPP_PYTHON).tar.gz -C $(PEERS)/src; }
 	cmake -S $(LLAMA_CPP)/vendor/llama.cpp -B $(PEERS)/llama.cpp -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON '-DCMAKE_INSTALL_RPATH=$$ORIGIN'
