@@ -73,12 +73,9 @@ class Codec:
         if self._templates.reads_clock:
             notes.append("the template writes the date: it stays that of loading")
         self.call_frame: CallFrame = self._dialect.frame
-        self.think_frame: ThinkFrame
-        self.think_frame, note = find_think_frame(
+        self.think_frame: ThinkFrame = find_think_frame(
             self._templates.render, self._lexicon, self._templates.source
         )
-        if note and files.templates:
-            notes.append(note)
         self._views = Views(self._new_view)
         mark = self._lexicon.vocab.fingerprint + self._templates.source
         self.fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]

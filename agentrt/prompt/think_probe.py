@@ -28,8 +28,8 @@ KNOWN = (
 _LAST_TAG = re.compile(r"(<[^<>]+>|\[[A-Z_]+\])\s*$")
 
 
-def find_think_frame(render: Render, lexicon: Lexicon, source: str) -> tuple[ThinkFrame, str]:
-    """The frame, and a note for people where the model shows none.
+def find_think_frame(render: Render, lexicon: Lexicon, source: str) -> ThinkFrame:
+    """The frame; that of letters where the model shows none.
 
     Args:
         render: Of the model's templates.
@@ -40,12 +40,11 @@ def find_think_frame(render: Render, lexicon: Lexicon, source: str) -> tuple[Thi
     for key in KEYS:
         shown = _shown(render, lexicon, asked, key)
         if shown is not None:
-            return shown, ""
+            return shown
     for opening, marker, closing in KNOWN:
         if marker in lexicon.markers or marker in source:
-            return _frame(lexicon, asked, opening, marker, closing), ""
-    note = "the model shows no marks of thinking: asked to think, it does so between <think> tags"
-    return PLAIN_THINK_FRAME, note
+            return _frame(lexicon, asked, opening, marker, closing)
+    return PLAIN_THINK_FRAME
 
 
 _USER = {"role": "user", "content": said(0)}

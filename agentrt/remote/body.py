@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentrt.backend import GenerateRequest, MessagePrompt
@@ -85,16 +86,26 @@ def asking(request: GenerateRequest, server: Server) -> Asking:
 
 def constrained(body: Json, spec: ConstraintSpec, way: Way) -> Asking:
     """`body` with `spec` asked for in this way."""
-    new = body | way.fields(spec)
+    new = body | way.fields(_described(spec, body.get("tools", ())))
     if spec.kind != "calls":
         return Asking(new, way.compact)
     if way.compact:
-        words = tools_in_words(spec.tools, final=bool(spec.source))
+        tools = _described(spec, body.get("tools", ())).tools
+        words = tools_in_words(tools, final=bool(spec.source))
         new["messages"] = _told(body["messages"], words)
         new.pop("tools", None)
         new.pop("tool_choice", None)
         return Asking(new, way.compact)
     return Asking(new, max_calls=spec.max_calls)
+
+
+def _described(spec: ConstraintSpec, told: Iterable[Json]) -> ConstraintSpec:
+    """A constraint knows what tools take, a prompt what they are for: both go into one field."""
+    if spec.kind != "calls":
+        return spec
+    words = {tool["function"]["name"]: tool["function"]["description"] for tool in told}
+    tools = tuple(replace(tool, description=words.get(tool.name, "")) for tool in spec.tools)
+    return replace(spec, tools=tools)
 
 
 def _told(messages: list[Json], words: str) -> list[Json]:

@@ -140,7 +140,7 @@ class Generations:
             scored=work.scored,
         )
         live.request = request
-        if self._retention.is_on:
+        if self._retention.is_on and not gen.attempts:  # nobody goes on from a retry
             self._retention.asked(live)
         if takes.seeds and live.complete and (joined := self._joined(run, live, request)):
             return [*events, sent, joined]

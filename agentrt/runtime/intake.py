@@ -186,8 +186,6 @@ class Intake:
         if live.thoughts is not None:
             self._tell(live, live.thoughts.flush())
         self._keep(live, end.reason, end)
-        if self._retention.is_on and end.reason in ("stop", "length"):
-            self._retention.answered(live, end.ledger)
         error = live.stop_error or self._error_of(live, end)
         if error is not None and self._generations.refused(run, live, error):
             return []  # it goes on with another prompt
@@ -204,6 +202,8 @@ class Intake:
                     error = failure(live)
         if live.held:
             gen.add_text(live.answer)
+        if self._retention.is_on and end.reason in ("stop", "length") and not gen.attempts:
+            self._retention.answered(live, end.ledger)
         if error is not None:
             return [failed(run, gen, error, ledger=end.ledger, finish_reason=end.reason)]
         return [

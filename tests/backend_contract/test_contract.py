@@ -4,6 +4,8 @@ The bench itself fails on what is never allowed: a second end, a delta after the
 without its error, a request that does not end.
 """
 
+from dataclasses import replace
+
 import anyio
 import pytest
 
@@ -281,3 +283,34 @@ def test_closing_before_starting_is_fine(kind, make_bench, portal):
         return [event async for event in fresh.backend.events()]
 
     assert portal.call(main) == []
+
+
+def test_thought_is_framed_and_kept_short_or_refused(bench, play):
+    frame = bench.can.thinking
+    request = replace(
+        bench.request(sampling={"max_tokens": 90, "seed": 3}), thinking_tokens=5, keep_special=True
+    )
+    (outcome,) = play(request)
+    if frame is None:
+        assert outcome.over.error.type == "Unsupported"
+        assert outcome.over.error.hint
+        return
+    assert outcome.over.error is None
+    head, marker, rest = outcome.text.partition(frame.marker)
+    assert head.startswith("" if frame.opened else frame.opening)
+    assert marker
+    assert rest.startswith(frame.after)
+
+
+def test_a_choice_is_scored_or_refused(bench, play):
+    spec = ConstraintSpec("choice", options=("yes", "no", "yes, please"))
+    asked = bench.request(constraint=spec, sampling={"temperature": 0.0})
+    (outcome,) = play(replace(asked, scored=True))
+    if not bench.can.scores:
+        assert outcome.over.error.type == "Unsupported"
+        assert outcome.over.error.hint
+        return
+    assert outcome.text in spec.options
+    assert len(outcome.over.scores) == 3
+    best = max(range(3), key=lambda at: outcome.over.scores[at].logprob)
+    assert outcome.text == spec.options[best]

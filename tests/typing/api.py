@@ -16,6 +16,7 @@ from typing_extensions import TypedDict, assert_type
 from agentrt import (
     Calls,
     Chat,
+    CheckFailed,
     ContextOverflow,
     DeadlineExceeded,
     Each,
@@ -29,6 +30,7 @@ from agentrt import (
     RunConfig,
     RunOptions,
     Runtime,
+    Score,
     Tool,
     ToolCall,
     Truncated,
@@ -120,6 +122,29 @@ async def outputs(c: Chat) -> None:
         assert_type(partial, Partial[Report])
     assert_type(c.generate(Report).ctx, Chat)
     assert_type(c.fork(2, names=("a", "b")), list[Chat])
+
+
+async def phases(c: Chat) -> None:
+    assert_type(c.generate(Report, thinking=200, max_tokens=500), Gen[Report])
+    assert_type(c.each(int, thinking=20), Each[int])
+    assert_type(c.calls(prices, thinking=20), Each[ToolCall])
+    assert_type(c.generate(Report, thinking=20).thinking, str)
+    assert_type(await c.generate(Report, check=True, retries=3), Report)
+    assert_type(await c.generate(json_schema({}, check=True)), Any)
+    scored = c.generate(Literal["yes", "no"], scored=True)
+    assert_type(await scored, Literal["yes", "no"])
+    assert_type(scored.scores, tuple[Score[Literal["yes", "no"]], ...])
+    assert_type(c.generate(choice(1, 2), scored=True).scores[0].value, int)
+    assert_type(scored.scores[0].probability, float)
+    c.generate(Report, thinking="long")  # error
+    c.generate(Report, check="yes")  # error
+    c.generate(Report, retry=3)  # error
+    json_schema({}, checks=True)  # error
+    try:
+        await c.generate(Report, check=True)
+    except CheckFailed as never:
+        assert_type(never.attempts[0].reason, str)
+        assert_type(never.attempts[0].text, str)
 
 
 async def steps(c: Chat) -> Report:
