@@ -47,7 +47,7 @@ from agentrt.scheduler.facts import (
     Released,
 )
 from agentrt.scheduler.learn import run_ended
-from agentrt.scheduler.rank import raise_rank
+from agentrt.scheduler.rank import CHANGE, catch_up, raise_rank
 from agentrt.scheduler.service import admitted, ended, rest_changed, sent
 from agentrt.scheduler.state import NodeState, RunState, State
 
@@ -93,8 +93,12 @@ def _declared(state: State, event: NodeDeclared) -> None:
         run.mark(node, event.at_s)
         if run.waiting:
             rest_changed(state, run)
-    for source in node.inputs:
-        _rank(state, source)
+    if node.inputs:
+        changed: dict[NodeState, None] = {}
+        for source in node.inputs:
+            raise_rank(source, changed)
+        catch_up(run, changed)
+        _ranked(state, changed)
     if node.parent is None and state.config.refuse_hopeless:
         hopeless = refusal(node)
         if hopeless is not None:
@@ -111,13 +115,14 @@ def _needs(node: NodeState, source: NodeState) -> None:
     node.missing += 1
 
 
-def _rank(state: State, node: NodeState) -> None:
-    """Something needs the node now, or no more."""
-    changed: dict[NodeState, None] = {}
-    raise_rank(node, changed)
+def _ranked(state: State, changed: dict[NodeState, None]) -> None:
+    """Ranks have changed: tell the engines where it is by much, and put waiting tools in order."""
     for one in changed:
-        if one in one.run.waiting and one.request_id is not None:
-            state.to_tell[one] = None
+        if one.request_id is not None:
+            told_s = one.told_rank_s
+            if one.started_at_s is None and abs(one.rank_s - told_s) > CHANGE * told_s:
+                one.told_rank_s = one.rank_s
+                state.to_tell[one] = None
         elif one in state.workers.waiting:
             state.workers.add(one)
 
@@ -165,7 +170,9 @@ def _finished(state: State, event: NodeFinished) -> None:
         source.dependents.pop(node, None)
         input_ended(state, source)
         if source.status != "ended":
-            _rank(state, source)
+            changed: dict[NodeState, None] = {}
+            raise_rank(source, changed)
+            _ranked(state, changed)
     node.inputs.clear()
     _drop_timers(state)
 

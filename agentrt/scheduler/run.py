@@ -32,6 +32,7 @@ class RunState:
         depth: Nodes expected on that path.
         admitted: The admission gate let it in, or there is none.
         held: Its generations that the gate holds.
+        rank_anew_at: When it has so many nodes their ranks are worked out anew.
         footprints: KV that it needs, by role of the engine; only where engines tell their memory.
     """
 
@@ -54,6 +55,7 @@ class RunState:
         "path_p50_s",
         "path_p90_s",
         "priority",
+        "rank_anew_at",
         "run_id",
         "started_at_s",
         "template",
@@ -81,6 +83,7 @@ class RunState:
         self.held: dict[NodeState, None] = {}
         self.footprints: dict[str, Footprint] = {}
         self.told_rest_s = 0.0
+        self.rank_anew_at = 0
         self._waited_s = 0.0
         self._waited_at_s = event.at_s
         self._true_service_s = event.true_service_s

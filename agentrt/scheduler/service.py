@@ -25,6 +25,7 @@ def sent(state: State, node: NodeState, fact: RequestSent) -> None:
     state.requests[fact.request_id] = node
     state.next_request = max(state.next_request, fact.request_id + 1)
     run.told_rest_s = run.rest_s
+    node.told_rank_s = node.rank_s
     if not fact.complete:
         run.wait_no_more(node, fact.at_s)
     else:

@@ -1,0 +1,86 @@
+"""Virtual-time counters of tenants."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt.scheduler.tenants import Account, Tenants
+
+
+def test_one_tenant_owes_nobody() -> None:
+    tenants = Tenants()
+    account = tenants.began("a")
+    account.charge(100.0)
+    assert account.debt_s == 0.0
+
+
+def test_debts_are_what_each_had_beyond_the_mean() -> None:
+    tenants = Tenants()
+    one, other = tenants.began("a"), tenants.began("b")
+    one.charge(6.0)
+    other.charge(2.0)
+    assert (one.debt_s, other.debt_s) == (2.0, -2.0)
+
+
+def test_the_larger_of_steps_and_memory_counts() -> None:
+    tenants = Tenants()
+    one, other = tenants.began("a"), tenants.began("b")
+    one.charge(1.0, 6.0)
+    other.charge(4.0, 2.0)
+    assert one.debt_s == pytest.approx(1.0)
+
+
+def test_nobody_saves_up_while_idle() -> None:
+    tenants = Tenants()
+    busy, late = tenants.began("busy"), tenants.began("late")
+    tenants.ended(late)
+    busy.charge(50.0)
+    late = tenants.began("late")
+    assert (busy.debt_s, late.debt_s) == (0.0, 0.0)
+
+
+def test_what_was_had_before_a_pause_is_still_owed() -> None:
+    tenants = Tenants()
+    busy, other = tenants.began("busy"), tenants.began("other")
+    other.charge(20.0)
+    tenants.ended(other)
+    busy.charge(5.0)
+    assert tenants.began("other").debt_s == pytest.approx(7.5)
+
+
+def test_moves_are_told_once_a_quantum() -> None:
+    tenants = Tenants()
+    one, _ = tenants.began("a"), tenants.began("b")
+    moved = []
+    for _ in range(10):
+        one.charge(1.0)
+        moved.append(one.has_moved(2.0))
+    assert sum(moved) == 2, "a debt of 5 s is two quanta"
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.sampled_from(["begin", "end", "charge"]),
+            st.floats(0.0, 10.0),
+        ),
+        max_size=60,
+    )
+)
+def test_debts_of_the_active_sum_to_nothing(steps: list[tuple[str, str, float]]) -> None:
+    tenants = Tenants()
+    runs: dict[str, list[Account]] = {name: [] for name in "abc"}
+    for name, what, seconds in steps:
+        if what == "begin":
+            runs[name].append(tenants.began(name))
+        elif what == "end" and runs[name]:
+            tenants.ended(runs[name].pop())
+        elif runs[name]:
+            before = runs[name][-1].counter_s
+            runs[name][-1].charge(seconds, seconds / 2)
+            assert runs[name][-1].counter_s == pytest.approx(before + seconds)
+        debts = [account.debt_s for account in tenants.active.values()]
+        assert sum(debts) == pytest.approx(0.0, abs=1e-6)
+        assert set(tenants.active) == {name for name, known in runs.items() if known}
