@@ -18,8 +18,9 @@ Cause = Literal["pages", "slots", "budget", "prefix"]
 """Why a request that waits gets no place in a step: too little memory, all places taken, no tokens
 left for it, or that another one is computing what it needs too."""
 
-HOLE_CHUNK_TOKENS = 128
-"""Most tokens of incomplete prompts in a step in which somebody waits for other tokens."""
+SLACK_TOKENS = 128
+"""Most tokens of prompts that nobody waits for, in a step in which somebody waits for others."""
+HOLE_CHUNK_TOKENS = SLACK_TOKENS
 
 
 class StepPlan:
@@ -28,12 +29,15 @@ class StepPlan:
     Attributes:
         left_tokens: What is not given away yet.
         shares: Tokens by request, in the order of the batch.
+        slack_tokens: What is left for prompts that nobody waits for, where somebody waits for
+            other tokens of the step.
     """
 
-    __slots__ = ("left_tokens", "shares")
+    __slots__ = ("left_tokens", "shares", "slack_tokens")
 
     def __init__(self, step_tokens: int) -> None:
         self.left_tokens = step_tokens
+        self.slack_tokens = SLACK_TOKENS
         self.shares: dict[RequestId, int] = {}
 
     def give(self, request_id: RequestId, wanted_tokens: int, most_tokens: int) -> int:
