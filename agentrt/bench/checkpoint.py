@@ -19,7 +19,14 @@ from string import ascii_letters
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from agentrt.bench.shapes import ModelShape
-from agentrt.bench.weights import bf16_bytes, random_values, weights_of
+from agentrt.bench.weights import (
+    FIRST_WORD_ID,
+    WORD_LETTERS,
+    bf16_bytes,
+    letters_of,
+    random_values,
+    weights_of,
+)
 
 _SPECIAL = (
     "<|begin|>",
@@ -35,9 +42,8 @@ _TEMPLATE = (
     "<|begin|>{% for m in messages %}{{ '<|assistant|>' if m.role == 'assistant' else '<|user|>' }}"
     "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-_VERSION = 3
+_VERSION = 4
 _SPACE = "\u0120"  # as byte-level tokenizers write it
-_LONGEST = 3  # letters of a word
 
 
 def cache_folder() -> Path:
@@ -123,10 +129,8 @@ def _words(many: int) -> list[str]:
     They take as few letters of the alphabet as do; where all are too few, words of digits follow,
     which no text is read as.
     """
-    letters = next(
-        (n for n in range(1, len(ascii_letters)) if n + n**2 + n**3 >= many), len(ascii_letters)
-    )
-    lengths = range(1, _LONGEST + 1)
+    letters = letters_of(many + FIRST_WORD_ID)
+    lengths = range(1, WORD_LETTERS + 1)
     made = (word for length in lengths for word in product(ascii_letters[:letters], repeat=length))
     words = [_SPACE + "".join(word) for word in islice(made, many)]
     return words + [f"{_SPACE}{at}" for at in islice(count(), many - len(words))]

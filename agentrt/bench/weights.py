@@ -13,6 +13,9 @@ from agentrt.bench.shapes import ModelShape
 EOS_ID = 257
 FIRST_WORD_ID = 264
 """Below stand bytes and special tokens; prompts are made of what stands above."""
+WORD_LETTERS = 3
+"""Of a whole word; shorter ones are there to merge it from."""
+_MOST_LETTERS = 52
 
 _EMBEDDING_DEVIATION = 0.02
 """Small beside what the layers add, so that outputs depend on the whole context."""
@@ -26,13 +29,30 @@ class WeightFact:
         name: In the checkpoint.
         shape: Rows, columns.
         role: "norm" holds ones, "bias" and "matrix" random values, "embedding" too, but for the
-            rows below the first word: they are zero, so that no arm ends an output before its time,
-            and outputs are words, which are read back as the same tokens.
+            rows below the first whole word: they are zero, so that no arm ends an output before its
+            time, and outputs are words of one length, which are read back as the same tokens.
     """
 
     name: str
     shape: tuple[int, ...]
     role: str
+
+
+def letters_of(vocabulary: int) -> int:
+    """How many letters of the alphabet the words of a vocabulary take: as few as do, if any do."""
+    words = vocabulary - FIRST_WORD_ID
+    enough = (n for n in range(1, _MOST_LETTERS) if _words_of(n, WORD_LETTERS) >= words)
+    return next(enough, _MOST_LETTERS)
+
+
+def first_whole_word_id(vocabulary: int) -> int:
+    """From here on words have all their letters."""
+    return FIRST_WORD_ID + _words_of(letters_of(vocabulary), WORD_LETTERS - 1)
+
+
+def _words_of(letters: int, length: int) -> int:
+    """Words of at most that length."""
+    return sum(letters**one for one in range(1, length + 1))
 
 
 def weights_of(shape: ModelShape) -> Iterator[WeightFact]:
@@ -80,7 +100,7 @@ def random_values(fact: WeightFact, seed: int, index: int) -> npt.NDArray[np.flo
     values = generator.standard_normal(fact.shape, np.float32)
     if fact.role == "embedding":
         values *= _EMBEDDING_DEVIATION
-        values[:FIRST_WORD_ID] = 0.0
+        values[: first_whole_word_id(fact.shape[0])] = 0.0
     else:
         values *= fact.shape[-1] ** -0.5  # what comes out is as large as what went in
     return values

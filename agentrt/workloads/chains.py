@@ -18,7 +18,7 @@ def react(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
     for turn in range(sketch.many("turns", 1)):
         chat.append(user(sketch.own("question", turn)))
         for _ in range(int(sketch.draw("tools_a_turn"))):
-            _act(sketch, chat, steps, "act")
+            _act(sketch, chat, steps, sketch.draw("forced_share"))
             steps += 1
         chat.append(assistant(sketch.call(f"answer{turn}", chat, "output", site="answer")))
     return sketch.trace([f"answer{turn}"])
@@ -29,7 +29,7 @@ def coding_agent(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramT
     sketch = Sketch("coding-agent", random, scale, sizes)
     chat: list[Message] = [system(sketch.shared("system")), user(sketch.own("task"))]
     for step in range(sketch.many("turns") - 1):
-        _act(sketch, chat, step, "act")
+        _act(sketch, chat, step)
     sketch.call("report", chat, "output")
     return sketch.trace(["report"])
 
@@ -61,19 +61,21 @@ def finance(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
     """A plan, tools whose arguments are complete one after the other within it, a report."""
     sketch = Sketch("finance", random, scale, sizes)
     chat: list[Message] = [system(sketch.shared("system")), user(sketch.own("question"))]
-    chat.append(assistant(sketch.call("plan", chat, "plan")))
+    plan = sketch.call("plan", chat, "plan", forced_share=sketch.draw("plan_forced"))
+    chat.append(assistant(plan))
     tools = sketch.many("tools")
     names = [
         sketch.tool(f"tool{at}", plan="plan", at_share=(at + 1) / tools, site="tool")
         for at in range(tools)
     ]
     chat.append(user(*(ResultOf(name, sketch.result_tokens(name)) for name in names)))
-    sketch.call("report", chat, "report")
+    sketch.call("report", chat, "report", forced_share=sketch.draw("report_forced"))
     return sketch.trace(["report"])
 
 
-def _act(sketch: Sketch, chat: list[Message], step: int, site: str) -> None:
+def _act(sketch: Sketch, chat: list[Message], step: int, forced_share: float = 0.0) -> None:
     """One generation that calls a tool, and what the tool answers."""
-    chat.append(assistant(sketch.call(f"act{step}", chat, "output", site=site)))
+    act = sketch.call(f"act{step}", chat, "output", site="act", forced_share=forced_share)
+    chat.append(assistant(act))
     name = sketch.tool(f"tool{step}", plan=f"act{step}", site="tool")
     chat.append(user(ResultOf(name, sketch.result_tokens(name))))

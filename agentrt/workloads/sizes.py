@@ -24,6 +24,7 @@ SIZES: Sizes = {
     "react.tools_a_turn": Observed((1, 1, 1, 1, 1, 2, 2, 2, 3, 3)),
     "react.question": Skewed(30, 60, 8, 120),
     "react.output": Skewed(28, 60, 8, 160),
+    "react.forced_share": Between(0.25, 0.5),  # of a tool call, with the programs of this package
     "react.result": Skewed(25, 60, 6, 200),
     "react.tool_s": AGENT_TOOL,
     # Self-consistency: GSM8K questions and answers behind eight examples.
@@ -74,6 +75,8 @@ SIZES: Sizes = {
     "finance.system": Fixed(500),
     "finance.question": Skewed(40, 80, 10, 160),
     "finance.plan": Fixed(180),
+    "finance.plan_forced": Between(0.4, 0.5),  # as the program of this name has it
+    "finance.report_forced": Between(0.12, 0.2),
     "finance.tools": Between(3, 8),
     "finance.tool_s": Skewed(0.9, 2.4, 0.3, 3.0),
     "finance.result": Skewed(110, 300, 20, 800),

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from agentrt.errors import UsageError
 
 _LEAST_WORDS = 16
+_FORCED_AT_ONCE = 4  # tokens of a name and its punctuation
 
 
 class Speller:
@@ -23,19 +24,58 @@ class Speller:
 
     Args:
         words: Each with its space, each one token.
+
+    Attributes:
+        word_letters: How many letters each word has; None where they differ.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
+        lengths = {len(word) - 1 for word in words}
+        self.word_letters = lengths.pop() if len(lengths) == 1 else None
 
     def __call__(self, key: str, tokens: int) -> str:
         """A text of so many tokens; equal keys give equal text, longer ones begin like shorter."""
         return "".join(Random(key).choices(self._words, k=tokens))
 
+    def pattern(self, key: str, tokens: int, forced_tokens: int) -> str:
+        """A regular expression whose matches have so many words, of which so many are given.
+
+        Given words come a few at once, as the names and the punctuation of an object do. A model
+        whose likeliest tokens are whole words writes it in just as many tokens.
+
+        Args:
+            key: Of the given words.
+            tokens: In all.
+            forced_tokens: Of those, given.
+
+        Raises:
+            ValueError: Words differ in length, so that nothing is known of the tokens.
+        """
+        if self.word_letters is None:
+            raise ValueError("words of several lengths make no pattern")
+        word = f" [a-z]{{{self.word_letters}}}"
+        groups = max(1, -(-forced_tokens // _FORCED_AT_ONCE))
+        given = self(key, forced_tokens)
+        width = self.word_letters + 1
+        found, at = "", 0
+        for group in range(groups):
+            end = forced_tokens * (group + 1) // groups
+            free = _share(tokens - forced_tokens, group, groups)
+            found += given[at * width : end * width] + (f"({word}){{{free}}}" if free else "")
+            at = end
+        return found
+
+
+def _share(total: int, at: int, of: int) -> int:
+    return total * (at + 1) // of - total * at // of
+
 
 @lru_cache(maxsize=8)
 def words_of(tokenizer: Path) -> tuple[str, ...]:
-    """All words of lower-case letters that a tokenizer writes as one token.
+    """Words of lower-case letters that a tokenizer writes as one token.
+
+    All of them have the same length, where a tokenizer has mostly words of one length.
 
     Args:
         tokenizer: Its `tokenizer.json`.
@@ -51,6 +91,10 @@ def words_of(tokenizer: Path) -> tuple[str, ...]:
         plain = word[:1] == " " and letters.isascii() and letters.isalpha() and letters.islower()
         if plain and reads.encode(word + word, add_special_tokens=False).ids == [token, token]:
             found.append(word)
+    longest = max((len(word) for word in found), default=0)
+    whole = [word for word in found if len(word) == longest]
+    if 2 * len(whole) > len(found):
+        found = whole
     if len(found) < _LEAST_WORDS:
         raise UsageError(
             f"{tokenizer} writes {len(found)} words as one token each",

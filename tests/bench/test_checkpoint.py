@@ -10,7 +10,13 @@ from tokenizers import Tokenizer
 
 from agentrt.bench.checkpoint import checkpoint
 from agentrt.bench.shapes import SHAPES
-from agentrt.bench.weights import EOS_ID, FIRST_WORD_ID, bf16_bytes, weights_of
+from agentrt.bench.weights import (
+    EOS_ID,
+    FIRST_WORD_ID,
+    bf16_bytes,
+    first_whole_word_id,
+    weights_of,
+)
 from agentrt.prompt import Codec
 
 MICRO = SHAPES["micro"]
@@ -31,8 +37,9 @@ def test_the_library_reads_every_tensor(folder: Path) -> None:
             assert float(tensor.abs().max()) > 0
         embedding = opened.get_tensor("model.embed_tokens.weight")
     assert names == {fact.name for fact in weights_of(MICRO)}
-    assert not embedding[:FIRST_WORD_ID].any()  # no output ends before its time, or is no word
-    assert bool(embedding[FIRST_WORD_ID:].any(1).all())
+    whole = first_whole_word_id(MICRO.vocabulary)
+    assert not embedding[:whole].any()  # no output ends before its time, or is no whole word
+    assert bool(embedding[whole:].any(1).all())
 
 
 def test_the_codec_knows_every_id(folder: Path) -> None:
@@ -51,6 +58,8 @@ def test_words_are_read_back_as_what_wrote_them(name: str, tmp_path: Path) -> No
     words = range(FIRST_WORD_ID, SHAPES[name].vocabulary)
     lettered = [word for word in words if (tokenizer.id_to_token(word) or "")[1:].isalpha()]
     assert len(lettered) >= 0.9 * len(words)
+    whole = tokenizer.id_to_token(first_whole_word_id(SHAPES[name].vocabulary)) or ""
+    assert whole == "\u0120aaa"
     ids = Random(0).choices(lettered, k=500)
     assert tokenizer.encode(tokenizer.decode(ids), add_special_tokens=False).ids == ids
 

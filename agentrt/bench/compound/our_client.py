@@ -31,7 +31,7 @@ from agentrt.bench.compound.wire import (
     StepTold,
     WaitTold,
 )
-from agentrt.config import EngineConfig
+from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.errors import AgentrtError
 from agentrt.events import Event
 from agentrt.graph import Recorder, RunRecord, split
@@ -89,7 +89,11 @@ class OurClient:
         engine = settings["engine"]
         config = EngineConfig(**{**engine, "model_path": Path(engine["model_path"])})
         self._runtime = await self._stack.enter_async_context(
-            open_runtime(engine=config, observers=[self._watch])
+            open_runtime(
+                engine=config,
+                observers=[self._watch],
+                scheduler=SchedulerConfig(**settings["scheduler"]),
+            )
         )
         capabilities = self._runtime.engines["default"].backend.capabilities
         return {"about": _plain(asdict(capabilities) if is_dataclass(capabilities) else {})}
@@ -109,7 +113,12 @@ class OurClient:
             await anyio.sleep(max(0.0, began_at_s + line["at_s"] - time.monotonic()))
             try:
                 assert self._runtime is not None
-                runtime = self._runtime.with_options(RunOptions(run_id=runs[at]))
+                options = RunOptions(
+                    run_id=runs[at],
+                    tenant=line["tenant"],
+                    true_service_s=line.get("service_s", 0.0),
+                )
+                runtime = self._runtime.with_options(options)
                 await runtime.run(program_of(line["shape"]), play)
             except Exception as error:
                 errors[at] = f"{type(error).__name__}: {error}"

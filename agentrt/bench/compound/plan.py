@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from agentrt.bench.compound.ideal import PrefixTree
-from agentrt.bench.compound.wire import ProgramLine, Spell, program_line
+from agentrt.bench.compound.wire import ProgramLine, Salted, Spell, program_line
 from agentrt.bench.shapes import ModelShape
 from agentrt.errors import UsageError
 from agentrt.workloads.arrivals import one_by_one, poisson
@@ -49,10 +49,7 @@ class Round:
             salt: Other text of the same length for each: arms that share a server must not find
                 what another has had computed there.
         """
-
-        def spell(key: str, tokens: int) -> str:
-            return self.spell(f"{salt}/{key}", tokens)
-
+        spell = Salted(self.spell, salt)
         return tuple(program_line(arrival, spell) for arrival in self.workload)
 
 

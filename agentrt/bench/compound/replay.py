@@ -2,7 +2,8 @@
 
 Calls are declared as soon as all that they quote is declared, with holes for what is pending, as an
 author of the language would write it. A tool starts when its plan has as many tokens as its
-arguments take, as a streamed plan would start it. Lengths are forced; tools sleep.
+arguments take, as a streamed plan would start it. Lengths are forced, by a grammar where the output
+has a form; tools sleep.
 """
 
 from __future__ import annotations
@@ -13,7 +14,19 @@ from typing import Any
 import anyio
 
 from agentrt.bench.compound.score import MessageKey, Score, ScoredCall, ScoredWait
-from agentrt.program import Chat, Gen, GenOptions, Node, Program, chat, gather, program, race, tool
+from agentrt.program import (
+    Chat,
+    Gen,
+    GenOptions,
+    Node,
+    Program,
+    cfg,
+    chat,
+    gather,
+    program,
+    race,
+    tool,
+)
 from agentrt.program.arrivals import Arrivals
 
 
@@ -115,11 +128,11 @@ class Play:
 
     def _call(self, scored: ScoredCall) -> Gen[str]:
         line = scored.line
-        options: GenOptions = {
-            "max_tokens": line["tokens"],
-            "ignore_eos": True,
-            "name": line["site"],
-        }
+        options: GenOptions = {"max_tokens": line["tokens"], "name": line["site"]}
+        if "pattern" in line:  # which ends by itself
+            form = cfg(f"start: /{line['pattern']}/")
+            return self._chat(scored.messages).generate(form, **options)
+        options["ignore_eos"] = True
         if "seed" in line:
             options |= {"temperature": 1.0, "seed": line["seed"]}
         return self._chat(scored.messages).generate(**options)

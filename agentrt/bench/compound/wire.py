@@ -7,8 +7,9 @@ they are written against.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Literal, NotRequired, TypeAlias, TypedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from agentrt.workloads.trace import (
     Arrival,
@@ -23,8 +24,45 @@ from agentrt.workloads.trace import (
     needs,
 )
 
-Spell: TypeAlias = Callable[[str, int], str]
-"""From a key and a count to a text of so many tokens; equal keys give equal text."""
+
+class Spell(Protocol):
+    """Makes text of keys; `workloads.text.Speller` does."""
+
+    @property
+    def word_letters(self) -> int | None:
+        """Letters of each of its words; None where they differ."""
+        ...
+
+    def __call__(self, key: str, tokens: int) -> str:
+        """A text of so many tokens; equal keys give equal text."""
+        ...
+
+    def pattern(self, key: str, tokens: int, forced_tokens: int) -> str:
+        """A regular expression for so many tokens, of which so many are given."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Salted:
+    """Spells the same keys as other text of the same length.
+
+    Attributes:
+        spell: That spells.
+        salt: What the text depends on besides.
+    """
+
+    spell: Spell
+    salt: str
+
+    @property
+    def word_letters(self) -> int | None:
+        return self.spell.word_letters
+
+    def __call__(self, key: str, tokens: int) -> str:
+        return self.spell(f"{self.salt}/{key}", tokens)
+
+    def pattern(self, key: str, tokens: int, forced_tokens: int) -> str:
+        return self.spell.pattern(f"{self.salt}/{key}", tokens, forced_tokens)
 
 
 class TextLine(TypedDict):
@@ -54,7 +92,8 @@ class CallLine(TypedDict):
     """A generation of exactly `tokens` tokens, that no end token ends.
 
     It is greedy where there is no `seed`. Calls with one prompt are samples: drawn at temperature
-    1, each from its own seed.
+    1, each from its own seed. Where part of the output is given by its form there is a `pattern`, a
+    regular expression; whoever cannot enforce one writes as many tokens freely.
     """
 
     kind: Literal["call"]
@@ -64,6 +103,7 @@ class CallLine(TypedDict):
     messages: list[MessageLine]
     tokens: int
     seed: NotRequired[int]
+    pattern: NotRequired[str]
 
 
 class ToolLine(TypedDict):
@@ -106,7 +146,8 @@ class QuorumLine(TypedDict):
 class ProgramLine(TypedDict):
     """A program: nodes in a topological order; its end is when all of `result` have ended.
 
-    A quorum, where there is one, has to be reached as well.
+    A quorum, where there is one, has to be reached as well. `service_s` is what it takes of an
+    engine, where it was played before: for the policy "oracle" alone.
     """
 
     name: str
@@ -116,6 +157,7 @@ class ProgramLine(TypedDict):
     nodes: list[NodeLine]
     result: list[str]
     quorum: QuorumLine | None
+    service_s: NotRequired[float]
 
 
 class CallTold(TypedDict):
@@ -226,7 +268,12 @@ def _node(
             "messages": messages,
             "tokens": node.output_tokens,
         }
-        return {**call, "seed": seeds[node.name]} if node.name in seeds else call
+        if node.name in seeds:
+            call["seed"] = seeds[node.name]
+        if node.forced_tokens and spell.word_letters is not None:
+            key = f"{program.shape}/{node.site}/form"  # the same form in every program
+            call["pattern"] = spell.pattern(key, node.output_tokens, node.forced_tokens)
+        return call
     length = lengths.get(node.name, 0)
     text = spell(f"{program.name}/{node.name}", length) if length else ""
     if isinstance(node, Think):
