@@ -10,7 +10,7 @@ from agentrt.config import EngineConfig
 from agentrt.engine.door import Door
 from agentrt.engine.line import Line
 from agentrt.engine.paging import Paging
-from agentrt.engine.plan import HOLE_CHUNK_TOKENS, StepPlan, VictimFacts, victim
+from agentrt.engine.plan import StepPlan, VictimFacts, victim
 from agentrt.engine.sequence import Phase, Sequence, Standing
 from agentrt.ids import RequestId
 from agentrt.scheduler.order import EXPRESS_SHARE
@@ -191,16 +191,37 @@ class Roster:
                 self._door.shut("pages")
                 return
 
-    def _serve(self, sequence: Sequence, step: StepPlan, most_tokens: int, now_s: float) -> None:
-        """Up to so many tokens of a prompt; first it is let in, if it can be."""
+    def _serve(
+        self,
+        sequence: Sequence,
+        step: StepPlan,
+        most_tokens: int,
+        now_s: float,
+        wanted_by: Sequence | None = None,
+    ) -> None:
+        """Up to so many tokens of a prompt; first it is let in, if it can be.
+
+        What nobody waits for has to do with what others leave: it may not make their step longer.
+        """
+        slack = not _is_wanted(wanted_by or sequence) and self._is_busy(step)
+        if slack:
+            most_tokens = min(most_tokens, step.slack_tokens)
+            if not most_tokens:
+                return
         if sequence.phase is Phase.WAITING and not self._let_in(sequence, step, now_s):
             return
         if sequence.phase is not Phase.RUNNING:
             return
+        before = step.left_tokens
         request_id = sequence.request.request_id
-        most = min(most_tokens, self._most(sequence, step))
-        given = step.give(request_id, self._pending(sequence), most)
+        given = step.give(request_id, self._pending(sequence), most_tokens)
+        if slack:
+            step.slack_tokens -= before - step.left_tokens
         self._make_room(sequence, given, step, now_s)
+
+    def _is_busy(self, step: StepPlan) -> bool:
+        """Whether somebody waits for tokens of the step."""
+        return any(_is_wanted(self.running[request_id]) for request_id in step.shares)
 
     def _let_in(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
         door = self._door
@@ -230,7 +251,8 @@ class Roster:
         if self.line.together and same_run and "prefix" not in sequence.standing.passed_over:
             door.keep_room(sequence, owner)
         if owner.request.request_id not in step.shares:
-            self._serve(owner, step, self._config.prefill_chunk_tokens, now_s)
+            most = self._config.prefill_chunk_tokens
+            self._serve(owner, step, most, now_s, wanted_by=sequence)
 
     def _tell_admission(self, sequence: Sequence, step: StepPlan, now_s: float) -> None:
         passed = sequence.standing.passed_over
@@ -247,10 +269,6 @@ class Roster:
             )
         )
         sequence.standing = Standing()
-
-    def _most(self, sequence: Sequence, step: StepPlan) -> int:
-        chunk = self._config.prefill_chunk_tokens
-        return chunk if sequence.complete or not step.shares else min(chunk, HOLE_CHUNK_TOKENS)
 
     def _started(self, sequence: Sequence, now_s: float) -> None:
         account = sequence.account
@@ -304,3 +322,8 @@ class Roster:
             sequence.prompt_tokens,
             sequence.serial,
         )
+
+
+def _is_wanted(sequence: Sequence) -> bool:
+    """Whether somebody waits for its tokens, and they could be computed."""
+    return sequence.complete and sequence.demanded
