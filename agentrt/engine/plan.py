@@ -20,7 +20,6 @@ left for it, or that another one is computing what it needs too."""
 
 SLACK_TOKENS = 128
 """Most tokens of prompts that nobody waits for, in a step in which somebody waits for others."""
-HOLE_CHUNK_TOKENS = SLACK_TOKENS
 
 
 class StepPlan:
