@@ -262,7 +262,7 @@ class EngineCore:
         if not shares:
             return None
         flight = self._steps.launch(shares, began_s, ahead=ahead)
-        flight.admissions = self._roster.take_admissions()
+        flight.admissions = self._roster.line.take_admissions()
         return flight
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:

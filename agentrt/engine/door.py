@@ -7,7 +7,7 @@ pages in the middle of their outputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from agentrt.engine.paging import Paging
 from agentrt.engine.plan import Cause, common_tokens, prefix_owner
@@ -68,15 +68,21 @@ class Door:
         at = prefix_owner(sequence.key, matched_tokens, keys, self._paging.page_tokens)
         return None if at is None else self._under_way[at]
 
-    def admit(self, sequence: Sequence) -> bool:
-        """Let one in, if it fits; it gets a slot and the pages of what the tree knows."""
-        if self.is_shut or self._paging.free_slots <= self._kept_slots:
-            self.causes[sequence] = "pages" if self.is_shut else "slots"
-            return False
-        spare = self._spare() + self._growth(sequence, whole=False) if self._running else 0
-        if not self._paging.admit(sequence, spare):
-            self._refuse(sequence)
-            return False
+    def admit(self, sequence: Sequence, make_way: Callable[[], bool]) -> bool:
+        """Let one in, if it fits; it gets a slot and the pages of what the tree knows.
+
+        Args:
+            sequence: Wants to come in.
+            make_way: Has somebody inside leave for it; False when nobody would.
+        """
+        while self._paging.free_slots <= self._kept_slots:
+            if not make_way():
+                self.causes[sequence] = "slots"
+                return False
+        while not self._paging.admit(sequence, self._wanted_beside(sequence)):
+            if not make_way():
+                self._refuse(sequence)
+                return False
         del self.causes[sequence]
         for other in self._blocked:
             other.standing.passed_by += 1
@@ -100,6 +106,9 @@ class Door:
     def left(self) -> None:
         """Somebody inside has lost all pages."""
         self._spare_pages = None
+        self._under_way = [
+            one for one in self._under_way if one.request.request_id in self._running
+        ]
 
     def _refuse(self, sequence: Sequence) -> None:
         self.causes[sequence] = "pages"
@@ -109,6 +118,10 @@ class Door:
         self._blocked.append(sequence)
         if sequence.standing.passed_by >= _MOST_PASSED_BY or len(self._blocked) >= _MOST_TRIED:
             self.shut("pages")
+
+    def _wanted_beside(self, sequence: Sequence) -> int:
+        """Pages that must be there beside those of its prompt; none where nobody else is inside."""
+        return self._spare() + self._growth(sequence, whole=False) if self._running else 0
 
     def _spare(self) -> int:
         if self._spare_pages is None:

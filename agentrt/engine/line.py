@@ -6,13 +6,15 @@ steps: until something was told, the prompt grew, or the policy wants to look ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from agentrt.backend import RequestFacts
+from agentrt.backend import Admission, RequestFacts
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.config import EngineConfig
 from agentrt.engine.paging import Paging
-from agentrt.engine.sequence import Phase, Place, Sequence, Urgency
+from agentrt.engine.plan import Cause
+from agentrt.engine.sequence import Phase, Place, Sequence, Standing, Urgency
 from agentrt.scheduler import Order, Terms, policy
 from agentrt.scheduler.order import BEFORE_TIES, is_overdue
 
@@ -36,6 +38,7 @@ class Line:
         self._told_token_s = 0.0
         self._order = self._sorting = Order(policy(config.policy))
         self._step = 0
+        self._admitted: list[Admission] = []
 
     @property
     def policy(self) -> str:
@@ -85,8 +88,9 @@ class Line:
         incomplete, undemanded, *key = self._place(now_s, sequence)[0]
         return (incomplete, undemanded, not _is_overdue(now_s, sequence), *key)
 
-    def terms(self, now_s: float, sequence: Sequence, cached_tokens: int) -> Terms:
-        """What the place of a sequence is worked out from, to be told to people."""
+    def _terms(self, now_s: float, sequence: Sequence) -> Terms:
+        """What the place of a sequence that came in was worked out from."""
+        cached_tokens = sequence.computed_tokens
         uncached_tokens = len(sequence.tokens) - cached_tokens
         terms = self._sorting.terms(now_s, sequence.facts, uncached_tokens, cached_tokens)
         own = [("uncached_tokens", float(uncached_tokens))]
@@ -95,6 +99,35 @@ class Line:
         if not sequence.demanded:
             own.append(("undemanded", 1.0))
         return (*terms, *own)
+
+    def note_admission(self, sequence: Sequence, place: int, now_s: float) -> None:
+        """It got a place in the step that is being planned: tell why."""
+        self._admitted.append(
+            Admission(
+                request_id=sequence.request.request_id,
+                at_s=now_s,
+                policy=self.policy,
+                waited_s=now_s - sequence.account.mark_s if sequence.complete else 0.0,
+                place=place,
+                waiting=0,
+                passed_over=tuple(sequence.standing.passed_over.items()),
+                terms=self._terms(now_s, sequence),
+            )
+        )
+        sequence.standing = Standing()
+
+    def note_left_out(self, causes: Mapping[Sequence, Cause]) -> None:
+        """The step is planned, without these."""
+        for sequence, cause in causes.items():
+            passed = sequence.standing.passed_over
+            passed[cause] = passed.get(cause, 0) + 1
+        if causes:
+            self._admitted = [replace(one, waiting=len(causes)) for one in self._admitted]
+
+    def take_admissions(self) -> tuple[Admission, ...]:
+        """Who got a place in the step that was planned, and why; told once."""
+        admissions, self._admitted = tuple(self._admitted), []
+        return admissions
 
     def _place(self, now_s: float, sequence: Sequence) -> Place:
         standing = sequence.standing

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from agentrt.backend import Admission, GenerateRequest, RequestFacts
+from agentrt.backend import GenerateRequest, RequestFacts
 from agentrt.config import EngineConfig
 from agentrt.engine.door import Door
+from agentrt.engine.facts import first_facts, later_facts
 from agentrt.engine.line import Line
 from agentrt.engine.paging import Paging
 from agentrt.engine.plan import StepPlan, VictimFacts, victim
-from agentrt.engine.sequence import Phase, Sequence, Standing
+from agentrt.engine.sequence import Phase, Sequence
 from agentrt.ids import RequestId
 from agentrt.scheduler.order import EXPRESS_SHARE
 
@@ -34,7 +34,6 @@ class Roster:
         self.running: dict[RequestId, Sequence] = {}
         self.line = Line(config, paging)
         self._door = Door(paging, self.running)
-        self._admissions: list[Admission] = []
 
     def __iter__(self) -> Iterator[Sequence]:
         return iter(list(self._all.values()))
@@ -57,33 +56,13 @@ class Roster:
 
     def facts_of(self, request: GenerateRequest, now_s: float) -> RequestFacts:
         """What is known of a new request: what came with it, else what can be seen here."""
-        facts = request.facts
-        if facts is not None and facts.run_started_at_s:
-            return facts
-        same = (one.facts for one in self._all.values() if one.request.run_id == request.run_id)
-        started_at_s = min((one.run_started_at_s for one in same), default=request.submitted_at_s)
-        if facts is not None:
-            return replace(facts, run_started_at_s=started_at_s)
-        return RequestFacts(
-            request.request_id,
-            request.demanded,
-            started_at_s,
-            deadline_at_s=request.deadline_at_s,
-            run_id=request.run_id,
-            waiting=1,
-            told_at_s=now_s,
-        )
+        return first_facts(request, (one.facts for one in self._all.values()), now_s)
 
     def tell(self, facts: RequestFacts) -> None:
         """What the place of a request depends on has changed; one that is over is no error."""
         sequence = self._all.get(facts.request_id)
-        if sequence is None:
-            return
-        if not facts.run_started_at_s:
-            facts = replace(facts, run_started_at_s=sequence.facts.run_started_at_s)
-        if facts.true_rest_s is None and sequence.facts.true_rest_s is not None:
-            facts = replace(facts, true_rest_s=sequence.facts.true_rest_s)
-        sequence.facts = facts
+        if sequence is not None:
+            sequence.facts = later_facts(sequence.facts, facts)
 
     def remove(self, sequence: Sequence) -> None:
         """It is over; what it computed stays in the tree."""
@@ -101,11 +80,6 @@ class Roster:
         self._plan_decodes(step, now_s)
         self._plan_prompts(step, now_s)
         return [(self.running[request_id], count) for request_id, count in step.shares.items()]
-
-    def take_admissions(self) -> tuple[Admission, ...]:
-        """Those that the last plans let in, and why; told once."""
-        admissions, self._admissions = tuple(self._admissions), []
-        return admissions
 
     def rest(self, sequence: Sequence) -> None:
         """All that is known of an incomplete prompt is computed: it waits without holding any."""
@@ -144,20 +118,15 @@ class Roster:
         door = self._door
         door.open(waiting)
         if step.left_tokens:
-            line = self.line.sort(now_s, begun + waiting if self._paging.free_slots else begun)
-            before = len(self._admissions)
+            is_open = self._paging.free_slots or self._has_idle(waiting)
+            line = self.line.sort(now_s, begun + waiting if is_open else begun)
             if len(line) > 1:
                 self._serve_overdue(line, step, now_s)
             for sequence in line:
                 if not step.left_tokens:
                     break
                 self._serve(sequence, step, self._config.prefill_chunk_tokens, now_s)
-            if outside := len(door.causes):
-                let_in = self._admissions[before:]
-                self._admissions[before:] = [replace(one, waiting=outside) for one in let_in]
-        for sequence, cause in door.causes.items():
-            passed = sequence.standing.passed_over
-            passed[cause] = passed.get(cause, 0) + 1
+        self.line.note_left_out(door.causes)
 
     def _waiting(self) -> list[Sequence]:
         return [
@@ -237,10 +206,26 @@ class Roster:
         if owner is not None:
             self._wait_for(owner, sequence, step, now_s)
             return False
-        if not door.admit(sequence):
+        if not door.admit(sequence, lambda: self._make_way(sequence, step, now_s)):
             return False
-        self._tell_admission(sequence, step, now_s)
+        self.line.note_admission(sequence, len(step.shares), now_s)
         self._started(sequence, now_s)
+        return True
+
+    def _has_idle(self, waiting: list[Sequence]) -> bool:
+        """Whether somebody is waited for while somebody runs whom nobody waits for."""
+        return any(map(_is_wanted, waiting)) and not all(map(_is_wanted, self.running.values()))
+
+    def _make_way(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
+        """Have the least urgent leave of those that run in slack; False when there is none."""
+        if not _is_wanted(sequence):
+            return False
+        idle = [one for one in self.running.values() if not _is_wanted(one)]
+        loser = victim(self._victim_facts(one, now_s) for one in idle)
+        if loser is None:
+            return False
+        step.take_back(loser)
+        self._preempt(self.running[loser], now_s)
         return True
 
     def _wait_for(self, owner: Sequence, sequence: Sequence, step: StepPlan, now_s: float) -> None:
@@ -253,22 +238,6 @@ class Roster:
         if owner.request.request_id not in step.shares:
             most = self._config.prefill_chunk_tokens
             self._serve(owner, step, most, now_s, wanted_by=sequence)
-
-    def _tell_admission(self, sequence: Sequence, step: StepPlan, now_s: float) -> None:
-        passed = sequence.standing.passed_over
-        self._admissions.append(
-            Admission(
-                request_id=sequence.request.request_id,
-                at_s=now_s,
-                policy=self.line.policy,
-                waited_s=now_s - sequence.account.mark_s if sequence.complete else 0.0,
-                place=len(step.shares),
-                waiting=0,
-                passed_over=tuple(passed.items()),
-                terms=self.line.terms(now_s, sequence, sequence.computed_tokens),
-            )
-        )
-        sequence.standing = Standing()
 
     def _started(self, sequence: Sequence, now_s: float) -> None:
         account = sequence.account

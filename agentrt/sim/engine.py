@@ -250,7 +250,7 @@ class VirtualEngine:
             ends=ends,
             free_pages=self.paging.pool.free_pages,
             evictable_pages=self.paging.tree.evictable_pages,
-            admissions=self.roster.take_admissions() if last else (),
+            admissions=self.roster.line.take_admissions() if last else (),
         )
 
     def _advance(self, shares: list[Share], decodes: list[bool]) -> None:

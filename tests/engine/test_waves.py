@@ -178,3 +178,30 @@ def test_admissions_come_with_their_own_step(overlap, build, engine):
     for done in served.steps:
         assert {one.request_id for one in done.admissions} <= set(done.step.requests)
     assert sorted(number for step in let_in(served) for number in step) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("wanting", [{"max_running": 1}, {"kv_pages": 6}])
+def test_what_nobody_waits_for_makes_way(wanting, build, engine):
+    alone = build()
+    alone.submit(engine.request(1, PREFIX[:40], max_tokens=30))
+    expected = engine.drain(alone).ids(1)
+
+    core = build(**wanting)
+    core.submit(engine.request(1, PREFIX[:40], max_tokens=30, demanded=False))
+    served = engine.drain(core, most_steps=10)
+    core.submit(engine.request(2, [9] * 50, max_tokens=4))
+    engine.drain(core, served, most_steps=4)
+    assert 2 in served.ends
+    engine.drain(core, served)
+    assert served.ids(1) == expected
+    assert served.ends[1].ledger.preemptions == 1
+    assert served.ends[2].ledger.queue_s == 0.0
+
+
+def test_what_somebody_waits_for_does_not(build, engine):
+    core = build(max_running=1)
+    core.submit(asked(engine, 1, PREFIX[:40], max_tokens=30, priority=-1))
+    engine.drain(core, most_steps=10)
+    core.submit(asked(engine, 2, [9] * 50, run="other", max_tokens=4, priority=1))
+    served = engine.drain(core)
+    assert served.ends[1].ledger.preemptions == 0
