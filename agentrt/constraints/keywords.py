@@ -56,7 +56,7 @@ ANNOTATIONS = frozenset(
 REFUSED: dict[str, str] = {
     "$dynamicRef": "use $ref",
     "$recursiveRef": "use $ref",
-    "contains": "describe the items with items and prefixItems",
+    "contains": "bound the array (maxItems), or describe the items with items and prefixItems",
     "dependencies": "write the allowed combinations as anyOf",
     "dependentRequired": "write the allowed combinations as anyOf",
     "dependentSchemas": "write the allowed combinations as anyOf",

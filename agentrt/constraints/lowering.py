@@ -16,6 +16,9 @@ from agentrt.constraints.evaluated import SIMPLE, closed
 MAX_ARRAYS = 2000
 """Arrays of distinct items that may be listed one by one."""
 
+MAX_PLACES = 16
+"""Places of an array in which something may be looked for one by one."""
+
 _MAX_SPAN = 64
 _MAX_EXCLUSIVE = 8
 
@@ -107,7 +110,10 @@ def _has_tag(branches: list[Any]) -> bool:
 
 
 def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """Anything at all counts items; what need not occur and may always occur says nothing."""
+    """Anything at all counts items; what need not occur and may always occur says nothing.
+
+    What has to occur once in a short array does so in one of its places.
+    """
     fewest, most = schema.get("minContains", 1), schema.get("maxContains")
     rest = _without(schema, "contains", "minContains", "maxContains")
     if schema["contains"] in (True, {}):
@@ -115,7 +121,25 @@ def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         if most is not None:
             bounds["maxItems"] = most
         return _and(rest, bounds)
-    return rest if fewest == 0 and most is None else schema
+    if fewest == 0 and most is None:
+        return rest
+    places = _most_items(schema)
+    if fewest != 1 or most is not None or places is None:
+        return schema
+    cases: list[Any] = [
+        {"type": "array", "minItems": at + 1, "prefixItems": [True] * at + [schema["contains"]]}
+        for at in range(places)
+    ]
+    return _and(rest, {"anyOf": [*cases, {"type": [kind for kind in TYPES if kind != "array"]}]})
+
+
+def _most_items(schema: dict[str, Any]) -> int | None:
+    """How many items an array may have at most; None where they are many."""
+    first = len(schema.get("prefixItems", ()))
+    most: Any = first if schema.get("items") is False else MAX_PLACES + 1
+    if isinstance(schema.get("maxItems"), int):
+        most = min(most, schema["maxItems"])
+    return most if most <= MAX_PLACES else None
 
 
 def _patterns(schema: dict[str, Any], root: Any) -> dict[str, Any]:

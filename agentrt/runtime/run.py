@@ -203,6 +203,12 @@ class Run:
         }
         if constraint is not None:
             attributes["agentrt.constraint.kind"] = constraint.kind
+        if work.thinking_tokens is not None:
+            attributes["agentrt.thinking.max_tokens"] = work.thinking_tokens
+        if work.scored:
+            attributes["agentrt.choice.scored"] = True
+        if work.output.checked:
+            attributes["agentrt.check.retries"] = work.retries
         waited = node.scope.waited
         return NodeDeclared(
             self.run_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentrt.events import AttemptFailed
 from agentrt.graph import (
     Causes,
     NodeRecord,
@@ -125,19 +126,19 @@ class _Builder:
         if node.first_token_at_s is not None:
             at_us = self._inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
-        span.events += tuple(
-            SpanEvent(
-                names.CHECK_FAILED,
-                self._inside(span, failed.at_s),
-                {names.ATTEMPT: failed.attempt + 1, names.CHECK_REASON: cut(redact(failed.reason))},
-            )
-            for _, failed in node.failed
-        )
+        span.events += tuple(self._failed(span, attempt) for _, attempt in node.failed)
         if node.scheduled:
             span.events += decision_events(
                 self.record, node, self.timeline, span.start_us, span.end_us
             )
         self._link(span, node)
+
+    def _failed(self, span: Span, attempt: AttemptFailed) -> SpanEvent:
+        """An answer that did not pass; why not may quote it."""
+        told: Attributes = {names.ATTEMPT: attempt.attempt + 1}
+        if self.capture != "NO_CONTENT":
+            told[names.CHECK_REASON] = cut(redact(attempt.reason))
+        return SpanEvent(names.CHECK_FAILED, self._inside(span, attempt.at_s), told)
 
     def _end_of_run(self, span: Span) -> None:
         finished = self.record.finished

@@ -159,6 +159,18 @@ ROWS = [
         ARRAYS,
     ),
     ({"properties": {"a": A_BOOLEAN, "b": {"$ref": "#/properties/a"}}}, OBJECTS),
+    ({"contains": {"const": 1}, "maxItems": 3}, ARRAYS),
+    (
+        {
+            "type": "array",
+            "items": {"enum": [0, 1, 2, "a"]},
+            "contains": {"enum": [1, "a"]},
+            "maxItems": 2,
+        },
+        ARRAYS,
+    ),
+    ({"contains": {"type": "integer", "minimum": 2}, "minItems": 2, "maxItems": 3}, ARRAYS),
+    ({"prefixItems": [True, True], "items": False, "contains": A_STRING}, ARRAYS),
 ]
 
 

@@ -11,6 +11,8 @@ from agentrt.events import AttemptFailed, NodeFinished, RequestSent
 from agentrt.graph import Causes, RunRecord, critical_path, split
 from agentrt.prompt import Codec
 from agentrt.report.usage import usage
+from agentrt.telemetry import build
+from agentrt.telemetry.content import Capture
 
 DISTINCT = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
 ASK = chat(system="Be brief.").user("Three numbers.")
@@ -101,6 +103,23 @@ def test_attempts_are_events_and_their_tokens_are_counted(bench: Any, codec: Cod
     parts = split(record, critical_path(record, causes), causes).parts()
     assert parts["unattributed"] < 0.02 * record.compound_s
     assert sum(parts.values()) == pytest.approx(record.compound_s)
+
+
+def test_attempts_stand_in_the_trace(bench: Any, codec: Codec) -> None:
+    rig = bench(script("[1,1]", "[1,2]"), codec=codec, decode_tokens_per_s=50)
+    rig.run(numbers)
+    record = record_of(rig)
+    captures: tuple[tuple[Capture, bool], ...] = (("NO_CONTENT", False), ("SPAN_AND_EVENT", True))
+    for capture, shown in captures:
+        spans = build(record, capture).spans
+        [span] = [one for one in spans if "agentrt.check.retried_tokens" in one.attributes]
+        assert span.attributes["agentrt.attempt"] == 2
+        assert span.attributes["agentrt.check.retries"] == 2
+        [event] = [one for one in span.events if one.name == "agentrt.check.failed"]
+        assert event.attributes["agentrt.attempt"] == 1
+        assert ("agentrt.check.reason" in event.attributes) == shown  # it quotes the answer
+        [root] = [one for one in spans if one.parent_id is None]
+        assert root.attributes["agentrt.retries"] == 1
 
 
 def test_the_last_failure_is_an_error_with_every_reason(bench: Any) -> None:
