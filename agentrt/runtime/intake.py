@@ -164,7 +164,7 @@ class Intake:
             for item in items:
                 events.append(ItemClosed(run.run_id, gen.id, len(gen.items), now_s))
                 gen.add_item(item)
-        if live.repetition.push(delta.text):
+        if live.repetition is not None and live.repetition.push(delta.text):
             stuck = Degenerate(
                 f"{gen.label} repeats itself: ...{live.repetition.tail!r}", where=gen.site
             )

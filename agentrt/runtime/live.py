@@ -25,7 +25,7 @@ class Live:
         engine: Who has it.
         request_id: Under which its node is known to have been sent.
         reader: Turns its text into items and a value.
-        repetition: Watches for a model that is stuck.
+        repetition: Watches for a model that is stuck; None where it is to run on.
         sent_ids: Prompt that the engine has been given.
         complete: Whether the engine has the whole prompt.
         token_ids: Produced so far.
@@ -75,7 +75,6 @@ class Live:
         self.engine = engine
         self.request_id = request_id
         self.reader = reader
-        self.repetition = Repetition()
         self.sent_ids: tuple[int, ...] = ()
         self.complete = False
         self.token_ids: list[int] = []
@@ -83,6 +82,7 @@ class Live:
         self.begun = False
         work = gen.work
         assert isinstance(work, GenerateWork)
+        self.repetition = None if work.sampling.ignore_eos else Repetition()
         frame = engine.capabilities.thinking
         thinks = work.thinking_tokens is not None and frame is not None
         self.raw: list[str] = []

@@ -83,6 +83,8 @@ class Answerer:
             answer = self._obeying(request, ids, stopped=bool(stop))
         except AgentrtError as error:
             return Answer((), (), "failed", error=record(error))
+        if request.sampling.ignore_eos and answer.reason == "stop" and not stop:
+            return Answer((), (), "failed", error=record(_too_short(request, answer)))
         if not stop or answer.reason != "stop":
             return answer
         pieces = _without_tail(answer.pieces, len(stop))
@@ -202,3 +204,12 @@ def _closed_within(
             hint="Raise max_tokens",
         )
     return best
+
+
+def _too_short(request: GenerateRequest, answer: Answer) -> RequestRejected:
+    """A model would go on; a script cannot."""
+    return RequestRejected(
+        f"the script of {request.node_id} ends after {len(answer.token_ids)} of "
+        f"{request.sampling.max_tokens} tokens, and ignore_eos wants them all",
+        hint="Script a longer answer",
+    )

@@ -327,8 +327,6 @@ class ScriptedBackend:
             return Unsupported("a scripted engine scores nothing", hint="Leave scored out")
         if request.sampling.logprobs:
             return Unsupported("a scripted engine has no logprobs", hint="Leave logprobs at 0")
-        if request.sampling.ignore_eos:
-            return Unsupported("a script ends where it ends", hint="Leave ignore_eos out")
         return None
 
     def _ids_of(self, request: GenerateRequest) -> tuple[int, ...]:

@@ -226,6 +226,18 @@ def test_a_model_that_repeats_itself_is_degenerate(bench: Any, text: str) -> Non
     assert end.ledger.output_tokens < 1000, "it was stopped"
 
 
+def test_what_is_to_run_on_may_repeat_itself(bench: Any) -> None:
+    @program
+    async def forced() -> str:
+        return await ASK.user("x").generate(max_tokens=900, ignore_eos=True)
+
+    rig = bench(["ha" * 2000], decode_tokens_per_s=1000.0)
+    assert len(rig.run(forced)) > 640
+    assert rig.recorder.of(NodeFinished, "str")[0].ledger.output_tokens == 900
+    with pytest.raises(RequestRejected, match=r"ends after [0-9]+ of 900 tokens"):
+        bench(["ha"]).run(forced)
+
+
 def test_an_engine_that_dies_fails_its_requests(bench: Any) -> None:
     @program
     async def under_way() -> str:
