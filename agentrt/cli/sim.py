@@ -267,6 +267,57 @@ def fleet(
     return 0
 
 
+@sim.command("validate")
+def validate(
+    shape: Annotated[str, typer.Option(help="Of the model: embedded, micro, tiny or half.")] = (
+        "embedded"
+    ),
+    costs: Annotated[
+        str, typer.Option(help="A file of `sim calibrate`; else it is measured first.")
+    ] = "",
+    policies: Annotated[str, typer.Option(help="Some of fcfs, lpm, plas, rwa.")] = (
+        "fcfs,lpm,plas,rwa"
+    ),
+    shapes: Annotated[str, typer.Option(help="Of programs, separated by commas.")] = (
+        "react,tree-of-thought,map-reduce,chat"
+    ),
+    programs: Annotated[int, typer.Option(help="At each of three loads.")] = 24,
+    kv_tokens: Annotated[int, typer.Option(help="KV memory of the engine.")] = 4096,
+    threads: Annotated[int, typer.Option(help="Of the engine; 0 lets it choose.")] = 0,
+    seconds: Annotated[float, typer.Option(help="To measure steps for.")] = 30.0,
+    seed: Annotated[int, typer.Option(help="Of programs and arrivals.")] = 0,
+    *,
+    json_path: Json = None,
+    html_path: Html = None,
+) -> int:
+    """Hold the simulator against the real engine: latencies, and the order of policies."""
+    from agentrt.cli.sim_validate import run_validation
+    from agentrt.sim.validate import MOST_ERROR, to_json, validation_page
+
+    found, about = run_validation(
+        shape=shape,
+        costs=costs,
+        policies=policies,
+        shapes=tuple(shapes.split(",")),
+        programs=programs,
+        kv_tokens=kv_tokens,
+        threads=threads,
+        seconds=seconds,
+        seed=seed,
+    )
+    for rate, tau in found.taus().items():
+        typer.echo(f"{rate:.4g}/s: order of policies agrees to {tau:.2f}")
+    for name, share in (("p50", 0.5), ("p95", 0.95)):
+        worst = found.worst(share)
+        verdict = "within" if worst <= MOST_ERROR else "beyond"
+        typer.echo(f"{name}: at worst {worst:.1%} off, {verdict} {MOST_ERROR:.0%}")
+    if json_path is not None:
+        write(json_path, to_json(found, {**about, "commit": _commit()}))
+    if html_path is not None:
+        _write_page(html_path, validation_page(found))
+    return 0
+
+
 def _asked(
     costs: str,
     workload: str,

@@ -117,6 +117,8 @@ def operating_point(
         wanted = int(kv_share * found.working_set_tokens) // 16 * 16
         if kv_tokens or again == _ROUNDS or abs(wanted / tokens - 1) <= _NEAR_MEMORY:
             break
+        if again:
+            wanted = int((wanted * tokens) ** 0.5) // 16 * 16  # else it swings to and fro
         tokens = _at_least(study, fcfs, wanted, seeds)
     return OperatingPoint(
         found.rate, tokens, found.slowdown, found.working_set_tokens, tuple(tried)

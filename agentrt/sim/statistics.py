@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import exp, log
 from statistics import fmean, stdev
 
 import numpy as np
@@ -39,6 +40,12 @@ def over_seeds(values: Sequence[float]) -> Interval:
     t = _T_975[min(len(values) - 1, len(_T_975)) - 1]
     half = t * stdev(values) / len(values) ** 0.5
     return Interval(middle, middle - half, middle + half)
+
+
+def ratio_over_seeds(values: Sequence[float]) -> Interval:
+    """The geometric mean of one ratio a seed, and its 95 % interval."""
+    found = over_seeds([log(value) for value in values])
+    return Interval(exp(found.value), exp(found.low), exp(found.high))
 
 
 def jain(values: Sequence[float]) -> float:

@@ -17,7 +17,7 @@ from agentrt.report.plot import Interval
 from agentrt.sim.arms import SimArm
 from agentrt.sim.fluid.library import Floats
 from agentrt.sim.operating_point import OperatingPoint
-from agentrt.sim.statistics import bootstrap, over_seeds
+from agentrt.sim.statistics import bootstrap, over_seeds, ratio_over_seeds
 from agentrt.sim.study import Point, Study
 
 SCHEMA = "agentrt.sim.sweep/1"
@@ -65,12 +65,12 @@ class Sweep:
     def ratio(self, one: str, other: str) -> Interval:
         """Mean compound latency of one arm by that of the other, paired by seed."""
         pairs = zip(self.points[one], self.points[other], strict=True)
-        return over_seeds([a.latency_s.mean() / b.latency_s.mean() for a, b in pairs])
+        return ratio_over_seeds([a.latency_s.mean() / b.latency_s.mean() for a, b in pairs])
 
     def tail_ratio(self, one: str, other: str) -> Interval:
         """The same of the 99th percentile of slowdowns."""
         pairs = zip(self.points[one], self.points[other], strict=True)
-        return over_seeds([tail(a) / tail(b) for a, b in pairs])
+        return ratio_over_seeds([tail(a) / tail(b) for a, b in pairs])
 
     def targets(self) -> list[Target]:
         """What is to be reached, as far as its arms were run."""

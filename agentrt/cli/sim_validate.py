@@ -1,0 +1,103 @@
+"""`agentrt sim validate`: the simulator held against the real engine, on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import anyio
+
+from agentrt.bench.compound.real_time import RealTime, Stage, stage_of
+from agentrt.bench.result import machine
+from agentrt.cli.bench import tell
+from agentrt.config import EngineConfig, Policy
+from agentrt.errors import UsageError
+from agentrt.sim.arms import arms_named
+from agentrt.sim.calibrate import calibrate
+from agentrt.sim.costs import Costs, load_costs
+from agentrt.sim.service import service_of
+from agentrt.sim.simulation import Setup
+from agentrt.sim.validate import Validation, validate
+from agentrt.workloads import Workload
+from agentrt.workloads.arrivals import poisson
+
+LOADS = (0.5, 0.3, 0.6, 0.9)
+"""Of what the engine could do, about; the first one only warms up."""
+
+
+def run_validation(
+    *,
+    shape: str,
+    costs: str,
+    policies: str,
+    shapes: Sequence[str],
+    programs: int,
+    kv_tokens: int,
+    threads: int,
+    seconds: float,
+    seed: int,
+) -> tuple[Validation, dict[str, Any]]:
+    """Measure, simulate, compare; and what it was done with.
+
+    Raises:
+        UsageError: Something was asked for that there is not.
+        BenchFailed: A program failed on the engine.
+    """
+    arms = arms_named(policies)
+    chosen: list[Policy] = [arm.scheduler.policy for arm in arms]
+    if "oracle" in chosen or any(arm.name != arm.scheduler.policy for arm in arms):
+        raise UsageError(
+            f"--policies {policies}: the engine serves by fcfs, lpm, plas and rwa",
+            hint="Leave oracle, +gate and -gate out",
+        )
+    if programs < 4:
+        raise UsageError(f"--programs {programs} says nothing", hint="Give 4 or more; 24 or so")
+    stage = stage_of(shape)
+    known = _costs(stage, costs, threads=threads, seconds=seconds)
+    loads = _loads(stage, known, shapes, programs, seed)
+    setup = Setup(known, kv_tokens)
+    with ExitStack() as stack:
+        players = {
+            policy: RealTime(
+                stage, policy, kv_tokens=kv_tokens, threads=threads, dtype="auto", stack=stack
+            )
+            for policy in chosen
+        }
+        found = validate(players, loads, setup, tell=tell)
+    about = {
+        "command": sys.argv[1:],
+        "machine": machine(),
+        "model": stage.model.name,
+        "costs": known.to_json(),
+        "kv_tokens": kv_tokens,
+        "shapes": list(shapes),
+        "programs": programs,
+        "seed": seed,
+    }
+    return found, about
+
+
+def _costs(stage: Stage, costs: str, *, threads: int, seconds: float) -> Costs:
+    if costs:
+        return load_costs(costs)
+    tell("measuring what steps take")
+    config = EngineConfig(stage.model, threads=threads)
+    return anyio.run(partial(calibrate, config, seconds=seconds, tell=tell))
+
+
+def _loads(
+    stage: Stage, costs: Costs, shapes: Sequence[str], programs: int, seed: int
+) -> list[tuple[float, Workload]]:
+    found = []
+    for number, load in enumerate(LOADS):
+        drawn = stage.draw(programs, dict.fromkeys(shapes, 1.0), seed + number)
+        drawn = [replace(program, serial=at) for at, program in enumerate(drawn)]
+        service_s = sum(sum(service_of(one, costs.step).values()) for one in drawn) / programs
+        rate = load / service_s
+        found.append((rate, poisson(drawn, rate, Random(f"loads {seed} {number}"))))
+    return found
