@@ -1,0 +1,84 @@
+"""The whole bench, small: real processes of our arm, and of a plain client with our server."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentrt.bench.compound.command import CompoundBench, check
+from agentrt.bench.compound.page import html
+from agentrt.cli.main import answer
+from agentrt.errors import UsageError
+
+SMALL = "context=0.05,output=0.05,time=0.002,count=0.2,think=0"
+COMMAND = [
+    *("bench", "compound", "--shape", "micro", "--arms", "agentrt,asyncio+ours", "--quick"),
+    *("--shapes", "finance,self-consistency,react", "--scale", SMALL),
+]
+
+
+@pytest.fixture
+def asked() -> CompoundBench:
+    return CompoundBench(
+        shape="micro",
+        arms=("agentrt",),
+        shapes=("finance",),
+        repeats=1,
+        load="one",
+        rate=0.0,
+        programs=40,
+        kv_share=0.0,
+        policies=("rwa",),
+        scale={},
+        threads=1,
+        dtype="",
+        tenants=1,
+        seed=0,
+        data=None,
+        quick=True,
+    )
+
+
+@pytest.mark.slow
+def test_arms_play_equal_programs_and_are_compared(tmp_path: Path) -> None:
+    found, shown = tmp_path / "found.json", tmp_path / "found.html"
+    files = ["--json", str(found), "--html", str(shown), "--threads", "1"]
+    assert answer([*COMMAND, *files]) == 0
+    told = json.loads(found.read_text("utf-8"))
+    assert told["labels"] == ["finance", "self-consistency", "react"]
+    ours, peer = told["arms"]
+    assert [ours["name"], peer["name"]] == ["agentrt", "asyncio+ours"]
+    for label in told["labels"]:
+        (mine,), (theirs,) = ours["samples"][label][0], peer["samples"][label][0]
+        assert mine["name"] == theirs["name"]
+        if label != "self-consistency":  # which of a vote are in is an arm's own business
+            assert mine["output_tokens"] == theirs["output_tokens"]
+        assert sum(mine["split"].values()) == pytest.approx(mine["latency_s"], rel=0.2, abs=0.02)
+        assert told["comparison"]["to_best"][label] > 0
+        least = told["bounds"]["shapes"][label]
+        assert 0 < least["hardware_s"] < mine["latency_s"]
+    react = ours["figures"]["react"]
+    assert react["hit_rate"] > 0.3  # chats go on from what was computed
+    page = shown.read_text("utf-8")
+    assert page.count("<svg") >= 3
+    assert "asyncio+ours" in html(told)
+
+
+def test_what_is_not_there_is_said(asked: CompoundBench) -> None:
+    check(asked)
+    for change, complaint in (
+        ({"arms": ("asyncio+vllm",)}, r"--arms asyncio\+vllm"),
+        ({"shapes": ("loop",)}, "no shape of programs 'loop'"),
+        ({"load": "closed"}, "--load closed"),
+        ({"repeats": 0}, "--repeats 0"),
+        ({"load": "open"}, "--rate 0.0"),
+        ({"kv_share": 0.3}, "--kv-share"),
+    ):
+        with pytest.raises(UsageError, match=complaint):
+            check(replace(asked, **change))
+
+
+def test_a_factor_has_a_name_and_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["bench", "compound", "--scale", "output"]) == 2
+    assert "--scale output is no list of factors" in capsys.readouterr().err

@@ -1,0 +1,201 @@
+"""What samples say, and which samples say nothing because the work was not done."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from agentrt.bench.compound.figures import hit_rate, played
+from agentrt.bench.compound.measure import ArmSamples
+from agentrt.bench.compound.result import comparison, figures, load_figures
+from agentrt.bench.compound.statistics import (
+    geometric_mean,
+    interval,
+    jain,
+    mean,
+    percentile,
+    percentiles,
+)
+from agentrt.bench.compound.wire import CallTold, ProgramLine, ProgramTold, program_line
+from agentrt.bench.sample import BenchFailed
+from agentrt.workloads.text import Speller
+from agentrt.workloads.trace import (
+    Arrival,
+    Call,
+    Message,
+    OutputOf,
+    Piece,
+    ProgramTrace,
+    ResultOf,
+    Think,
+    ToolUse,
+)
+
+SPELL = Speller([" abc", " abd", " abe"])
+
+
+def call_told(name: str, began_s: float, ended_s: float, tokens: int) -> CallTold:
+    return {
+        "name": name,
+        "began_s": began_s,
+        "first_s": None,
+        "ended_s": ended_s,
+        "prompt_tokens": 10,
+        "cached_tokens": 4,
+        "output_tokens": tokens,
+        "output": name,
+    }
+
+
+@pytest.fixture
+def line() -> ProgramLine:
+    plan = Call("plan", (("user", (Piece("q", 5),)),), 7, site="plan", forced_tokens=3)
+    tool = ToolUse("tool", 1.0, plan="plan", at_token=4, result_tokens=4, site="tool")
+    pause = Think("pause", 2.0, after=("plan",))
+    report = Call(
+        "report",
+        (
+            ("user", (Piece("q", 5),)),
+            ("assistant", (OutputOf("plan"),)),
+            ("user", (ResultOf("tool", 4),)),
+        ),
+        9,
+        after=("pause",),
+        site="report",
+    )
+    program = ProgramTrace("shape", 1, (plan, tool, pause, report), ("report",))
+    return program_line(Arrival(0.5, program), SPELL)
+
+
+@pytest.fixture
+def told() -> ProgramTold:
+    return {
+        "name": "shape/1",
+        "arrived_s": 0.5,
+        "ended_s": 5.0,
+        "calls": [call_told("plan", 0.5, 1.0, 7), call_told("report", 3.5, 5.0, 9)],
+        "waits": [
+            {"name": "tool", "began_s": 0.9, "ended_s": 1.9},
+            {"name": "pause", "began_s": 1.0, "ended_s": 3.0},
+        ],
+        "given_up": [],
+        "error": "",
+    }
+
+
+def vote_line() -> ProgramLine:
+    prompt: tuple[Message, ...] = (("user", (Piece("q", 5),)),)
+    calls = tuple(Call(f"s{at}", prompt, 4, site="s") for at in range(3))
+    program = ProgramTrace("vote", 1, calls, (), (("s0", "s1", "s2"), 2))
+    return program_line(Arrival(0.0, program), SPELL)
+
+
+def test_a_line_says_what_is_needed_to_play_it(line: ProgramLine) -> None:
+    plan, tool, pause, report = line["nodes"]
+    assert plan["kind"] == "call"
+    assert plan["messages"] == [("user", [{"text": SPELL("q", 5)}])]
+    assert "seed" not in plan
+    assert tool["kind"] == "tool"
+    assert tool["text"] == SPELL("shape/1/tool", 4)
+    assert pause["kind"] == "think"
+    assert report["kind"] == "call"
+    assert report["needs"] == ["pause", "plan", "tool"]
+    seeds = [node["seed"] for node in vote_line()["nodes"] if node["kind"] == "call"]
+    assert len(set(seeds)) == 3  # samples of one prompt
+
+
+def test_latency_leaves_out_pauses_and_tells_tools_apart(
+    line: ProgramLine, told: ProgramTold
+) -> None:
+    found = played(line, told, arm="a")
+    assert found.latency_s == pytest.approx(4.5 - 2.0)
+    assert found.tools_s == pytest.approx(0.9)  # from the plan's end to its own
+    assert hit_rate([found, found]) == pytest.approx(0.4)
+    assert hit_rate([replace(found, cached_tokens=None)]) is None
+    assert figures([found])["without_tools_s"] == pytest.approx(1.6)
+
+
+def test_other_work_is_refused(line: ProgramLine, told: ProgramTold) -> None:
+    plan, report = told["calls"]
+    for calls, complaint in (
+        ([{**plan, "output_tokens": 6}, report], "plan put out 6 tokens instead of 7"),
+        ([plan], "calls are missing: report"),
+        ([plan, report, call_told("more", 0, 1, 3)], "more put out 3 tokens instead of None"),
+    ):
+        with pytest.raises(BenchFailed, match=complaint):
+            played(line, {**told, "calls": calls}, arm="a")  # type: ignore[typeddict-item]
+    with pytest.raises(BenchFailed, match="not all tools"):
+        played(line, {**told, "waits": told["waits"][1:]}, arm="a")
+
+
+def test_of_a_vote_as_many_as_suffice_have_to_be_there(told: ProgramTold) -> None:
+    enough = [call_told("s0", 0, 1, 4), call_told("s2", 0, 1, 4)]
+    base: ProgramTold = {**told, "name": "vote/1", "waits": [], "given_up": ["s1"]}
+    found = played(vote_line(), {**base, "calls": enough}, arm="a")
+    assert found.wasted_tokens is None  # nobody told
+    with pytest.raises(BenchFailed, match="of the vote"):
+        played(vote_line(), {**base, "calls": enough[:1]}, arm="a")
+
+
+def test_ratios_are_of_equal_programs_and_to_the_best_of_each_shape(
+    line: ProgramLine, told: ProgramTold
+) -> None:
+    one = played(line, told, arm="a")
+
+    def arm(**latencies: list[float]) -> ArmSamples:
+        rounds = {
+            label: [[replace(one, latency_s=value)] for value in values]
+            for label, values in latencies.items()
+        }
+        return ArmSamples(rounds)
+
+    samples = {
+        "agentrt": arm(x=[1.0, 2.0, 3.0], y=[1.0]),
+        "p": arm(x=[2.0, 4.0, 6.0], y=[4.0]),
+        "q": arm(x=[4.0, 8.0, 12.0], y=[0.5]),
+    }
+    found = comparison(samples, ["x", "y"], "agentrt")
+    assert found["best_peer"] == {"x": "p", "y": "q"}
+    assert found["to_best"] == {"x": 0.5, "y": 2.0}
+    assert found["geometric_mean_to_best"] == pytest.approx(1.0)
+    assert found["worst_to_best"] == 2.0
+    assert found["peers"]["p"]["geometric_mean"] == pytest.approx(math.sqrt(0.5 * 0.25))
+
+
+def test_a_load_tells_slowdown_goodput_and_fairness(line: ProgramLine, told: ProgramTold) -> None:
+    one = played(line, told, arm="a")
+    samples = [
+        replace(one, name=f"p{at}", tenant=f"t{at % 2}", latency_s=float(1 + at % 2 * 5))
+        for at in range(20)
+    ]
+    idle = {sample.name: 1.0 for sample in samples}
+    found = load_figures(samples, idle, rate=4.0)
+    assert found["mean_slowdown"]["value"] == pytest.approx(3.5)
+    assert found["in_time"] == {"2": 0.5, "5": 0.5, "10": 1.0}
+    assert found["goodput"]["10"] == 4.0
+    assert found["fairness"] == pytest.approx((1 + 1 / 6) ** 2 / (2 * (1 + 1 / 36)))
+
+
+def test_percentiles_reach_what_never_ended() -> None:
+    assert percentile([1.0, 2.0, math.inf, math.inf], 0.0) == 1.0
+    assert percentile([1.0, 2.0, 3.0, math.inf], 0.99) == math.inf
+    assert percentile([math.inf, math.inf], 0.5) == math.inf
+    found = percentiles([float(value) for value in range(101)])
+    assert (found["p50"].value, found["p95"].value, found["p99"].value) == (50, 95, 99)
+
+
+def test_an_interval_holds_the_value_and_narrows_with_samples() -> None:
+    few, many = (
+        interval([float(value % 7) for value in range(count)], mean) for count in (14, 700)
+    )
+    assert few.low < few.value < few.high
+    assert many.high - many.low < (few.high - few.low) / 4
+    assert interval([2.0], mean).low == 2.0
+    assert interval([1.0, 2.0, 9.0], mean) == interval([1.0, 2.0, 9.0], mean)
+
+
+def test_means_and_fairness() -> None:
+    assert geometric_mean([0.5, 0.5, 4.0]) == pytest.approx(1.0)
+    assert jain([1.0, 1.0, 1.0, 1.0]) == 1.0
+    assert jain([4.0, 0.0, 0.0, 0.0]) == 0.25
+    assert jain([0.0, 0.0]) == 1.0
