@@ -53,8 +53,8 @@ def lenient(
         try:
             return Lenient(spec_of(schema), schema, tuple(dropped))
         except ConstraintError as refused:
-            if len(dropped) == MOST_DROPPED:
-                raise
+            if len(dropped) == MOST_DROPPED or "Unsatisfiable" in refused.message:
+                raise  # nothing that it allows would ever pass
             weaker = _weaker(schema, refused, checkable)
             if weaker == schema:
                 raise

@@ -144,6 +144,7 @@ def test_what_does_not_pass_is_asked_for_again(engine: Any) -> None:
         "items": {"type": "integer", "minimum": 0, "maximum": 9},
         "maxItems": 3,
         "contains": {"const": 77},
+        "minContains": 2,
     }
 
     @program
