@@ -39,14 +39,15 @@ def refusal(root: NodeState) -> Refusal | None:
     run = root.run
     if run.deadline_at_s is None:
         return None
-    path = root.place.learned.get("path_s")
+    place = root.place.known_at(root.depth)
+    path = place.learned.get("path_s")
     if path is None or path.count < ENOUGH:
         return None
     left_s = run.deadline_at_s - root.declared_at_s
     if path.p50 <= left_s:
         return None
-    root.place.observe("refused", 1.0)
-    if root.place.learned["refused"].count % PROBE_EVERY == 0:
+    place.observe("refused", 1.0)
+    if place.learned["refused"].count % PROBE_EVERY == 0:
         return None
     likely = chain(run.estimates, run.template, root.place.site)
     likely.pop(root.place.site, None)

@@ -188,6 +188,10 @@ class Footprint:
     def look(self) -> None:
         """Work out what follows from what runs and what waits."""
         self.context_tokens = max(self.running_tokens, self.trunk_tokens)
+
+    def measure(self) -> None:
+        """The same, and the peak: what a generation came to is known, and it is about to end."""
+        self.look()
         self.peak_tokens = max(self.peak_tokens, self.context_tokens)
 
 

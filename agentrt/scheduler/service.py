@@ -115,7 +115,7 @@ def _vacate(node: NodeState, event: NodeFinished) -> None:
         shared_tokens = ledger.cached_tokens if node.fork_of is not None else 0
         own_tokens = ledger.prompt_tokens - shared_tokens + ledger.output_tokens
         footprint.running_tokens += own_tokens - node.context_tokens
-        footprint.look()  # what it came to, before it goes
+        footprint.measure()
         node.context_tokens = own_tokens
         if event.outcome == "ok":
             footprint.trunk_tokens = ledger.prompt_tokens + ledger.output_tokens

@@ -10,8 +10,6 @@ After VTC (https://arxiv.org/abs/2401.00588).
 
 from __future__ import annotations
 
-from math import floor
-
 
 class Account:
     """What one tenant had.
@@ -27,7 +25,7 @@ class Account:
         "_memory_s",
         "_service_s",
         "_start_s",
-        "_told_quanta",
+        "_told_s",
         "counter_s",
         "runs",
         "tenant",
@@ -41,7 +39,7 @@ class Account:
         self._start_s = 0.0
         self._service_s = 0.0
         self._memory_s = 0.0
-        self._told_quanta = 0
+        self._told_s = 0.0
 
     @property
     def debt_s(self) -> float:
@@ -66,11 +64,12 @@ class Account:
         self.counter_s = counter_s
 
     def has_moved(self, quantum_s: float) -> bool:
-        """Whether its debt is another, in whole quanta, than when this was asked last."""
-        quanta = floor(self.debt_s / quantum_s)
-        moved = quanta != self._told_quanta
-        self._told_quanta = quanta
-        return moved
+        """Whether its debt is another by a quantum than when this was last so."""
+        debt_s = self.debt_s
+        if abs(debt_s - self._told_s) < quantum_s:
+            return False
+        self._told_s = debt_s
+        return True
 
     def lift(self, to_s: float) -> None:
         """It comes back: what the others had meanwhile is not owed to it."""

@@ -1,0 +1,149 @@
+"""What runs teach: service, paths, depths, what follows, peaks; and what the next one is told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentrt.backend import Ledger
+from agentrt.scheduler import Estimates, Send, site_of
+from agentrt.scheduler.gate import engine_site
+from agentrt.scheduler.learn import service_s
+
+Make = Callable[..., Any]
+TEMPLATE = "p p.py"
+FIRST, SECOND, THIRD = (site_of("gen", f"p.py:{line}") for line in (2, 3, 4))
+ROOT, TOOL = site_of("p", "p.py:1"), site_of("tool", "p.py:9")
+
+
+def taught(world: Make, job: Any, runs: int = 4, **more: Any) -> Estimates:
+    one = world(**more)
+    one.run([job(100.0 * n, (1.0, 2.0, 4.0), 600, gap_s=0.5) for n in range(runs)])
+    estimates: Estimates = one.state.estimates
+    return estimates
+
+
+def test_each_call_site_learns_what_is_still_to_come(world: Make, job: Any) -> None:
+    table = taught(world, job)
+
+    def known(site: str, quantity: Any) -> float:
+        return table.place(TEMPLATE, site).p50(quantity)
+
+    assert [known(site, "busy_s") for site in (FIRST, SECOND, THIRD)] == pytest.approx([1, 2, 4])
+    assert [known(s, "rest_s") for s in (ROOT, FIRST, SECOND, THIRD)] == pytest.approx([7, 7, 6, 4])
+    assert [known(s, "path_s") for s in (FIRST, THIRD)] == pytest.approx([7, 4])
+    assert known(TOOL, "tool_s") == pytest.approx(0.5)
+    assert [known(site, "output_tokens") for site in (FIRST, THIRD)] == pytest.approx([128, 128])
+
+
+def test_places_are_kept_apart_by_depth(world: Make, job: Any) -> None:
+    table = taught(world, job)
+    depths = {site: sorted(table.place(TEMPLATE, site).deeper) for site in (FIRST, SECOND, TOOL)}
+    assert depths == {FIRST: [1], SECOND: [2], TOOL: [1]}
+
+
+def test_what_follows_is_learned(world: Make, job: Any) -> None:
+    one = world()
+    jobs = [job(100.0 * n, (1.0,) * (2 if n % 2 else 3), 600) for n in range(40)]
+    one.run(jobs)
+    table = one.state.estimates
+    assert table.place(TEMPLATE, ROOT).follows() == {FIRST: pytest.approx(1.0)}
+    follows = table.place(TEMPLATE, SECOND).follows()
+    assert follows == {THIRD: pytest.approx(0.5, abs=0.01), "": pytest.approx(0.5, abs=0.01)}
+
+
+def test_a_peak_is_what_a_run_needed_at_once(world: Make, job: Any) -> None:
+    table = taught(world, job, kv_tokens=5000)
+    peak = table.place(TEMPLATE, engine_site("default")).learned["context_tokens"]
+    assert peak.count == 4
+    assert peak.p50 == pytest.approx(600)
+
+
+def test_a_run_that_failed_teaches_nothing_of_what_comes(world: Make, job: Any) -> None:
+    one = world()
+    jobs = [job(1.0, (1.0, 2.0, 4.0), 600)]
+    one.run(jobs, until_s=3.5)
+    from agentrt.events import NodeFinished, RunFinished
+    from agentrt.ids import NodeId
+
+    run_id = one.run_id(0)
+    one.handle([NodeFinished(run_id, NodeId(f"r/g{n}"), "cancelled", 3.5) for n in (2, 3)])
+    one.handle([NodeFinished(run_id, NodeId("r"), "failed", 3.5)])
+    one.handle([RunFinished(run_id, "failed", 3.5)])
+    place = one.state.estimates.place(TEMPLATE, FIRST)
+    assert set(place.learned) == {"output_tokens", "busy_s"}
+    assert not place.seen
+
+
+def test_the_next_run_is_told(world: Make, job: Any) -> None:
+    one = world()
+    jobs = [job(100.0 * n, (1.0, 2.0, 4.0), 600) for n in range(5)]
+    one.run(jobs)
+    sent = [d.facts for _, d in one.decisions if isinstance(d, Send)]
+    assert [(f.rest_s, f.rank_s, f.path_p50_s, f.output_tokens) for f in sent[:3]] == [(0,) * 4] * 3
+    first, second, third = sent[-3:]
+    assert [f.rest_s for f in (first, second, third)] == pytest.approx([7, 6, 4])
+    assert [f.rank_s for f in (first, second, third)] == pytest.approx([7, 6, 4])
+    assert [f.path_p90_s for f in (first, second, third)] == pytest.approx([7, 6, 4])
+    assert [f.attained_s for f in (first, second, third)] == pytest.approx([0, 1, 3])
+    assert [f.output_tokens for f in (first, second, third)] == pytest.approx([128] * 3)
+    assert first.run_started_at_s == first.told_at_s == 400.0
+
+
+def test_a_short_branch_does_not_shorten_the_path_of_a_long_one(world: Make, job: Any) -> None:
+    from agentrt.events import NodeDeclared
+    from agentrt.ids import NodeId
+
+    one = world()
+    one.run([job(100.0 * n, (8.0, 1.0), 600) for n in range(4)])
+    one.run([job(1000.0, (8.0, 1.0), 600)], until_s=1002.0)
+    run_id = one.run_id(0)
+    late = NodeDeclared(
+        run_id, NodeId("r/x"), "generate", "gen", NodeId("r"), (), "p.py:3", 1002.0, model="default"
+    )
+    run = one.state.runs[run_id]
+    assert run.path_p50_s == pytest.approx(9.0)
+    one.handle([late])
+    assert run.nodes[NodeId("r/x")].rank_s == pytest.approx(1.0)
+    assert run.path_p50_s == pytest.approx(7.0), "the long one still needs this much"
+
+
+def test_waiting_adds_up_over_nodes_and_ends_with_a_place(world: Make, job: Any) -> None:
+    from agentrt.events import NodeDeclared, RunStarted
+    from agentrt.ids import NodeId
+    from agentrt.step import Admission, StepDone
+
+    one = world()
+    one.jobs = [job(0.0, (1.0,) * 9)]
+    run_id = one.run_id(0)
+    one.handle([RunStarted(run_id, "p", "p.py", 0.0, 0)])
+    root = NodeDeclared(run_id, NodeId("r"), "program", "p", None, (), "p.py:1", 0.0)
+    one.handle([root])
+    for number, at_s in ((1, 0.0), (2, 1.0)):
+        one.now_s = at_s
+        one.handle(
+            [
+                NodeDeclared(
+                    run_id,
+                    NodeId(f"r/x{number}"),
+                    "generate",
+                    "x",
+                    NodeId("r"),
+                    (),
+                    "p.py:5",
+                    at_s,
+                    model="default",
+                )
+            ]
+        )
+    run = one.state.runs[run_id]
+    assert run.waited_until(4.0) == pytest.approx(4.0 + 3.0)
+    first = run.nodes[NodeId("r/x1")].request_id
+    one.handle([StepDone(None, (), (), admissions=(Admission(first, 4.0, "rwa", 4.0, 0, 0),))])
+    assert run.waited_until(6.0) == pytest.approx(7.0 + 2.0)
+    assert len(run.waiting) == 1
+
+
+def test_steps_are_shared_by_those_in_them() -> None:
+    assert service_s(Ledger(prefill_s=1.0, decode_s=3.0, steps=10, batch_size_sum=40)) == 1.0
+    assert service_s(Ledger(prefill_s=1.0, decode_s=3.0)) == 4.0, "where nobody counts batches"
