@@ -50,6 +50,10 @@ class Account:
         known = self._records.get(run_id)
         return gantt(known, width) if known else ""
 
+    def record_of(self, run_id: RunId) -> RunRecord | None:
+        """The record of a run that is over, if it is known."""
+        return self._records.get(run_id)
+
     def summary(self, run_id: RunId, output: Any, error: ErrorRecord | None) -> dict[str, Any]:
         """The `agentrt.run/1` object of a run that is over."""
         known = self._records.get(run_id) or RunRecord(run_id)

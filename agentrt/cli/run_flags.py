@@ -94,6 +94,10 @@ Trace = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one agentrt.run/1 object a run.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="The result and errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Bars over time, and tracebacks.")]
+Bounded = Annotated[
+    bool,
+    typer.Option("--bound", help="How fast a run could have been, and what it lost to what."),
+]
 
 
 def settings_of(
@@ -115,6 +119,7 @@ def settings_of(
     as_json: AsJson = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    bound: Bounded = False,
     **own: Any,
 ) -> RunSettings:
     """Run a program. Its own parameters are flags too: agentrt run FILE --help shows them."""
@@ -144,6 +149,7 @@ def settings_of(
         as_json=as_json,
         quiet=quiet,
         verbose=verbose,
+        bound=bound,
     )
 
 
@@ -154,7 +160,7 @@ FIXED = tuple(
     if one.kind is not one.VAR_KEYWORD
 )
 FORMS = get_type_hints(settings_of, include_extras=True)
-SWITCHES = {"-q", "--quiet", "-v", "--verbose", "--json", "--speculate", "-h", "--help"}
+SWITCHES = {"-q", "--quiet", "-v", "--verbose", "--json", "--speculate", "--bound", "-h", "--help"}
 
 
 def flags_in(form: Any) -> list[str]:

@@ -87,6 +87,8 @@ class Session:
                 self._progress.close()
                 self._account.close()
         self._tell_due()
+        if self._settings.bound:
+            self._tell_bounds()
         if self._unwritten is not None:
             raise UsageError(
                 f"the result cannot be written to standard output: {self._unwritten}",
@@ -94,6 +96,16 @@ class Session:
             )
         failures = [o.error for _, o in sorted(self._outcomes.items()) if o.error is not None]
         return exit_code_of(failures[0]) if failures else 0
+
+    def _tell_bounds(self) -> None:
+        """How far each run was from what was possible; the engine has ended by now."""
+        from agentrt.cli.bound import Limits
+
+        limits = Limits(engine_of(self._settings))
+        for run_id in self._run_ids:
+            record = self._account.record_of(run_id)
+            for line in limits.lines(record) if record is not None else ():
+                sys.stderr.write(line + "\n")
 
     def _open(self) -> AbstractAsyncContextManager[Runtime]:
         return open_runtime(

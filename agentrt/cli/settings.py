@@ -54,6 +54,7 @@ class RunSettings:
         as_json: One `agentrt.run/1` object a run on standard output.
         quiet: Nothing but errors on standard error.
         verbose: Bars over time and tracebacks too.
+        bound: Tell how fast each run could have been at the least.
     """
 
     target: str
@@ -75,6 +76,7 @@ class RunSettings:
     as_json: bool = False
     quiet: bool = False
     verbose: bool = False
+    bound: bool = False
 
 
 def policy_of(text: str) -> Policy:

@@ -86,6 +86,13 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     return LoadPlan(config, facts, dtype, device, shape, kernels, door, key, verdict)
 
 
+def dtype_name(config: EngineConfig) -> str:
+    """What an engine of this config computes in, by name."""
+    return str(dtype_of(config, read_config(config.model_path, weights=False))).removeprefix(
+        "torch."
+    )
+
+
 def dtype_of(config: EngineConfig, facts: dict[str, Any]) -> torch.dtype:
     """What a model computes in.
 

@@ -1,5 +1,6 @@
 """What a run was, told to people and programs: pure text and data, no terminal."""
 
+from agentrt.report.bound import bound_line
 from agentrt.report.errors import error_lines
 from agentrt.report.gantt import MARKS, Bar, bars, gantt
 from agentrt.report.line import latency_line
@@ -12,6 +13,7 @@ __all__ = [
     "Bar",
     "Usage",
     "bars",
+    "bound_line",
     "error_lines",
     "error_object",
     "gantt",

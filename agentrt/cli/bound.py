@@ -1,0 +1,48 @@
+"""`agentrt run --bound`: what this machine and this engine would have allowed at best."""
+
+from __future__ import annotations
+
+from agentrt.bench.compound.bound import measured_machine, model_work
+from agentrt.bench.shapes import shape_in
+from agentrt.config import EngineConfig
+from agentrt.engine.load_plan import dtype_name
+from agentrt.errors import UsageError
+from agentrt.graph import HardwareCosts, RunRecord, Step, bound, step_costs
+from agentrt.report import bound_line
+
+
+class Limits:
+    """Costs of an embedded engine's model on this machine, measured when it is made.
+
+    Args:
+        engine: Of the runs, which has ended: what it did would be measured along.
+
+    Raises:
+        UsageError: The model is of a kind whose work is not known, or it ran on another device.
+    """
+
+    def __init__(self, engine: EngineConfig | str) -> None:
+        if isinstance(engine, str) or engine.device != "cpu":
+            raise UsageError(
+                "--bound measures this machine's processor",
+                hint="leave it out for engines with an address and for --device cuda",
+            )
+        shape = shape_in(engine.model_path)
+        dtype = dtype_name(engine)
+        self._machine = measured_machine(dtype)
+        self._hardware = HardwareCosts(self._machine, model_work(shape, dtype))
+
+    def lines(self, record: RunRecord) -> list[str]:
+        """Of one run: by the machine, and by the engine's own steps where they tell."""
+        reads, does = self._machine.read_bytes_s / 1e9, self._machine.flops_s / 1e9
+        by = f"by the machine (reads {reads:.0f} GB/s, multiplies {does:.0f} GFLOP/s)"
+        found = [bound_line(bound(record, self._hardware), by)]
+        steps = step_costs(
+            [
+                Step(step.ended_at_s - step.started_at_s, step.prefill_tokens, step.decode_tokens)
+                for step in record.steps
+            ]
+        )
+        if steps is not None:
+            found.append(bound_line(bound(record, steps), "by the engine's own steps"))
+        return found
