@@ -18,7 +18,9 @@ from agentrt.scheduler.decisions import (
     Stop,
     Tell,
 )
-from agentrt.scheduler.state import NodeState, State
+from agentrt.scheduler.node import NodeState, RunFacts
+from agentrt.scheduler.run import RunState
+from agentrt.scheduler.state import State
 from agentrt.scheduler.urgency import urgency
 
 
@@ -75,13 +77,18 @@ def _start(state: State, now_s: float, ending: set[NodeState], decisions: list[D
     if len(starting) > 1:
         starting.sort(key=urgency)
     number = state.next_request
+    known: dict[RunState, RunFacts] = {}
     for node in starting:
         if node in ending:
             continue
-        run_id, node_id = node.run.run_id, node.node_id
+        run = node.run
+        run_id, node_id = run.run_id, node.node_id
         if node.kind == "generate":
             held_s = 0.0 if node.held_at_s is None else now_s - node.held_at_s
-            decisions.append(Send(run_id, node_id, node.facts(now_s, RequestId(number)), held_s))
+            if run not in known:
+                known[run] = run.facts(now_s)
+            facts = node.facts(now_s, RequestId(number), known[run])
+            decisions.append(Send(run_id, node_id, facts, held_s))
             number += 1
         else:
             decisions.append(Start(run_id, node_id))

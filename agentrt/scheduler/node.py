@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from agentrt.scheduler.run import RunState
 
 Status = Literal["waiting", "running", "ended"]
+RunFacts = tuple[float, float, float, int, float | None]
+"""Of a run: its rest, its tenant's debt, its waiting so far, nodes that wait, its true rest."""
 
 
 class NodeState:
@@ -138,33 +140,38 @@ class NodeState:
         first = event.fork_of
         self.fork_of = run.nodes.get(first) if first is not None else None
 
-    def facts(self, now_s: float, request_id: RequestId | None = None) -> RequestFacts:
+    def facts(
+        self, now_s: float, request_id: RequestId | None = None, run: RunFacts | None = None
+    ) -> RequestFacts:
         """What its engine needs for the order of waiting work.
 
         Args:
             now_s: Now.
             request_id: Of a request that is about to be sent; None takes the one that was.
+            run: What is so of its run now, where the caller has it already.
         """
-        run = self.run
+        of_run = self.run
+        rest_s, debt_s, waited_s, waiting, true_rest_s = run or of_run.facts(now_s)
         number = self.request_id if request_id is None else request_id
         assert number is not None
+        lengths = self.place.of("output_tokens")
         return RequestFacts(
             number,
             self.demanded,
-            run.started_at_s,
-            run.rest_s,
+            of_run.started_at_s,
+            rest_s,
             self.deadline_at_s,
-            run.run_id,
-            run.tenant,
-            run.account.debt_s,
-            run.priority,
-            run.attained_s,
-            run.waited_until(now_s),
-            len(run.waiting),
+            of_run.run_id,
+            of_run.tenant,
+            debt_s,
+            of_run.priority,
+            of_run.attained_s,
+            waited_s,
+            waiting,
             self.rank_s,
-            run.path_p50_s,
-            run.path_p90_s,
-            self.place.mean("output_tokens"),
-            run.true_rest_s,
+            of_run.path_p50_s,
+            of_run.path_p90_s,
+            0.0 if lengths is None else lengths.mean,
+            true_rest_s,
             now_s,
         )

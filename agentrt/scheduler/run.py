@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentrt.events import RunStarted
 from agentrt.ids import NodeId, RunId
 from agentrt.scheduler.estimates import Estimates
-from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.node import NodeState, RunFacts
 from agentrt.scheduler.tenants import Account
 
 LEAST_REST = 0.05
@@ -26,6 +26,7 @@ class RunState:
         estimates: What past runs tell.
         nodes: By id, ended ones too.
         attained_s: Service that it has had.
+        true_service_s: All that it will need, where a replay has said so.
         waiting: Its nodes that could run and wait for their engine or the admission gate.
         path_p50_s: Median of the learned time that it still needed at its latest new node.
         path_p90_s: The same time, which nine of ten runs stay within.
@@ -40,7 +41,6 @@ class RunState:
         "_mark_at_s",
         "_mark_attained_s",
         "_mark_rest_s",
-        "_true_service_s",
         "_waited_at_s",
         "_waited_s",
         "account",
@@ -61,6 +61,7 @@ class RunState:
         "template",
         "tenant",
         "told_rest_s",
+        "true_service_s",
         "waiting",
     )
 
@@ -86,7 +87,7 @@ class RunState:
         self.rank_anew_at = 0
         self._waited_s = 0.0
         self._waited_at_s = event.at_s
-        self._true_service_s = event.true_service_s
+        self.true_service_s = event.true_service_s
         self._mark_at_s = event.at_s
         self._mark_attained_s = 0.0
         self._mark_rest_s = 0.0
@@ -102,8 +103,18 @@ class RunState:
     @property
     def true_rest_s(self) -> float | None:
         """What it really needs, where a replay has said so."""
-        whole_s = self._true_service_s
+        whole_s = self.true_service_s
         return None if whole_s is None else max(0.0, whole_s - self.attained_s)
+
+    def facts(self, now_s: float) -> RunFacts:
+        """What the facts of all its requests have in common, as far as it has to be worked out."""
+        return (
+            self.rest_s,
+            self.account.debt_s,
+            self.waited_until(now_s),
+            len(self.waiting),
+            self.true_rest_s,
+        )
 
     def waited_until(self, now_s: float) -> float:
         """How long its runnable nodes have waited, all added up."""
