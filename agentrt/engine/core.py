@@ -287,7 +287,7 @@ class EngineCore:
     def _let_think(self, sequence: Sequence, now_s: float) -> None:
         """Its answer is free, its thought has a frame and an end."""
         try:
-            finish = self._grammars.think(sequence)
+            finish = self._grammars.think(sequence, self._window_tokens)
         except AgentrtError as error:
             self._fail(sequence, error)
             return

@@ -90,20 +90,25 @@ class Grammars:
         if request.thinking_tokens is None:
             sequence.guide = begin(0)
         else:
-            sequence.guide = self._thoughtful(sequence, begin, compiled)
+            sequence.guide = self._thoughtful(sequence, begin, compiled, window_tokens)
         return output.open_with(sequence, sequence.most_output_tokens)
 
-    def think(self, sequence: Sequence) -> Finish | None:
+    def think(self, sequence: Sequence, window_tokens: int) -> Finish | None:
         """Let a sequence whose answer is free think before it.
 
         Raises:
-            ConstraintError: Its thought would not fit.
+            ConstraintError: Its thought does not fit into `max_tokens`.
+            ContextOverflow: Nor into the window.
         """
-        sequence.guide = self._thoughtful(sequence, lambda thought_tokens: None, None)
+        sequence.guide = self._thoughtful(sequence, _free, None, window_tokens)
         return output.open_with(sequence, sequence.most_output_tokens)
 
     def _thoughtful(
-        self, sequence: Sequence, begin: Begin, compiled: CompiledConstraint | None
+        self,
+        sequence: Sequence,
+        begin: Begin,
+        compiled: CompiledConstraint | None,
+        window_tokens: int,
     ) -> Thoughtful:
         """The guide of a sequence that thinks; briefly enough for its answer to fit behind it."""
         request, most_tokens = sequence.request, sequence.most_output_tokens
@@ -112,6 +117,7 @@ class Grammars:
         assert wanted_tokens is not None
         answer_tokens = (compiled.min_tokens or 1) if compiled is not None else 1
         least_tokens = len(Thinking(frame, vocab, 0).shortest) + answer_tokens
+        check_shortest(sequence.prompt_tokens, least_tokens, window_tokens)
         if least_tokens > most_tokens:
             raise ConstraintError(
                 f"an answer behind a thought needs at least {least_tokens} tokens, max_tokens is "
@@ -147,3 +153,7 @@ class Grammars:
     def close(self) -> None:
         """End its threads."""
         self._compiles.close()
+
+
+def _free(thought_tokens: int) -> None:
+    """Nothing guides an answer that is free."""

@@ -16,7 +16,7 @@ from agentrt.canonical_json import content
 from agentrt.errors import ToolFailed, UsageError
 from agentrt.program.each import Calls, Each, Final, ToolCall
 from agentrt.program.gen import Gen
-from agentrt.program.messages import chat_of, chat_schema, messages_of
+from agentrt.program.messages import ChatSerializer, chat_of, chat_schema, messages_of
 from agentrt.program.node import Node
 from agentrt.program.options import GenOptions
 from agentrt.program.output import calls_of, items_of, step_of, value_of
@@ -37,7 +37,7 @@ from agentrt.segments import (
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema, SchemaSerializer
+    from pydantic_core import CoreSchema
 
     from agentrt.program.tool import Tool
 
@@ -336,21 +336,15 @@ class Chat:
         return chat_schema()
 
 
-class _Serializer:
-    """What pydantic looks for where a chat stands in a value of an unknown type; made then."""
-
-    def __get__(self, chat: Chat | None, of: type[Chat]) -> SchemaSerializer:
-        from pydantic_core import SchemaSerializer
-
-        made = SchemaSerializer(chat_schema())
-        of.__pydantic_serializer__ = made  # type: ignore[attr-defined]
-        return made
+Chat.__pydantic_serializer__ = ChatSerializer()  # type: ignore[attr-defined]
 
 
-Chat.__pydantic_serializer__ = _Serializer()  # type: ignore[attr-defined]
-
-
-def chat(system: str | None = None, *, history: History = "template") -> Chat:
+def chat(
+    system: str | None = None,
+    *,
+    history: History = "template",
+    tools: Sequence[Tool[..., Any]] = (),
+) -> Chat:
     """An empty chat, or one with a system message. May be a module's value: runs share it.
 
     Args:
@@ -359,6 +353,8 @@ def chat(system: str | None = None, *, history: History = "template") -> Chat:
             trained: some templates leave out its earlier reasoning, and what was computed from
             there on is lost, which traces tell with its reason. With "append" just as they were
             generated: every prompt goes on from what was computed.
+        tools: That its prompts tell the model of from their beginning. `calls` and `step` may each
+            be held to some of them: a mask does that, and the prompt, so its prefix, stays.
 
     Raises:
         UsageError: `history` is neither.
@@ -367,7 +363,7 @@ def chat(system: str | None = None, *, history: History = "template") -> Chat:
         raise UsageError(
             f"history={history!r} is unknown", hint="Give 'template' or 'append'", where=call_site()
         )
-    empty = Chat(history=history)
+    empty = Chat(history=history)._offering(tools)
     return empty if system is None else empty.system(system)
 
 

@@ -20,7 +20,7 @@ from agentrt.segments import (
 )
 
 if TYPE_CHECKING:
-    from pydantic_core import CoreSchema
+    from pydantic_core import CoreSchema, SchemaSerializer
 
     from agentrt.program.chat import Chat
 
@@ -126,3 +126,14 @@ def chat_schema() -> CoreSchema:
         serialization=core_schema.plain_serializer_function_ser_schema(messages_of),
         json_schema_input_schema=core_schema.list_schema(core_schema.dict_schema()),
     )
+
+
+class ChatSerializer:
+    """What pydantic looks for where a chat stands in a value of an unknown type; made then."""
+
+    def __get__(self, chat: Chat | None, of: type[Chat]) -> SchemaSerializer:
+        from pydantic_core import SchemaSerializer
+
+        made = SchemaSerializer(chat_schema())
+        of.__pydantic_serializer__ = made  # type: ignore[attr-defined]
+        return made

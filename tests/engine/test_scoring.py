@@ -146,6 +146,20 @@ def test_a_prompt_with_a_hole_is_scored_when_it_is_whole(build, engine, scored):
     assert [one.logprob for one in told] == pytest.approx([one.logprob for one in whole], abs=1e-4)
 
 
+def test_steps_launched_ahead_score_the_same(build, engine, scored):
+    told = []
+    for overlap in ("off", "on"):
+        core = build(overlap=overlap)
+        core.submit(engine.request(9, PROMPT[:30], max_tokens=30))
+        for number in range(1, 4):
+            core.submit(scored(number, PROMPT[number:]))
+        served = engine.drain(core)
+        scores = [served.ends[number].scores for number in range(1, 4)]
+        told.append(([one.logprob for some in scores for one in some], served.text(9)))
+    assert told[0][0] == pytest.approx(told[1][0], abs=1e-4)
+    assert told[0][1] == told[1][1]
+
+
 def test_what_cannot_be_scored_is_refused(build, engine, scored):
     core = build()
     core.submit(scored(1, spec=ConstraintSpec("regex", "a+")))

@@ -130,6 +130,26 @@ def test_a_tight_limit_shortens_the_thought_not_the_answer(build, engine, thinki
     assert f"at least {least} tokens" in served.ends[9].error.message
 
 
+def test_a_window_too_short_for_thought_and_answer_is_an_overflow(build, engine, thinking):
+    core = build(kv_pages=300)
+    long = [at % 250 for at in range(2290)]
+    core.submit(thinking(1, 10, prompt=long))
+    core.submit(thinking(2, 10, prompt=long, constraint=SPECS["choice"]))
+    ends = engine.drain(core).ends
+    assert {ends[1].error.type, ends[2].error.type} == {"ContextOverflow"}
+
+
+def test_steps_launched_ahead_think_the_same(build, engine, thinking):
+    texts = []
+    for overlap in ("off", "on"):
+        core = build(overlap=overlap)
+        for number, kind in enumerate(SPECS, 1):
+            core.submit(thinking(number, 12, constraint=SPECS[kind], temperature=1.0, seed=number))
+        served = engine.drain(core)
+        texts.append([served.text(number) for number in range(1, 5)])
+    assert texts[0] == texts[1]
+
+
 def test_a_deadline_closes_thought_and_answer(build, engine, thinking):
     core = build()
     core.submit(thinking(1, 80, constraint=SPECS["json"], on_limit="close"))

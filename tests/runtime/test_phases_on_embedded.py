@@ -10,7 +10,7 @@ import anyio.from_thread
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
-from agentrt import CheckFailed, chat, choice, embedded, gather, json_schema, program, tool
+from agentrt import Calls, CheckFailed, chat, choice, embedded, gather, json_schema, program, tool
 from agentrt.app import open_runtime
 from agentrt.config import EngineConfig, RunConfig
 from agentrt.events import AttemptFailed, Event, NodeFinished
@@ -187,19 +187,20 @@ def test_a_step_is_held_to_some_of_the_tools_the_prompt_knows(engine: Any) -> No
 
     @program
     async def steps() -> list[str]:
-        ask = chat(system="Use tools.").user("Double or halve 8.")
-        both = ask.calls(double, half, max_tokens=200, on_limit="close", name="both")
-        await both
         names = []
-        known = both.ctx.results([call.start() for call in await both]).user("Again.")
+        ask = chat(system="Use tools.", tools=[double, half]).user("Double or halve 8.")
         for only in (double, half):
-            turn = await known.calls(only, max_tokens=200, on_limit="close", name="some")
-            names += [call.name for call in turn]
+            how: Any = {"max_tokens": 200, "on_limit": "close", "name": "some"}
+            names += [call.name for call in await ask.calls(only, **how)]
+            match await ask.step(tools=[only], final=int, **how):
+                case Calls(calls):
+                    names += [call.name for call in calls]
         return names
 
     names = run(steps)
     assert set(names) == {"double", "half"}
     some = [e for e in recorder.events if isinstance(e, NodeFinished) and "some#" in e.node_id]
+    assert len(some) == 4
     for one in some[1:]:
         assert one.ledger is not None
         assert one.ledger.cached_tokens >= one.ledger.prompt_tokens - 17

@@ -180,6 +180,8 @@ def histories() -> None:
     assert_type(chat(history="template").history, Literal["template", "append"])
     chat("x", history="keep")  # error
     chat("x", "append")  # error
+    assert_type(chat("x", tools=[prices, growth]), Chat)
+    chat("x", tools=[leaf])  # error
 
 
 async def limits_of_one(c: Chat) -> None:
