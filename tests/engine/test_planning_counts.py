@@ -2,11 +2,13 @@
 
 import sys
 
+import pytest
 from torch.utils._python_dispatch import TorchDispatchMode
 
 PROMPT = [(3 * at) % 250 for at in range(90)]
 MOST_CALLS_EACH = 4
 MOST_CALLS = 40
+MOST_TRIED = 4
 
 
 class Operations(TorchDispatchMode):
@@ -53,6 +55,30 @@ def test_planning_calls_few_functions_a_sequence(tokenizer_dir, engine):
     calls = [calls_of(lambda core=core: core._roster.plan(0.0)) for core in (few, many)]
     assert calls[1] - calls[0] <= (64 - 8) * MOST_CALLS_EACH
     assert calls[0] <= MOST_CALLS + 8 * MOST_CALLS_EACH
+
+
+@pytest.mark.parametrize(("policy", "fresh"), [("rwa", 8), ("fcfs", 8), ("lpm", 1)])
+def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
+    policy, fresh, tokenizer_dir, engine
+):
+    core = engine.hash_core(
+        tokenizer_dir, eos_bias=-9.0, kv_pages=900, max_running=70, policy=policy
+    )
+    core.submit(engine.request(0, PROMPT, max_tokens=200))
+    engine.drain(core, most_steps=2)
+    core.paging.pool.take(core.paging.pool.free_pages - 2)  # the others wait for memory
+    for number in range(1, 65):
+        core.submit(engine.request(number, [number] * 64, max_tokens=50, run=f"run {number}"))
+    core.step()
+    asked = []
+    plain = core.paging.known_tokens
+    core.paging.known_tokens = lambda key: asked.append(key) or plain(key)
+    counts = []
+    for _ in range(16):
+        core._roster.plan(core._clock.now_s())
+        counts.append(len(asked))
+        asked.clear()
+    assert max(counts) <= 64 // fresh + MOST_TRIED
 
 
 def test_planning_asks_torch_for_nothing(tokenizer_dir, engine):
