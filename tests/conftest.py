@@ -59,5 +59,5 @@ def server_url(server: subprocess.Popen[str]) -> str:
 def own_server_url(tiny: EngineConfig, portal: anyio.from_thread.BlockingPortal) -> Iterator[str]:
     """The address of our own server, on the event loop of the backends."""
     config = ServeConfig(replace(tiny, policy="fcfs"), "tiny", port=0, grace_s=1)
-    with portal.wrap_async_context_manager(serving(config)) as url:
+    with portal.wrap_async_context_manager(serving(config, place="thread")) as url:
         yield url

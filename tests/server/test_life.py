@@ -10,9 +10,12 @@ import anyio
 import httpx
 import pytest
 
+from agentrt import embedded
 from agentrt.cli.main import answer
 from agentrt.clock import MonotonicClock
+from agentrt.config import EngineConfig
 from agentrt.engine.process import EmbeddedBackend
+from agentrt.prompt import Codec
 from agentrt.server.question import question_of
 from agentrt.server.service import Service, failure_of
 
@@ -90,11 +93,13 @@ def test_an_end_waits_for_answers_under_way(portal, own_server, wire):
     assert answer.json()["usage"]["completion_tokens"] == 200
 
 
-def test_an_engine_that_dies_is_told_and_replaced(portal, tiny, codec, wire):
+def test_an_engine_that_dies_is_told_and_replaced(portal, wire):
+    """The embedded model's, which starts quickest."""
+
     async def main():
         clock = MonotonicClock()
-        backend = EmbeddedBackend(tiny, clock)
-        service = Service(backend, codec, clock, model="tiny")
+        backend = EmbeddedBackend(EngineConfig(embedded.path(), threads=1), clock)
+        service = Service(backend, Codec.load(embedded.path()), clock, model="tiny")
         with anyio.fail_after(300):
             await service.start()
             try:
