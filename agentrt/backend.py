@@ -274,7 +274,8 @@ class Backend(Protocol):
             token_ids: The prefix.
             hint: `keep` it longest, `demote` it to slower memory, `drop` it first, `prefetch` it
                 from slower memory.
-            until_s: When a `keep` ends; None keeps it for good.
+            until_s: When a `keep` ends; None keeps it for good. With `prefetch`: until when what
+                came is kept; None does not.
             from_tokens: A `drop` is of what stands behind so many of its tokens; others may still
                 go on from those.
         """

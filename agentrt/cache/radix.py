@@ -246,7 +246,10 @@ class RadixTree:
         start += -start % self._page_bytes
         below: RadixNode | None = None
         while node.parent is not None and start < end and not node.locks:
-            if below is not None and (len(node.children) > 1 or node.retention is Retention.KEEP):
+            others = [child for child in node.children.values() if child is not below]
+            if below is not None and any(child.retention > retention for child in others):
+                break
+            if below is not None and node.retention is Retention.KEEP:
                 break
             if end - len(node.key) < start:
                 self._split(node, start - end + len(node.key))  # `node` stays the lower part
@@ -256,9 +259,28 @@ class RadixTree:
         return below is not None
 
     def _say(self, node: RadixNode, retention: Retention, back_by_s: float | None) -> None:
+        """Mark a node; of several that will be back for it the last one counts."""
+        if retention is Retention.KEEP is node.retention and back_by_s is not None:
+            back_by_s = None if node.back_by_s is None else max(back_by_s, node.back_by_s)
         node.retention = retention
         node.back_by_s = back_by_s
         self._offer(node)
+
+    def release(self, key: bytes) -> None:
+        """Whoever was to be back for any part of `key` by now is not expected any more."""
+        node = self.root
+        at = 0
+        while at < len(key):
+            child = node.children.get(key[at : at + self._page_bytes])
+            if child is None:
+                return
+            at += len(child.key)
+            node = child
+            back_by_s = node.back_by_s
+            if node.retention is not Retention.KEEP or back_by_s is None:
+                continue
+            if back_by_s <= self.now_s:
+                self._say(node, Retention.NORMAL, None)
 
     def nodes(self) -> Iterator[RadixNode]:
         """Every node but the root, parents first."""

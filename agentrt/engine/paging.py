@@ -106,6 +106,17 @@ class Paging:
             lower = self._host.tier.tree
             lower.retain(key, retention, back_by_s=back_by_s, from_tokens=from_tokens)
 
+    def has_whole(self, key: bytes) -> bool:
+        """Whether all of `key` is computed that a prompt finds: it has one token to compute."""
+        most = max(0, len(key) // TOKEN_BYTES - 1)
+        return self.tree.matched_tokens(key) >= most - most % self.page_tokens
+
+    def release(self, key: bytes) -> None:
+        """Who was to be back for `key` by now is not expected any more."""
+        self.tree.release(key)
+        if self._host is not None:
+            self._host.tier.tree.release(key)
+
     def demote(self, key: bytes) -> None:
         """The prefix will not be needed soon: the host keeps it, and here it goes first."""
         if self._host is None:
@@ -114,7 +125,9 @@ class Paging:
         pages = self.tree.match(key + bytes(TOKEN_BYTES)).pages
         whole = key[: len(pages) * self.page_tokens * TOKEN_BYTES]
         self._host.tier.save(whole, pages)
-        self.tree.retain(whole, Retention.DEMOTED)
+        held = self._host.tier.matched_tokens(whole + bytes(TOKEN_BYTES)) * TOKEN_BYTES
+        if held == len(whole):  # else it had no room, and what is given up here is gone
+            self.tree.retain(whole, Retention.DEMOTED)
 
     def prefetch(self, key: bytes) -> None:
         """The prefix will be needed soon: bring back what only the host has."""

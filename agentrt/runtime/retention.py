@@ -8,7 +8,7 @@ loop. They change when things are computed, never what.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Any
 
@@ -184,9 +184,7 @@ class Retention:
         if not pending:
             return
         reloads = self._memories[wish.engine.role].reloads
-        wish.advice = advise(
-            gap_of(pending, now_s), len(wish.token_ids), reloads=reloads, now_s=now_s
-        )
+        wish.advice = advise(gap_of(pending, now_s), len(wish.token_ids), reloads, now_s)
         self._wishes[wish.waiting] = wish
 
     def _drop(self, memory: _Memory) -> None:
@@ -219,13 +217,15 @@ class Retention:
             wish = heappop(self._fetches)[2]
             waits = self._wishes.pop(wish.waiting, None) is wish
             node = state.node(*wish.waiting)
-            if not waits or node is None or not _pending(node):
+            pending = _pending(node) if waits and node is not None else []
+            if not pending:
                 continue
             if not self._memories[wish.engine.role].is_full:
-                wish.engine.backend.hint(wish.token_ids, "prefetch")
+                stays = advise(gap_of(pending, now_s), len(wish.token_ids), None, now_s)
+                wish.engine.backend.hint(wish.token_ids, "prefetch", stays.until_s)
 
 
-def _pending(node: NodeState) -> Iterable[NodeState]:
+def _pending(node: NodeState) -> list[NodeState]:
     """What a node that goes on from a prefix waits for; a tool is waited for itself."""
     if node.kind == "generate":
         return [source for source in node.inputs if source.status != "ended"]

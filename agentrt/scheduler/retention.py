@@ -88,7 +88,7 @@ def gap_of(nodes: Iterable[NodeState], now_s: float) -> Gap | None:
     return Gap(p50_s, p75_s)
 
 
-def advise(gap: Gap | None, tokens: int, *, reloads: Reloads | None, now_s: float) -> Advice:
+def advise(gap: Gap | None, tokens: int, reloads: Reloads | None, now_s: float) -> Advice:
     """What to tell of a prefix that is needed again after a gap.
 
     Args:

@@ -272,3 +272,45 @@ def test_choosing_again_and_again_is_not_dear(monkeypatch):
     for _ in range(1200):
         assert tree.evict(1) == 1
     assert looked <= 75, "once a kept leaf at most"
+
+
+def test_a_fork_whose_branches_are_all_dropped_goes_whole():
+    pool = PagePool(32)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(16))
+    branches = [[*range(16), *range(at, at + 8)] for at in (100, 200, 300)]
+    for branch in branches:
+        put(tree, pool, branch)
+    for branch in branches:
+        tree.retain(key_of(branch), Retention.DROP)
+    assert all(node.retention is Retention.DROP for node in tree.nodes())
+    put(tree, pool, [*range(16), *range(400, 408)])
+    left = [node for node in tree.nodes() if node.retention is not Retention.DROP]
+    assert len(left) == 2, "who goes on from it after all"
+
+
+def test_of_several_that_will_be_back_the_last_one_counts():
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    put(tree, pool, range(8))
+    for back_by_s in (5.0, 9.0, 7.0):
+        tree.retain(key_of(range(8)), Retention.KEEP, back_by_s=back_by_s)
+    (node,) = tree.nodes()
+    assert node.back_by_s == 9.0
+    for now_s, kept in ((8.0, Retention.KEEP), (9.0, Retention.NORMAL)):
+        tree.now_s = now_s
+        tree.release(key_of(range(20)))
+        assert node.retention is kept
+
+
+def test_keeping_ends_all_along_the_way():
+    """It was said of a part first, for the rest was not computed yet."""
+    pool = PagePool(8)
+    tree = RadixTree(pool, PAGE)
+    for end in (8, 16):
+        put(tree, pool, range(end))
+        tree.retain(key_of(range(20)), Retention.KEEP, back_by_s=5.0)
+    assert {node.retention for node in tree.nodes()} == {Retention.KEEP}
+    tree.now_s = 5.0
+    tree.release(key_of(range(20)))
+    assert {node.retention for node in tree.nodes()} == {Retention.NORMAL}
