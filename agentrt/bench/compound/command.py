@@ -18,6 +18,7 @@ from agentrt.bench.compound.plan import (
     Drawing,
     Round,
     default_scale,
+    longest_tokens,
     round_of_load,
     rounds_of_one,
     totals,
@@ -118,7 +119,8 @@ def run_compound_bench(
     kv_tokens = _kv_tokens(asked, programs)
     dtype = asked.dtype or ("bfloat16" if shape.parameters > _LARGE_PARAMETERS else "float32")
     slots = min(_MOST_SLOTS, max(widest(program) for program in programs))
-    served = Served(model, dtype, slots, kv_tokens)
+    longest = max(longest_tokens(program) for program in programs)
+    served = Served(model, dtype, slots, kv_tokens, longest)
     wanted = Wanted(asked.arms, asked.policies, served, asked.threads, peers_root(), asked.quick)
     with ExitStack() as stack:
         probe = _probe(rounds)

@@ -93,13 +93,15 @@ def measure_reach(
         plan: Of the server.
         served: What it serves; the batch has a request for each of its slots.
         files: What peers run on.
-        prompt_tokens: Of each request's own text.
+        prompt_tokens: Of each request's own text, less where the memory is small.
         new_tokens: Of each request.
         repeats: Rounds that count, after one that warms.
 
     Raises:
         BenchFailed: One of them does not work.
     """
+    room = served.kv_tokens // served.slots - new_tokens - _TEMPLATE_TOKENS
+    prompt_tokens = max(1, min(prompt_tokens, room))
     codec = Codec.load(served.model)
     words = words_of(served.model / "tokenizer.json")
     row = Row(served.slots, prompt_tokens + _TEMPLATE_TOKENS, new_tokens, 0, served.dtype)

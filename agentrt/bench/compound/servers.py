@@ -39,12 +39,14 @@ class Served:
         slots: Requests that a server with fixed places runs at once: as many as a program has
             branches.
         kv_tokens: Tokens whose keys and values fit its memory.
+        longest_tokens: Of a request, with its answer; 0 takes the model's window.
     """
 
     model: Path
     dtype: str
     slots: int = 16
     kv_tokens: int = 32_768
+    longest_tokens: int = 0
 
     @property
     def name(self) -> str:
@@ -83,7 +85,7 @@ def plans_of(kind: str, served: Served, root: Path, *, cores: int) -> list[Serve
 def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list[ServerPlan]:
     """One cache for all slots lets a request be as long as it likes; one for each is read faster.
 
-    The longest prompt has to fit a slot, so a small memory leaves the first alone.
+    The longest request has to fit a slot, so a small memory leaves the first alone.
     """
     program = files.libraries / "llama-server"
     files.check("llama.cpp")
@@ -97,7 +99,8 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
         *(_F32_CACHE if served.dtype == "float32" else ()),
     )
     biases = [[token, False] for token in served.no_text()]
-    fits = served.kv_tokens // served.slots >= shape_in(served.model).window_tokens
+    longest = served.longest_tokens or shape_in(served.model).window_tokens
+    fits = served.kv_tokens // served.slots >= longest
     caches = [("one cache", "--kv-unified")]
     if fits:
         caches.append(("split cache", "--no-kv-unified"))
