@@ -75,6 +75,9 @@ class Door:
             sequence: Wants to come in.
             make_way: Has somebody inside leave for it; False when nobody would.
         """
+        if self._blocked and not sequence.is_wanted:  # it would be sent out for them again
+            self.causes[sequence] = "pages"
+            return False
         while self._paging.free_slots <= self._kept_slots:
             if not make_way():
                 self.causes[sequence] = "slots"

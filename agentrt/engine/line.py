@@ -88,18 +88,6 @@ class Line:
         incomplete, undemanded, *key = self._place(now_s, sequence)[0]
         return (incomplete, undemanded, not _is_overdue(now_s, sequence), *key)
 
-    def _terms(self, now_s: float, sequence: Sequence) -> Terms:
-        """What the place of a sequence that came in was worked out from."""
-        cached_tokens = sequence.computed_tokens
-        uncached_tokens = len(sequence.tokens) - cached_tokens
-        terms = self._sorting.terms(now_s, sequence.facts, uncached_tokens, cached_tokens)
-        own = [("uncached_tokens", float(uncached_tokens))]
-        if _is_overdue(now_s, sequence):
-            own.append(("overdue", 1.0))
-        if not sequence.demanded:
-            own.append(("undemanded", 1.0))
-        return (*terms, *own)
-
     def note_admission(self, sequence: Sequence, place: int, now_s: float) -> None:
         """It got a place in the step that is being planned: tell why."""
         self._admitted.append(
@@ -128,6 +116,18 @@ class Line:
         """Who got a place in the step that was planned, and why; told once."""
         admissions, self._admitted = tuple(self._admitted), []
         return admissions
+
+    def _terms(self, now_s: float, sequence: Sequence) -> Terms:
+        """What the place of a sequence that came in was worked out from."""
+        cached_tokens = sequence.computed_tokens
+        uncached_tokens = len(sequence.tokens) - cached_tokens
+        terms = self._sorting.terms(now_s, sequence.facts, uncached_tokens, cached_tokens)
+        own = [("uncached_tokens", float(uncached_tokens))]
+        if _is_overdue(now_s, sequence):
+            own.append(("overdue", 1.0))
+        if not sequence.demanded:
+            own.append(("undemanded", 1.0))
+        return (*terms, *own)
 
     def _place(self, now_s: float, sequence: Sequence) -> Place:
         standing = sequence.standing
@@ -159,16 +159,12 @@ class Line:
         """The same line with those that share run and prefix right behind the first of them."""
         forks: dict[object, list[Sequence]] = {}
         for sequence in line:
-            alone = not sequence.complete or not sequence.demanded
             start = sequence.key[: self._page_bytes]
-            key = sequence.serial if alone else (sequence.request.run_id, start)
+            key = (sequence.request.run_id, start) if sequence.is_wanted else sequence.serial
             forks.setdefault(key, []).append(sequence)
         return [sequence for fork in forks.values() for sequence in fork]
 
 
 def _is_overdue(now_s: float, sequence: Sequence) -> bool:
-    return (
-        sequence.complete
-        and sequence.demanded
-        and is_overdue(now_s, sequence.facts, sequence.account.completed_at_s)
-    )
+    since_s = sequence.account.completed_at_s
+    return sequence.is_wanted and is_overdue(now_s, sequence.facts, since_s)

@@ -172,7 +172,7 @@ class Roster:
 
         What nobody waits for has to do with what others leave: it may not make their step longer.
         """
-        slack = not _is_wanted(wanted_by or sequence) and self._is_busy(step)
+        slack = not (wanted_by or sequence).is_wanted and self._is_busy(step)
         if slack:
             most_tokens = min(most_tokens, step.slack_tokens)
             if not most_tokens:
@@ -190,7 +190,7 @@ class Roster:
 
     def _is_busy(self, step: StepPlan) -> bool:
         """Whether somebody waits for tokens of the step."""
-        return any(_is_wanted(self.running[request_id]) for request_id in step.shares)
+        return any(self.running[request_id].is_wanted for request_id in step.shares)
 
     def _let_in(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
         door = self._door
@@ -214,13 +214,14 @@ class Roster:
 
     def _has_idle(self, waiting: list[Sequence]) -> bool:
         """Whether somebody is waited for while somebody runs whom nobody waits for."""
-        return any(map(_is_wanted, waiting)) and not all(map(_is_wanted, self.running.values()))
+        idle = any(not one.is_wanted for one in self.running.values())
+        return idle and any(one.is_wanted for one in waiting)
 
     def _make_way(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
         """Have the least urgent leave of those that run in slack; False when there is none."""
-        if not _is_wanted(sequence):
+        if not sequence.is_wanted:
             return False
-        idle = [one for one in self.running.values() if not _is_wanted(one)]
+        idle = [one for one in self.running.values() if not one.is_wanted]
         loser = victim(self._victim_facts(one, now_s) for one in idle)
         if loser is None:
             return False
@@ -291,8 +292,3 @@ class Roster:
             sequence.prompt_tokens,
             sequence.serial,
         )
-
-
-def _is_wanted(sequence: Sequence) -> bool:
-    """Whether somebody waits for its tokens, and they could be computed."""
-    return sequence.complete and sequence.demanded

@@ -152,6 +152,11 @@ class Sequence:
         return self.facts.demanded
 
     @property
+    def is_wanted(self) -> bool:
+        """Somebody waits for it, and its output could be computed; else it runs in slack."""
+        return self.complete and self.facts.demanded
+
+    @property
     def deadline_at_s(self) -> float | None:
         """When it must be done, or None."""
         return self.facts.deadline_at_s

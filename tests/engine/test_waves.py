@@ -205,3 +205,15 @@ def test_what_somebody_waits_for_does_not(build, engine):
     core.submit(asked(engine, 2, [9] * 50, run="other", max_tokens=4, priority=1))
     served = engine.drain(core)
     assert served.ends[1].ledger.preemptions == 0
+
+
+def test_what_made_way_does_not_come_back_before_what_it_made_way_for(build, engine):
+    core = build(kv_pages=12)
+    core.submit(engine.request(1, [1] * 70, max_tokens=20))
+    core.submit(engine.request(2, [2] * 20, max_tokens=90, demanded=False))
+    served = engine.drain(core, most_steps=3)
+    core.submit(engine.request(3, [3] * 120, max_tokens=4))
+    engine.drain(core, served)
+    assert served.ends[2].ledger.preemptions == 1
+    ended = sorted(served.ends, key=lambda number: served.ends[number].ledger.finished_at_s)
+    assert ended == [1, 3, 2]

@@ -3,7 +3,7 @@
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.backend import RequestFacts
@@ -150,6 +150,7 @@ def test_longest_prefixes_have_a_bound() -> None:
 spans = st.floats(0.0, 1e5)
 
 
+@settings(deadline=None, derandomize=True)
 @given(size_s=spans, service_s=spans, first_s=spans, more_s=spans)
 def test_waiting_never_makes_less_urgent(
     size_s: float, service_s: float, first_s: float, more_s: float
@@ -159,6 +160,7 @@ def test_waiting_never_makes_less_urgent(
     assert level_of(late) <= level_of(fresh)
 
 
+@settings(deadline=None, derandomize=True)
 @given(rest_s=st.floats(1e-3, 1e4), other_s=st.floats(1e-3, 1e4))
 def test_every_run_comes_to_the_front_by_waiting(rest_s: float, other_s: float) -> None:
     """However small the others are that keep coming: waiting for so long is enough."""
