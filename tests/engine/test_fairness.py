@@ -27,6 +27,7 @@ from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.prompt import Detokenizer
 from agentrt.sampling import Sampling
 from agentrt.scheduler.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S
+from agentrt.scheduler.tenants import Tenants
 
 POLICIES: tuple[Policy, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
 STEP_S = 1.0
@@ -285,14 +286,10 @@ def test_backlogged_tenants_have_the_same_up_to_two_quanta_or_nodes(
     """One slot: a node has the engine to itself, so its service is the time that it took."""
     engine = Engine(policy, pages=40, slots=1, step_tokens=4)
     owners: dict[int, str] = {}
-    had_s = {"ours": 0.0, "theirs": 0.0}
+    everybody = Tenants()
+    accounts = {tenant: everybody.began(tenant) for tenant in ("ours", "theirs")}
     largest_s = 0.0
     never_overdue = {"path_p90_s": 1000.0}  # with one slot the express lane would have all of it
-
-    def debts() -> dict[str, float]:
-        mean_s = sum(had_s.values()) / 2
-        return {tenant: service_s - mean_s for tenant, service_s in had_s.items()}
-
     for tenant, work in (("ours", ours), ("theirs", theirs)):
         rest_s = 0.1 if tenant == "ours" else 100.0  # every policy would take ours first
         for prompt_tokens, output_tokens in work:
@@ -305,12 +302,14 @@ def test_backlogged_tenants_have_the_same_up_to_two_quanta_or_nodes(
             return
         for sequence in engine.roster:
             tenant = owners[sequence.request.request_id]
-            engine.roster.tell(replace(sequence.facts, tenant_debt_s=debts()[tenant]))
+            debt_s = accounts[tenant].debt_s
+            engine.roster.tell(replace(sequence.facts, tenant_debt_s=debt_s))
         before = len(engine.roster)
         began_s = engine.now_s
         while len(engine.roster) == before:
             engine.step()
         (runs,) = engine.served
-        had_s[owners[runs]] += engine.now_s - began_s
+        accounts[owners[runs]].charge(engine.now_s - began_s)
         largest_s = max(largest_s, engine.now_s - began_s)
-        assert abs(had_s["ours"] - had_s["theirs"]) <= 2 * max(QUANTUM_S, largest_s)
+        apart_s = abs(accounts["ours"].counter_s - accounts["theirs"].counter_s)
+        assert apart_s <= 2 * max(QUANTUM_S, largest_s)

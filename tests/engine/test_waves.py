@@ -217,3 +217,18 @@ def test_what_made_way_does_not_come_back_before_what_it_made_way_for(build, eng
     assert served.ends[2].ledger.preemptions == 1
     ended = sorted(served.ends, key=lambda number: served.ends[number].ledger.finished_at_s)
     assert ended == [1, 3, 2]
+
+
+@pytest.mark.parametrize(("policy", "loser"), [("fcfs", 2), ("rwa", 1)])
+def test_who_gives_up_its_pages_is_the_least_urgent(policy, loser, build, engine):
+    """And not who has produced least, which only decides among those as urgent."""
+    core = build(policy=policy, kv_pages=6)
+    long = {"rest_s": 64.0, "run_started_at_s": 1.0}
+    short = {"rest_s": 0.5, "run_started_at_s": 2.0}
+    core.submit(asked(engine, 1, [1] * 30, run="long", max_tokens=40, **long))
+    served = engine.drain(core, most_steps=8)
+    core.submit(asked(engine, 2, [2] * 30, run="short", max_tokens=30, **short))
+    engine.drain(core, served)
+    ledgers = {number: served.ends[number].ledger for number in (1, 2)}
+    assert ledgers[loser].preemptions > 0
+    assert ledgers[3 - loser].preemptions == 0
