@@ -205,12 +205,13 @@ class Packer:
 
     Attributes:
         most_tokens: Most rows of a batch.
+        most_sequences: Most sequences of a batch.
     """
 
     def __init__(
         self, kv: PagedKv, tables: BlockTables, last: Tensor, *, tokens: int, sequences: int
     ) -> None:
-        self.most_tokens = tokens
+        self.most_tokens, self.most_sequences = tokens, sequences
         self._kv = kv
         self._tables = tables
         self._last = last

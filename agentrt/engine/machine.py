@@ -14,11 +14,14 @@ from agentrt.engine.graphs import CudaRecorder, Graphs, Recorder
 from agentrt.engine.kernel_set import use_threads, waits_of
 from agentrt.engine.kv import PagedKv, pages_for
 from agentrt.engine.model import LoadedModel, load_model
-from agentrt.engine.siblings import Siblings
+from agentrt.engine.siblings import Siblings, unrolled
 from agentrt.engine.tables import BlockTables
 from agentrt.engine.threads import ThreadChoice, Wait, settle
 from agentrt.engine.transfer import to_device
 from agentrt.errors import ModelInvalid
+
+_SEQUENCES_EACH = 2
+"""Sequences that a batch has room for, by those that run: rows may count as such."""
 
 
 class Machine:
@@ -56,7 +59,7 @@ class Machine:
             self.tables,
             self._last,
             tokens=config.step_tokens,
-            sequences=config.max_running,
+            sequences=_SEQUENCES_EACH * config.max_running,
         )
         self._siblings = Siblings(self.tables, config.page_tokens)
         self._attention = PagedAttention(
@@ -76,6 +79,12 @@ class Machine:
 
     def forward(self, parts: Sequence[Part]) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32, for each part that wants them and for each guess."""
+        rows = unrolled(parts, self._packer.most_sequences)
+        if self.graphs is not None and self.graphs.tier(rows) is None and self.graphs.tier(parts):
+            rows = parts
+        return self._forward(rows)
+
+    def _forward(self, parts: Sequence[Part]) -> Tensor:
         prefix = self._siblings.of(parts)
         whole = self.graphs is not None and self.graphs.tier(parts) is not None
         if self.arrivals is not None and (whole or self.model.report.path == "slow"):
@@ -94,7 +103,8 @@ class Machine:
         """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
         if self.arrivals is not None:
             self.arrivals.wait(self.model.layout.layers - 1)
-        batch = self._packer.pack(parts)
+        parts = unrolled(parts, self._packer.most_sequences)
+        batch = self._packer.pack(parts, self._siblings.of(parts))
         batch.wanted = to_device(rows, torch.int64, self._last.device)
         self._attention.begin(batch)
         with torch.inference_mode(), serving(self._attention):

@@ -1,7 +1,10 @@
-"""Which decoding sequences of a batch begin with the same pages, so that these are read once.
+"""Which rows of a batch begin with the same pages, so that these are read once.
 
 Two block tables that hold the same page number at the same place hold the same tokens up to there,
 since only whole pages of a prefix are shared. So the groups are found from page numbers alone.
+
+A group is of sequences with one row each. What brings a few (a forced run, guesses, the tail of a
+prompt) is seen as so many sequences: it stays with its siblings, or its rows are a group by itself.
 """
 
 from __future__ import annotations
@@ -21,6 +24,35 @@ from agentrt_kernels.contract import SharedPrefix
 LEAST_MEMBERS = 2
 LEAST_TOKENS = 256
 """Shorter prefixes are read faster with the rest of each sequence than apart and joined."""
+
+
+MOST_ROWS = 8
+"""Longer parts are computed faster as what they are."""
+
+
+def unrolled(parts: Sequence[Part], most_sequences: int) -> Sequence[Part]:
+    """Parts of a few rows behind a long history as parts of one row each, in the same order.
+
+    Args:
+        parts: Of a batch.
+        most_sequences: There may be; what does not fit any more stays as it is.
+    """
+    if all(len(part.token_ids) == 1 for part in parts):
+        return parts
+    spare = most_sequences - len(parts)
+    found: list[Part] = []
+    for part in parts:
+        count = len(part.token_ids)
+        if not 1 < count <= min(MOST_ROWS, spare + 1) or part.position < LEAST_TOKENS:
+            found.append(part)
+            continue
+        spare -= count - 1
+        first = count - 1 - part.drafted
+        found += [
+            Part(part.slot, [token], part.position + at, part.wants_logits and at >= first)
+            for at, token in enumerate(part.token_ids)
+        ]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

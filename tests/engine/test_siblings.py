@@ -1,13 +1,17 @@
 """Which sequences read a prefix together."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.engine.batch import Part
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.engine import siblings
+from agentrt.engine.batch import Part, wanted_rows
 from agentrt.engine.kv import KvLayout, PagedKv
-from agentrt.engine.siblings import Siblings, find_groups
+from agentrt.engine.siblings import Siblings, find_groups, unrolled
 from agentrt.engine.tables import BlockTables
 from agentrt.ids import PageId
 
@@ -93,3 +97,56 @@ def test_groups_are_kept_while_the_same_sequences_decode():
     assert siblings.of(later) is prefix
     tables.write(1, 0, [PageId(80)])  # another sequence
     assert siblings.of(later) is None
+
+
+def test_a_few_rows_are_seen_as_so_many_sequences():
+    long = [Part(1, list(range(9)), 300, wants_logits=True), Part(2, [1, 2], 90, wants_logits=True)]
+    assert unrolled(long, 64) == long
+    run = Part(3, [5, 6, 7, 8], 300, wants_logits=True)
+    rows = unrolled([*long, run, Part(4, [9], 400, wants_logits=True)], 64)
+    assert rows[:2] == long
+    assert [(row.slot, list(row.token_ids), row.position) for row in rows[2:]] == [
+        *((3, [token], 300 + at) for at, token in enumerate([5, 6, 7, 8])),
+        (4, [9], 400),
+    ]
+    assert [row.wants_logits for row in rows[2:]] == [False, False, False, True, True]
+    run.drafted = 2
+    assert [row.wants_logits for row in unrolled([run], 64)] == [False, True, True, True]
+    assert wanted_rows(unrolled([run], 64)) == wanted_rows([run]) == [1, 2, 3]
+    chunk = Part(3, [5, 6], 300, wants_logits=False)
+    assert not any(row.wants_logits for row in unrolled([chunk], 64))
+    fits = [list(row.token_ids) for row in unrolled([run, chunk], 3)]  # one more than there are
+    assert fits == [[5, 6, 7, 8], [5], [6]]
+
+
+def test_forced_runs_stay_with_their_siblings(build, engine, monkeypatch):
+    """Every row of a step in which all decode reads the common prefix with the others."""
+    spec = ConstraintSpec("regex", "(?:[ab]xyz){3,6}")
+    told = []
+    for least in (1 << 20, 8):
+        monkeypatch.setattr(siblings, "LEAST_TOKENS", least)
+        core = build("llama", kernels="reference", page_tokens=4, max_running=8)
+        for number in range(4):
+            prompt = [*range(40), 50 + number]
+            core.submit(
+                engine.request(number, prompt, max_tokens=20, constraint=spec if number else None)
+            )
+        seen: list[Any] = []
+        begin = core._machine._attention.begin
+
+        def watched(batch, begin=begin, seen=seen):
+            seen.append(batch.paged)
+            begin(batch)
+
+        core._machine._attention.begin = watched
+        served = engine.drain(core)
+        told.append([served.ids(number) for number in range(4)])
+        grouped = [one for one in seen if one.prefix is not None]
+        if least > 8:
+            assert not grouped
+            assert any(one.most_query_tokens == 4 for one in seen)
+        else:
+            longest = {one.most_query_tokens for one in grouped}  # a prompt may be among them
+            assert not longest & set(range(2, siblings.MOST_ROWS + 1))
+            assert max(len(one.prefix.members) for one in grouped) == 1 + 3 * 4
+    assert told[0] == told[1]
