@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -262,6 +263,13 @@ def test_langgraph_plays_the_same(server: ServerProcess, player: OpenPlayer) -> 
         assert [one["name"] for one in theirs["waits"]] == [one["name"] for one in ours["waits"]]
 
 
+def odd_chat(seed: int) -> list[dict[str, str]]:
+    """Text of all that tokenizers cut differently."""
+    letters = "abcdefghijABCDEFG 0123456789.,:;'\"{}[]()\n\t_-/é€ÉßΩ漢"
+    text = "".join(Random(seed).choices(letters, k=80))
+    return [{"role": "user", "content": f"x{text}x It's 'the' HTTPServer2's, isn't it?"}]
+
+
 @needs_llama
 def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: Served) -> None:
     """Every token of prompt and answer, of a tokenizer that llama.cpp has no name for."""
@@ -271,6 +279,7 @@ def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: S
     other = ServerProcess(plans_of("llama-server", served, PEERS.root, cores=2)[0])
     try:
         assert check_reading(other, codec, chats) == check_reading(server, codec, chats)
+        assert check_reading(other, codec, [odd_chat(seed) for seed in range(30)])
         assert "cached_tokens" in other.ask(chats[0], 1)["usage"]["prompt_tokens_details"]
     finally:
         other.close()

@@ -1,13 +1,19 @@
 """What a GGUF file is made of."""
 
+import json
+import math
+import shutil
 from pathlib import Path
 
 import pytest
 
+from agentrt import embedded
 from agentrt.bench.checkpoint import checkpoint
 from agentrt.bench.gguf import fields_of, gguf_job, target_of, tensors_of
-from agentrt.bench.shapes import SHAPES, ModelShape
+from agentrt.bench.sample import BenchFailed
+from agentrt.bench.shapes import SHAPES, ModelShape, shape_in
 from agentrt.bench.weights import weights_of
+from agentrt.errors import UsageError
 
 MIXTRAL = ModelShape("moe", "mixtral", 64, 96, 2, 4, 2, 300, False, experts=4, experts_a_token=2)
 
@@ -61,3 +67,35 @@ def test_the_file_says_what_the_shape_is(tmp_path: Path) -> None:
     job = gguf_job(micro, folder, tmp_path / "x.gguf", "bfloat16")
     assert job["architecture"] == "llama"
     assert Path(job["source"]).is_file()
+
+
+def test_the_embedded_model_is_written_too() -> None:
+    shape = shape_in(embedded.path())
+    assert sum(math.prod(fact.shape) for fact in weights_of(shape)) > shape.parameters > 1_000_000
+    told = {name: value for name, _, value in fields_of(shape, embedded.path())}
+    assert told["tokenizer.ggml.pre"] == "tekken"
+    assert told["tokenizer.ggml.tokens"][2] == "<|end|>"
+    assert told["tokenizer.ggml.eos_token_id"] == 2
+    # What llama.cpp would take for an end goes by another name, in the template as well.
+    assert "<|call|>" not in told["tokenizer.ggml.tokens"]
+    assert told["tokenizer.ggml.tokens"][7] == "<|call-|>"
+    assert "<|call-|>" in told["tokenizer.chat_template"]
+    assert "<|call|>" not in told["tokenizer.chat_template"]
+
+
+@pytest.mark.parametrize("facts", [{"model_type": "gpt2"}, {"head_dim": 48}])
+def test_other_models_are_refused(facts: dict[str, object], tmp_path: Path) -> None:
+    config = json.loads((embedded.path() / "config.json").read_text("utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps(config | facts), "utf-8")
+    with pytest.raises(UsageError, match="is a checkpoint of"):
+        shape_in(tmp_path)
+
+
+def test_a_tokenizer_that_cuts_otherwise_is_refused(tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(embedded.path() / name, tmp_path / name)
+    facts = json.loads((embedded.path() / "tokenizer.json").read_text("utf-8"))
+    facts["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "."
+    (tmp_path / "tokenizer.json").write_text(json.dumps(facts), "utf-8")
+    with pytest.raises(BenchFailed, match="no name for how this tokenizer cuts"):
+        fields_of(shape_in(tmp_path), tmp_path)
