@@ -134,7 +134,8 @@ class Play:
             return self._chat(scored.messages).generate(form, **options)
         options["ignore_eos"] = True
         if "seed" in line:
-            options |= {"temperature": 1.0, "seed": line["seed"]}
+            # The greedy tokens, as of the other arms; the seed keeps samples from being computed once.
+            options |= {"temperature": 1.0, "top_k": 1, "seed": line["seed"]}
         return self._chat(scored.messages).generate(**options)
 
     def _chat(self, messages: tuple[MessageKey, ...]) -> Chat:

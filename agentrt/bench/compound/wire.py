@@ -91,8 +91,8 @@ MessageLine: TypeAlias = tuple[str, list[PartLine]]
 class CallLine(TypedDict):
     """A generation of exactly `tokens` tokens, that no end token ends.
 
-    It is greedy where there is no `seed`. Calls with one prompt are samples: drawn at temperature
-    1, each from its own seed. Where part of the output is given by its form there is a `pattern`, a
+    It is greedy. Calls with one prompt are samples, told apart by a `seed`: each is to be computed,
+    not copied from another. Where part of the output is given by its form there is a `pattern`, a
     regular expression; whoever cannot enforce one writes as many tokens freely.
     """
 
