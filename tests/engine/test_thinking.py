@@ -9,6 +9,7 @@ from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import compile_constraint
 from agentrt.constraints.thinking import Thinking
 from agentrt.ids import RequestId
+from agentrt.segments import ThinkFrame
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 SCHEMA = {
@@ -179,10 +180,32 @@ def test_stop_strings_are_for_the_answer(build, engine, thinking):
 def test_no_end_token_ends_a_thought(build, engine, thinking):
     core = build(max_running=8)
     for number in range(1, 9):
-        core.submit(thinking(number, 60, temperature=5.0, seed=number))
+        core.submit(thinking(number, 60, temperature=9.0, seed=number))
     served = engine.drain(core)
     for number in range(1, 9):
         cut(core, served.text(number))
+        assert not set(served.ids(number)) & set(core.codec.vocab.eos_ids)
+
+
+def test_a_marker_may_be_an_end_token(build, engine, thinking):
+    """As in templates whose thought is a message of its own."""
+    core = build(max_running=8)
+    core.codec.think_frame = ThinkFrame(
+        "<|call|>",
+        "<|end|>",
+        "<|end|><|assistant|>",
+        False,
+        ("<|call|>", "<|end|>", "<|assistant|>"),
+    )
+    for number in range(1, 9):
+        core.submit(thinking(number, 60, constraint=SPECS["choice"], temperature=9.0, seed=number))
+    served = engine.drain(core)
+    lengths = set()
+    for number in range(1, 9):
+        thought, answer = cut(core, served.text(number))
+        assert answer in SPECS["choice"].options
+        lengths.add(len(thought))
+    assert min(lengths) < 30, "some model ends its thought by itself"
 
 
 def test_preempted_thought_goes_on_as_it_was(build, engine, thinking):

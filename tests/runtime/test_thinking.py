@@ -1,15 +1,19 @@
 """thinking=N: thought is told apart from the answer, whatever that is and however it comes."""
 
+import shutil
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
 
-from agentrt import Calls, Final, Truncated, chat, program, tool
+from agentrt import Calls, Final, Truncated, chat, embedded, program, tool
 from agentrt.prompt import Codec
+from agentrt.runtime import Runtime
 from agentrt.runtime.thoughts import Thoughts
-from agentrt.scripted import Reply
+from agentrt.scripted import Reply, ScriptedBackend
 from agentrt.segments import PLAIN_THINK_FRAME, ThinkFrame
+from agentrt.testing import LoopClock, run_virtual
 
 ASK = chat(system="Be brief.").user("Well?")
 
@@ -127,6 +131,44 @@ def test_the_chat_goes_on_with_all_ids_where_the_template_keeps_them(
     first, second = rig.backend.seen.requests
     assert second.prompt.token_ids[: len(first.prompt.token_ids)] == first.prompt.token_ids
     assert "Hm, let me see." in list(rig.backend.seen.prompts.values())[1]
+
+
+@pytest.fixture
+def other_codec(tmp_path: Path) -> Codec:
+    """The same tokenizer under another template: ids are not shared."""
+    for file in Path(embedded.path()).iterdir():
+        if file.suffix in (".json", ".jinja"):
+            shutil.copy(file, tmp_path)
+    template = tmp_path / "chat_template.jinja"
+    template.write_text(template.read_text("utf-8") + "{#- another -#}", "utf-8")
+    return Codec.load(tmp_path)
+
+
+@pytest.mark.parametrize("spells", [True, False])
+def test_another_model_is_told_the_answer_only(
+    codec: Codec, other_codec: Codec, spells: bool
+) -> None:
+    clock = LoopClock()
+    theirs = other_codec if spells else None
+    one = ScriptedBackend(replies("Four."), clock=clock, codec=codec)
+    other = ScriptedBackend(replies("Yes."), clock=clock, codec=theirs)
+
+    @program
+    async def handed_on() -> str:
+        first = ASK.generate(thinking=50, max_tokens=120)
+        return await first.ctx.user("Sure?").generate(max_tokens=20, model="other")
+
+    async def main() -> str:
+        engines: dict[str, Any] = {"default": (one, codec), "other": (other, theirs)}
+        async with Runtime(engines, clock=clock) as runtime:
+            answer: str = await runtime.run(handed_on)
+            return answer
+
+    assert run_virtual(main) == "Yes."
+    [prompt] = other.seen.prompts.values()
+    assert "Four." in prompt
+    assert "Hm, let me see." not in prompt
+    assert "<think>" not in prompt
 
 
 def test_a_limit_within_the_answer_tells_of_the_answer(bench: Any) -> None:
