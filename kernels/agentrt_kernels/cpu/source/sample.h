@@ -139,7 +139,7 @@ static int64_t draw(const Sample &how, int row, std::vector<Candidate> &found) {
   const int32_t *mask = how.mask ? how.mask + row * how.mask_stride : nullptr;
   float heat = how.temperature[row], best;
   int token = largest_of(logits, mask, how.tokens, &best);
-  if (heat == 0 || best != best || std::isinf(best)) return token;
+  if (heat == 0 || how.top_k[row] == 1 || best != best || std::isinf(best)) return token;
   gather(found, logits, mask, how.tokens, best / heat, heat);
   if (found.empty()) return token;
   Ranked ranked{found};
