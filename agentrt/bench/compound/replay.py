@@ -134,7 +134,7 @@ class Play:
             return self._chat(scored.messages).generate(form, **options)
         options["ignore_eos"] = True
         if "seed" in line:
-            # The greedy tokens, as of the other arms; the seed keeps samples from being computed once.
+            # The tokens of greedy arms; the seed keeps samples from being computed once.
             options |= {"temperature": 1.0, "top_k": 1, "seed": line["seed"]}
         return self._chat(scored.messages).generate(**options)
 
