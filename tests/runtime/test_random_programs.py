@@ -22,7 +22,7 @@ from agentrt import (
 )
 from agentrt.config import RunConfig
 from agentrt.errors import RequestRejected
-from agentrt.events import NodeDeclared, NodeFinished, RunFinished
+from agentrt.events import NodeDeclared, NodeFinished, RunFinished, Scheduled
 from agentrt.ids import RunId
 from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions, Runtime
@@ -73,7 +73,7 @@ class Chance:
 
     async def act(self, made: list[Any], depth: int) -> None:
         random = self.random
-        what = random.randrange(12)
+        what = random.randrange(13)
         if what <= 2:
             made.append(self.generation(made))
         elif what <= 4:
@@ -100,6 +100,10 @@ class Chance:
                         break
         elif what == 10 and made:
             await gather(*random.sample(made, random.randint(1, len(made))))
+        elif what == 12:
+            what_is: Any = nap(random.random()) if random.random() < 0.5 else "x "
+            alike = ASK.user(what_is)
+            made += [alike.generate(max_tokens=8) for _ in range(random.randint(2, 4))]
         elif what == 11:
             made += fan(nap, [random.random() for _ in range(4)], limit=random.randint(1, 3))
 
@@ -145,13 +149,15 @@ class Recorder:
         self.events += events
 
 
-def play(seed: int, tokens: bool) -> tuple[list[Any], ScriptedBackend, Any]:
+def play(seed: int, tokens: bool, shares: bool = False) -> tuple[list[Any], ScriptedBackend, Any]:
     recorder = Recorder()
 
     async def main() -> ScriptedBackend:
         clock = LoopClock()
         codec = CODEC if tokens else None
-        backend = ScriptedBackend(script, clock=clock, codec=codec, decode_tokens_per_s=20.0)
+        backend = ScriptedBackend(
+            script, clock=clock, codec=codec, decode_tokens_per_s=20.0, seeds=shares, hints=shares
+        )
         runtime = Runtime(
             {"default": (backend, codec)},
             clock=clock,
@@ -168,7 +174,12 @@ def play(seed: int, tokens: bool) -> tuple[list[Any], ScriptedBackend, Any]:
             assert runtime._loop is not None
             assert runtime._loop.ended is None
             assert runtime._loop.state.runs == {}
-            assert runtime._loop._effects._generations.live == {}
+            generations = runtime._loop._effects._generations
+            assert not generations.live
+            assert not generations._by_node
+            assert not generations._by_request
+            assert len(generations._sharing) == 0
+            assert not runtime._loop.retention._wishes
         return backend
 
     backend = run_virtual(main)
@@ -176,9 +187,9 @@ def play(seed: int, tokens: bool) -> tuple[list[Any], ScriptedBackend, Any]:
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6), tokens=st.booleans())
-def test_every_node_ends_once_and_nothing_is_left(seed: int, tokens: bool) -> None:
-    events, _, _ = play(seed, tokens)
+@given(seed=st.integers(0, 10**6), tokens=st.booleans(), shares=st.booleans())
+def test_every_node_ends_once_and_nothing_is_left(seed: int, tokens: bool, shares: bool) -> None:
+    events, _, _ = play(seed, tokens, shares)
     declared = [e.node_id for e in events if isinstance(e, NodeDeclared)]
     finished = [e.node_id for e in events if isinstance(e, NodeFinished)]
     assert len(set(declared)) == len(declared)
@@ -192,4 +203,14 @@ def test_every_node_ends_once_and_nothing_is_left(seed: int, tokens: bool) -> No
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_same_chance_gives_the_same_events(seed: int) -> None:
-    assert play(seed, True)[0] == play(seed, True)[0]
+    assert play(seed, True, True)[0] == play(seed, True, True)[0]
+
+
+def test_chance_finds_like_generations() -> None:
+    """Else what is held above says nothing of those that join others."""
+    joined = [e for seed in range(30) for e in play(seed, True, True)[0] if _is_joined(e)]
+    assert len(joined) > 5
+
+
+def _is_joined(event: Any) -> bool:
+    return isinstance(event, Scheduled) and event.decision == "joined"
