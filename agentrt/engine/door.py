@@ -32,6 +32,7 @@ class Door:
         starved: Those that do not fit though nobody else is inside.
         causes: Those that wanted to come in in this step and are still outside, and why.
         is_shut: Nobody comes in any more in this step.
+        has_no_idle: Somebody waits for each of those inside.
     """
 
     def __init__(self, paging: Paging, running: Mapping[RequestId, Sequence]) -> None:
@@ -40,6 +41,7 @@ class Door:
         self.starved: list[Sequence] = []
         self.causes: dict[Sequence, Cause] = {}
         self.is_shut = False
+        self.has_no_idle = False
         self._under_way: list[Sequence] = []
         self._blocked: list[Sequence] = []
         self._kept_slots = 0
@@ -50,6 +52,7 @@ class Door:
         cause: Cause = "budget" if self._paging.free_slots else "slots"
         self.causes = dict.fromkeys(waiting, cause)
         self.is_shut = False
+        self.has_no_idle = False
         self._under_way = [one for one in self._running.values() if one.prefills]
         self._blocked = []
         self._kept_slots = 0

@@ -16,7 +16,7 @@ from agentrt.engine.paging import Paging
 from agentrt.engine.plan import Cause
 from agentrt.engine.sequence import Phase, Place, Sequence, Standing, Urgency
 from agentrt.scheduler import Order, Terms, policy
-from agentrt.scheduler.order import BEFORE_TIES, is_overdue
+from agentrt.scheduler.order import BEFORE_TIES, OVERDUE_S, is_overdue
 
 _TELLING_TOKENS = 16
 """Steps over fewer tokens of prompts say more about the step than about the tokens."""
@@ -79,7 +79,12 @@ class Line:
 
     def overdue(self, now_s: float, sequences: Iterable[Sequence]) -> list[Sequence]:
         """Those among them that have waited beyond all measure, the first to come first."""
-        late = [one for one in sequences if _is_overdue(now_s, one)]
+        before_s = now_s - OVERDUE_S  # most came later, and need no second look
+        late = [
+            one
+            for one in sequences
+            if one.account.completed_at_s < before_s and _is_overdue(now_s, one)
+        ]
         late.sort(key=lambda one: (one.account.completed_at_s, one.serial))
         return late
 
@@ -152,16 +157,23 @@ class Line:
         place = (urgency, not sequence.preempted, key[BEFORE_TIES:], sequence.serial)
         standing.place, standing.facts, standing.policy = place, sequence.facts, sorting
         fresh = sorting.policy.fresh_steps  # an even part of the line is looked at anew each step
+        standing.fork = self._fork(sequence)
         standing.until_step = self._step + fresh - (self._step + sequence.serial) % fresh
         return place
+
+    def _fork(self, sequence: Sequence) -> object:
+        """The same for those that are let in together."""
+        if not sequence.is_wanted:
+            return sequence.serial
+        return sequence.request.run_id, sequence.key[: self._page_bytes]
 
     def _gathered(self, line: list[Sequence]) -> list[Sequence]:
         """The same line with those that share run and prefix right behind the first of them."""
         forks: dict[object, list[Sequence]] = {}
         for sequence in line:
-            start = sequence.key[: self._page_bytes]
-            key = (sequence.request.run_id, start) if sequence.is_wanted else sequence.serial
-            forks.setdefault(key, []).append(sequence)
+            forks.setdefault(sequence.standing.fork, []).append(sequence)
+        if len(forks) == len(line):
+            return line
         return [sequence for fork in forks.values() for sequence in fork]
 
 

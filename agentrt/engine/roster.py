@@ -125,6 +125,8 @@ class Roster:
             for sequence in line:
                 if not step.left_tokens:
                     break
+                if door.is_shut and sequence.phase is Phase.WAITING:
+                    continue
                 self._serve(sequence, step, self._config.prefill_chunk_tokens, now_s)
         self.line.note_left_out(door.causes)
 
@@ -219,11 +221,12 @@ class Roster:
 
     def _make_way(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
         """Have the least urgent leave of those that run in slack; False when there is none."""
-        if not sequence.is_wanted:
+        if not sequence.is_wanted or self._door.has_no_idle:
             return False
         idle = [one for one in self.running.values() if not one.is_wanted]
         loser = victim(self._victim_facts(one, now_s) for one in idle)
         if loser is None:
+            self._door.has_no_idle = True
             return False
         step.take_back(loser)
         self._preempt(self.running[loser], now_s)

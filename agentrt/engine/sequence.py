@@ -51,6 +51,7 @@ class Standing:
         until_step: From which step on the place has to be worked out again.
         facts: From which it was worked out.
         policy: By whose order.
+        fork: The same for those that are let in together.
         passed_over: Steps in which it went on waiting, by cause.
         passed_by: How many went ahead of it while it did not fit the memory.
     """
@@ -59,6 +60,7 @@ class Standing:
     until_step: int = 0
     facts: RequestFacts | None = None
     policy: object = None
+    fork: object = None
     passed_over: dict[str, int] = field(default_factory=dict)
     passed_by: int = 0
 
