@@ -62,6 +62,11 @@ def told_of(found: Json) -> list[str]:
             f"{compared['geometric_mean_to_best']:.3f}, worst {compared['worst_to_best']:.3f}."
         )
     lines += [
+        f"{kind} reaches {one['share']:.0%} of its engine's own rate"
+        f"{': nothing was compared with it' if one['refused'] else ''}."
+        for kind, one in found["reaches"].items()
+    ]
+    lines += [
         f"Ours by {peer}: geometric mean {one['geometric_mean']:.3f}."
         for peer, one in compared["peers"].items()
     ]
