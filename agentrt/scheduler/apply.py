@@ -220,8 +220,7 @@ def _performed(state: State, decision: Decision) -> None:
 
 def _admitted(state: State, decision: Admit) -> None:
     gate = state.gate
-    gate.stale = False
-    gate.idle_at_s = max(gate.idle_at_s, decision.at_s)  # what is let in has yet to get there
+    gate.settle(decision.at_s)
     for verdict in decision.verdicts:
         run = state.runs.get(verdict.run_id)
         if run is None or run not in gate.held:

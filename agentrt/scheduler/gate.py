@@ -8,8 +8,9 @@ was let in always goes on, and one may always run.
 Runs that do not fit are passed by others that do (backfill). The one that has waited longest gets
 a reservation once it waited ten times what it would take alone: from then on others pass it only
 where that does not make it wait longer, by what is expected of those that run (EASY backfill).
-An engine that stands idle for a second while runs wait is given the first of them: its memory may
-be held by runs that wait for people, or for one another.
+A run that has had no generation with an engine for a second gives its place back: it waits for a
+person or a long tool, or for another run, and what it left in memory is evicted at need. Its next
+generation goes on all the same, and counts again from there.
 """
 
 from __future__ import annotations
@@ -97,11 +98,12 @@ class Gate:
         running: Runs that were let in and are not over.
         held: Runs that wait, first to come first, and whether that was told.
         working: Generations that their engine has and could run.
-        idle_at_s: Since when there are none.
+        idle: Runs that were let in and have none, and since when, longest first.
+        away: Those of whom that has been so for long: nothing is set aside for them.
         stale: Something has changed since it was looked at last.
     """
 
-    __slots__ = ("_share", "held", "idle_at_s", "rooms", "running", "stale", "working")
+    __slots__ = ("_share", "away", "held", "idle", "rooms", "running", "stale", "working")
 
     def __init__(self, kv_tokens: Mapping[str, tuple[int, int]], share: float) -> None:
         self._share = share
@@ -111,7 +113,8 @@ class Gate:
         self.running: dict[RunState, None] = {}
         self.held: dict[RunState, bool] = {}
         self.working: dict[NodeState, None] = {}
-        self.idle_at_s = 0.0
+        self.idle: dict[RunState, float] = {}
+        self.away: dict[RunState, None] = {}
         self.stale = False
 
     @property
@@ -121,10 +124,10 @@ class Gate:
 
     @property
     def wake_s(self) -> float | None:
-        """When an idle engine is given a run that waits, or None."""
-        if not self.held or self.working:
+        """When the next place is given back while somebody waits for one, or None."""
+        if not self.held or not self.idle:
             return None
-        return self.idle_at_s + IDLE_S
+        return next(iter(self.idle.values())) + IDLE_S
 
     def is_due(self, now_s: float) -> bool:
         """Whether there is something to decide."""
@@ -139,8 +142,6 @@ class Gate:
             run.wait(node, at_s)
         run.held[node] = None
         if run not in self.held:
-            if not self.held:
-                self.idle_at_s = max(self.idle_at_s, at_s)
             self.held[run] = False
             self.stale = True
 
@@ -148,6 +149,7 @@ class Gate:
         """A run begins; its generations that wait."""
         self.held.pop(run, None)
         self.running[run] = None
+        self.idle[run] = at_s  # until its generations get there
         run.begin(at_s)
         for role in self.rooms:
             peak = peak_tokens(run, role)
@@ -164,41 +166,65 @@ class Gate:
                 return
         self.held.pop(run, None)
         if node is None:
-            self.running.pop(run, None)
+            for table in (self.running, self.idle, self.away):
+                table.pop(run, None)
         self.stale = bool(self.held)
 
     def works(self, node: NodeState) -> None:
         """A generation stands with its engine and could run."""
-        if node.model in self.rooms:
+        if node.model in self.rooms and node not in self.working:
             self.working[node] = None
+            node.run.working += 1
+            self.idle.pop(node.run, None)
+            self.away.pop(node.run, None)
 
     def rests(self, node: NodeState, at_s: float) -> None:
         """A generation is over, or its engine has it no more."""
-        if self.working.pop(node, self) is None and not self.working:
-            self.idle_at_s = at_s
+        if node not in self.working:
+            return
+        del self.working[node]
+        run = node.run
+        run.working -= 1
+        if not run.working and run in self.running:
+            self.idle[run] = at_s
 
-    def committed_tokens(self, role: str) -> float:
+    def settle(self, now_s: float) -> None:
+        """What was decided at this instant is done: who has been idle for long is away."""
+        self.stale = False
+        while self.idle:
+            run, since_s = next(iter(self.idle.items()))
+            if now_s < since_s + IDLE_S:
+                break
+            del self.idle[run]
+            self.away[run] = None
+
+    def committed_tokens(self, role: str, now_s: float) -> float:
         """What is set aside of an engine's memory, or needed where that is more."""
-        return sum(_held_tokens(run, role) for run in self.running)
+        return sum(self._held_tokens(run, role, now_s) for run in self.running)
+
+    def _held_tokens(self, run: RunState, role: str, now_s: float) -> float:
+        footprint = run.footprints.get(role)
+        if footprint is None or run in self.away:
+            return 0.0
+        if run in self.idle and now_s >= self.idle[run] + IDLE_S:
+            return 0.0
+        return max(footprint.committed_tokens, footprint.context_tokens)
 
     def look(self, now_s: float, order: Order) -> tuple[Verdict, ...]:
         """Who is let in now, and who has to wait of those that were not told yet."""
-        set_aside = {role: self.committed_tokens(role) for role in self.rooms}
+        set_aside = {role: self.committed_tokens(role, now_s) for role in self.rooms}
         taken = {role: tokens > 0.0 for role, tokens in set_aside.items()}
         left = {role: room.limit_tokens - set_aside[role] for role, room in self.rooms.items()}
         begun: list[RunState] = []
         verdicts: list[Verdict] = []
         reserved = self._reserved(now_s)
         shadow: Shadow | None = None
-        wake_s = self.wake_s
         for run in sorted(self.held, key=lambda run: self._place(run, now_s, order)):
             peaks = {role: peak_tokens(run, role) for role in self.rooms}
             why = _fits(peaks, left, taken)
             if why and reserved is not None and run is not reserved:
                 shadow = shadow or self._shadow(reserved, left, begun, now_s)
                 why = shadow.passes(run, peaks, now_s)
-            if not why and wake_s is not None and now_s >= wake_s and not begun:
-                why = "the engine stands idle"
             if why or not self.held[run]:
                 verdicts.append(self._verdict(run, why, peaks, left, now_s))
             if why:
@@ -246,7 +272,8 @@ class Gate:
                 break
             shadow_s = max(now_s, at_s)
             for role in self.rooms:
-                free[role] += peak_tokens(run, role) if run in begun else _held_tokens(run, role)
+                mine = peak_tokens(run, role) if run in begun else None
+                free[role] += self._held_tokens(run, role, now_s) if mine is None else mine
         return Shadow(shadow_s, {role: free[role] - needs[role] for role in self.rooms})
 
     def _verdict(
@@ -279,14 +306,6 @@ def peak_tokens(run: RunState, role: str) -> float:
 def engine_site(role: str) -> str:
     """The place where the peaks of a template's runs on one engine are learned."""
     return f"engine {role}"
-
-
-def _held_tokens(run: RunState, role: str) -> float:
-    """What is set aside for a run that was let in, or needed where that is more."""
-    footprint = run.footprints.get(role)
-    if footprint is None:
-        return 0.0
-    return max(footprint.committed_tokens, footprint.context_tokens)
 
 
 def _fits(peaks: Mapping[str, float], left: Mapping[str, float], taken: Mapping[str, bool]) -> str:

@@ -33,6 +33,7 @@ class RunState:
         depth: Nodes expected on that path.
         admitted: The admission gate let it in, or there is none.
         held: Its generations that the gate holds.
+        working: How many its engines have that could run; counted where engines tell their memory.
         rank_anew_at: When it has so many nodes their ranks are worked out anew.
         footprints: KV that it needs, by role of the engine; only where engines tell their memory.
     """
@@ -63,6 +64,7 @@ class RunState:
         "told_rest_s",
         "true_service_s",
         "waiting",
+        "working",
     )
 
     def __init__(self, event: RunStarted, estimates: Estimates, account: Account) -> None:
@@ -82,6 +84,7 @@ class RunState:
         self.depth = 0.0
         self.admitted = False
         self.held: dict[NodeState, None] = {}
+        self.working = 0
         self.footprints: dict[str, Footprint] = {}
         self.told_rest_s = 0.0
         self.rank_anew_at = 0
