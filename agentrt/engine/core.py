@@ -299,6 +299,10 @@ class EngineCore:
         try:
             longest_tokens = self._scorer.spell(sequence)
             check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
+            total = self.paging.pool.total_pages
+            wanted = -(-(sequence.prompt_tokens + longest_tokens + 1) // self._config.page_tokens)
+            if wanted > total:
+                raise out_of_pages(wanted, total)
         except AgentrtError as error:
             self._fail(sequence, error)
 

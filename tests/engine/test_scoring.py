@@ -171,6 +171,24 @@ def test_what_cannot_be_scored_is_refused(build, engine, scored):
     assert ends[3].error.type == "ContextOverflow"
 
 
+def test_options_that_never_fit_the_memory_are_refused(build, engine, scored):
+    core = build(kv_pages=5)
+    core.submit(scored(1))
+    core.submit(scored(2, spec=ConstraintSpec("choice", options=("a", "b"))))
+    ends = engine.drain(core, most_steps=200).ends
+    assert ends[1].error.type == "OutOfPages"
+    assert len(ends[2].scores) == 2
+
+
+def test_pages_that_others_hold_are_waited_for(build, engine, scored):
+    core = build(kv_pages=9)
+    core.submit(engine.request(1, PROMPT[:40], max_tokens=40))
+    core.submit(scored(2))
+    served = engine.drain(core, most_steps=500)
+    assert len(served.ends[2].scores) == len(OPTIONS)
+    assert served.ends[1].error is None
+
+
 def test_cancelled_before_it_was_scored(build, engine, scored):
     core = build(prefill_chunk_tokens=16)
     core.submit(scored(1))
