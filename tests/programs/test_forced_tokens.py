@@ -15,7 +15,13 @@ from agentrt.app import open_runtime
 from agentrt.config import EngineConfig
 
 pytestmark = pytest.mark.slow
-QUESTION = "What was the volatility of MSFT from 2003 to 2006?"
+QUESTIONS = (
+    "What was the volatility of MSFT from 2003 to 2006?",
+    "Which returned more from 2005 to 2009, AAPL or IBM?",
+    "What was the worst drawdown of GOOG from 2006 to 2009?",
+)
+LEAST_SHARE = 0.16
+"""Of the tokens of reports, those that take no step of their own."""
 
 
 @program(deadline=300.0)
@@ -29,7 +35,7 @@ async def report(question: str) -> Any:
     written = plan.ctx.results(facts).user("Write the report.")
     gen = written.generate(finance.Report, max_tokens=700, on_limit="close", logprobs=1)
     await gen
-    return gen.meta.logprobs
+    return gen.meta
 
 
 def written(*, jump_forward: bool) -> Any:
@@ -37,16 +43,24 @@ def written(*, jump_forward: bool) -> Any:
 
     async def run() -> Any:
         async with open_runtime(engine=config, place="thread") as runtime:
-            return await runtime.run(report, QUESTION)
+            return [await runtime.run(report, question) for question in QUESTIONS]
 
     return anyio.run(run)
 
 
 def test_forced_tokens_are_what_the_model_writes() -> None:
-    jumped, asked = written(jump_forward=True), written(jump_forward=False)
-    assert [one.token_id for one in jumped] == [one.token_id for one in asked]
-    assert not any(one.forced for one in asked)
-    forced = [one for one in jumped if one.forced]
-    assert len(forced) >= 5
-    assert all(one.logprob == 0.0 and not one.top for one in forced)
-    assert all(one.top for one in jumped if not one.forced)
+    forced_tokens = output_tokens = 0
+    for jumped, asked in zip(written(jump_forward=True), written(jump_forward=False), strict=True):
+        said = [one.token_id for one in jumped.logprobs]
+        assert said == [one.token_id for one in asked.logprobs]
+        assert not any(one.forced for one in asked.logprobs)
+        assert asked.ledger.forced_tokens == 0
+        forced = [one for one in jumped.logprobs if one.forced]
+        assert len(forced) >= 5
+        assert all(one.logprob == 0.0 and not one.top for one in forced)
+        assert all(one.top for one in jumped.logprobs if not one.forced)
+        assert jumped.ledger.forced_tokens >= len(forced)
+        assert jumped.ledger.steps < asked.ledger.steps - len(forced)
+        forced_tokens += jumped.ledger.forced_tokens
+        output_tokens += len(said)
+    assert forced_tokens >= LEAST_SHARE * output_tokens
