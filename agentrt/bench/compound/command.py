@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from agentrt import embedded
 from agentrt.bench.checkpoint import checkpoint
 from agentrt.bench.compound.bound import bounds_of
+from agentrt.bench.compound.figures import Played
 from agentrt.bench.compound.measure import ArmSamples, take_turns
 from agentrt.bench.compound.plan import (
     Drawing,
@@ -39,6 +40,7 @@ from agentrt.bench.peer_files import peers_root
 from agentrt.bench.plan import PAGE_TOKENS
 from agentrt.bench.result import machine
 from agentrt.bench.shapes import ModelShape, shape_in, shape_named
+from agentrt.config import SchedulerConfig
 from agentrt.errors import UsageError
 from agentrt.workloads.arrivals import one_by_one
 from agentrt.workloads.data import sizes_from
@@ -126,10 +128,13 @@ def run_compound_bench(
         probe = _probe(rounds)
         opened = open_all(wanted, probe, stack, tell)
         idle = _idle(asked, rounds, drawing, opened, tell)
+        service_s = {one.name: one.latency_s - one.tools_s for one in idle}
+        rounds = [replace(one, service_s=service_s) for one in rounds]
         samples = take_turns(opened.players, rounds, tell)
         found = _result(asked, command, shape, scale, served, rounds, opened, samples)
         if idle:
-            found["load"] = _load(asked, rounds, samples, idle, kv_tokens, programs)
+            idle_s = {one.name: one.latency_s for one in idle}
+            found["load"] = _load(asked, samples, idle_s, kv_tokens, programs)
     found["bounds"] = bounds_of(rounds, samples, shape, dtype, tell)
     found["took_s"] = time.monotonic() - began_s
     return found
@@ -204,22 +209,23 @@ def _probe(rounds: Sequence[Round]) -> list[Any]:
 
 def _idle(
     asked: CompoundBench, rounds: Sequence[Round], drawing: Drawing, opened: Opened, tell: Tell
-) -> dict[str, float]:
-    """By program of a load, how long our arm takes for it alone, with text of its own."""
+) -> list[Played]:
+    """Each program of a load, played alone by our arm with text of its own.
+
+    Where several policies compete, each of them: what they learn from it, all have to know.
+    """
     if asked.load != "open" or not any(is_ours(name) for name in opened.players):
-        return {}
-    name = next(name for name in opened.players if is_ours(name))
+        return []
     programs = {program.name: program for one in rounds for program in one.programs}
     tell(f"playing {len(programs)} programs alone")
     alone = [drawing.round("idle", one_by_one([program])) for program in programs.values()]
-    players = {name: opened.players[name]}
-    found = take_turns(players, alone, lambda text: None, salt="idle")[name]
-    return {sample.name: sample.latency_s for sample in found.all("idle")}
+    players = {name: player for name, player in opened.players.items() if is_ours(name)}
+    played_alone = take_turns(players, alone, lambda text: None, salt="idle")
+    return next(iter(played_alone.values())).all("idle")
 
 
 def _load(
     asked: CompoundBench,
-    rounds: Sequence[Round],
     samples: Mapping[str, ArmSamples],
     idle: Mapping[str, float],
     kv_tokens: int,
@@ -247,7 +253,7 @@ def _result(
     samples: Mapping[str, ArmSamples],
 ) -> dict[str, Any]:
     labels = list(dict.fromkeys(one.label for one in rounds))
-    ours = next((name for name in samples if is_ours(name)), None)
+    ours = max((name for name in samples if is_ours(name)), key=_rank, default=None)
     return {
         "schema": SCHEMA,
         "command": list(command),
@@ -271,6 +277,11 @@ def _result(
         "comparison": comparison(samples, labels, ours) if ours else {"peers": {}},
         "arms": arms_json(opened.players, samples, labels),
     }
+
+
+def _rank(name: str) -> bool:
+    """Of several policies the default one is compared with the others."""
+    return name.endswith(f":{SchedulerConfig().policy}")
 
 
 def _shown(told: Mapping[str, float]) -> str:

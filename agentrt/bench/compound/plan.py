@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from agentrt.bench.compound.ideal import PrefixTree
@@ -30,12 +30,14 @@ class Round:
         workload: Programs and when they arrive.
         spell: Makes text of keys.
         counts: Whether its samples do; the first round warms up.
+        service_s: By program, what it takes of an engine, where it was played before.
     """
 
     label: str
     workload: Workload
     spell: Spell
     counts: bool
+    service_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def programs(self) -> tuple[ProgramTrace, ...]:
@@ -50,7 +52,11 @@ class Round:
                 what another has had computed there.
         """
         spell = Salted(self.spell, salt)
-        return tuple(program_line(arrival, spell) for arrival in self.workload)
+        lines = [program_line(arrival, spell) for arrival in self.workload]
+        for line in lines:
+            if line["name"] in self.service_s:
+                line["service_s"] = self.service_s[line["name"]]
+        return tuple(lines)
 
 
 @dataclass(frozen=True, slots=True)
