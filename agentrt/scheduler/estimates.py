@@ -23,6 +23,7 @@ Quantity = Literal[
     "path_s",
     "depth",
     "context_tokens",
+    "own_tokens",
     "refused",
 ]
 """What is learned:
@@ -36,6 +37,8 @@ Quantity = Literal[
     path_s          time that the run still needed then, along its longest path, had nothing waited
     depth           nodes on that path
     context_tokens  of a whole run: most tokens whose KV it needed at once
+    own_tokens      of a generation: KV that it made itself, its output and what of its prompt no
+                    cache knew
     refused         runs that were refused because they could not end in time
 """
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)

@@ -55,9 +55,8 @@ class NodeState:
         told_rank_s: The same as its engine knows it.
         attained_before_s: Service that its run had had when it was declared.
         busy_s: How long it worked, once it ended; of a generation, its time in steps.
-        context_tokens: Of a generation under way: tokens whose KV only it needs, as expected.
+        context_tokens: Of a generation under way: KV that it makes itself, as expected.
         prompt_tokens: Length of its prompt as it was sent; 0 before.
-        fork_of: The first node that continues the same chat: their engine has its prefix once.
     """
 
     __slots__ = (
@@ -76,7 +75,6 @@ class NodeState:
         "ended",
         "expires_at_s",
         "finished_at_s",
-        "fork_of",
         "held_at_s",
         "holds",
         "inputs",
@@ -137,8 +135,6 @@ class NodeState:
         self.busy_s = 0.0
         self.context_tokens = 0.0
         self.prompt_tokens = 0
-        first = event.fork_of
-        self.fork_of = run.nodes.get(first) if first is not None else None
 
     def facts(
         self, now_s: float, request_id: RequestId | None = None, run: RunFacts | None = None

@@ -179,7 +179,8 @@ class Footprint:
         context_tokens: What it needs now: its generations under way, or the context it went on
             with last, whichever is more.
         peak_tokens: The most it needed at once.
-        running_tokens: Of its generations under way, as expected.
+        running_tokens: Made by its generations under way themselves, as expected.
+        shared_tokens: The most that one of those has from others.
         trunk_tokens: Context of its generation that ended last: between two turns of a tool loop
             that is what it comes back to.
     """
@@ -189,6 +190,7 @@ class Footprint:
         "context_tokens",
         "peak_tokens",
         "running_tokens",
+        "shared_tokens",
         "trunk_tokens",
     )
 
@@ -197,11 +199,18 @@ class Footprint:
         self.context_tokens = 0.0
         self.peak_tokens = 0.0
         self.running_tokens = 0.0
+        self.shared_tokens = 0.0
         self.trunk_tokens = 0.0
+
+    def share(self, tokens: float) -> None:
+        """One of its generations has so much from others."""
+        self.shared_tokens = max(self.shared_tokens, tokens)
 
     def look(self) -> None:
         """Work out what follows from what runs and what waits."""
-        self.context_tokens = max(self.running_tokens, self.trunk_tokens)
+        if not self.running_tokens:
+            self.shared_tokens = 0.0
+        self.context_tokens = max(self.running_tokens + self.shared_tokens, self.trunk_tokens)
 
     def measure(self) -> None:
         """The same, and the peak: what a generation came to is known, and it is about to end."""

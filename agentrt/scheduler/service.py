@@ -94,15 +94,16 @@ def _tell(state: State, run: RunState) -> None:
 
 
 def _occupy(node: NodeState) -> None:
-    """Its KV, as far as it is its own: siblings of a fork have their prefix once."""
-    prompt_tokens = node.prompt_tokens
-    first = node.fork_of
-    if first is not None and first.status == "running":
-        prompt_tokens = max(0, prompt_tokens - first.prompt_tokens)
-    output_tokens = node.place.mean("output_tokens", UNKNOWN_OUTPUT_TOKENS)
-    node.context_tokens = prompt_tokens + output_tokens
+    """The KV that it is expected to need: some of its own, the rest shared with others of its run.
+
+    What a site's generations made themselves is learned; until then all of the prompt counts.
+    """
+    whole = node.prompt_tokens + node.place.mean("output_tokens", UNKNOWN_OUTPUT_TOKENS)
+    own = min(whole, node.place.mean("own_tokens", whole))
+    node.context_tokens = own
     footprint = _footprint(node)
-    footprint.running_tokens += node.context_tokens
+    footprint.running_tokens += own
+    footprint.share(whole - own)
     footprint.look()
 
 
@@ -112,12 +113,14 @@ def _vacate(node: NodeState, event: NodeFinished) -> None:
         return
     ledger = event.ledger
     if ledger is not None and ledger.prompt_tokens:
-        shared_tokens = ledger.cached_tokens if node.fork_of is not None else 0
-        own_tokens = ledger.prompt_tokens - shared_tokens + ledger.output_tokens
-        footprint.running_tokens += own_tokens - node.context_tokens
+        shared = min(ledger.cached_tokens, ledger.prompt_tokens)
+        own = ledger.prompt_tokens - shared + ledger.output_tokens
+        footprint.running_tokens += own - node.context_tokens
+        footprint.share(shared)
         footprint.measure()
-        node.context_tokens = own_tokens
+        node.context_tokens = own
         if event.outcome == "ok":
+            node.place.observe("own_tokens", own)
             footprint.trunk_tokens = ledger.prompt_tokens + ledger.output_tokens
     footprint.running_tokens = max(0.0, footprint.running_tokens - node.context_tokens)
     footprint.look()
