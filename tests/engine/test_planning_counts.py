@@ -72,7 +72,12 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
     core.step()
     asked = []
     plain = core.paging.known_tokens
-    core.paging.known_tokens = lambda key: asked.append(key) or plain(key)
+
+    def noting(key):
+        asked.append(key)
+        return plain(key)
+
+    core.paging.known_tokens = noting
     counts = []
     for _ in range(16):
         core._roster.plan(core._clock.now_s())
