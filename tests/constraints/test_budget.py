@@ -20,6 +20,7 @@ from agentrt.constraints import (
     calls_spec,
     cfg_shape,
     choice_shape,
+    closing,
     earley,
     json_schema_shape,
     mask_words,
@@ -240,7 +241,7 @@ def test_a_way_out_is_searched_for_once(compiled, vocab, monkeypatch):
     """What one output found the next guesses; a guess is checked from where it stands."""
     constraint = compiled(json_schema_shape(NODE).spec)
     searches = []
-    find = earley.find_completion
+    find = closing.find_completion
 
     def counted(state, limit, alphabet):
         searches.append(limit)
