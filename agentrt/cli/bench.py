@@ -160,6 +160,10 @@ def compound(
     data: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Of public data to draw sizes from.")
     ] = None,
+    live: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Run its programs too, as they are (embedded only)."),
+    ] = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write all samples there.")
     ] = None,
@@ -191,6 +195,7 @@ def compound(
         seed=seed,
         data=data,
         quick=quick,
+        live=live,
     )
     found = run_compound_bench(asked, command=sys.argv[1:], tell=tell)
     for line in told_of(found):

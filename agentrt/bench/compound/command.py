@@ -14,6 +14,7 @@ from agentrt import embedded
 from agentrt.bench.checkpoint import checkpoint
 from agentrt.bench.compound.bound import bounds_of
 from agentrt.bench.compound.figures import Played
+from agentrt.bench.compound.live import measured_live
 from agentrt.bench.compound.measure import ArmSamples, take_turns
 from agentrt.bench.compound.plan import (
     Drawing,
@@ -74,6 +75,7 @@ class CompoundBench:
         seed: Of all draws.
         data: Folder of public data, or None.
         quick: Small, and no claim: that it works.
+        live: Folder of programs to run as they are, on the embedded model, or None.
     """
 
     shape: str
@@ -92,6 +94,7 @@ class CompoundBench:
     seed: int
     data: Path | None
     quick: bool
+    live: Path | None = None
 
 
 _ENOUGH_KV_TOKENS = 32_768
@@ -136,6 +139,8 @@ def run_compound_bench(
             idle_s = {one.name: one.latency_s for one in idle}
             found["load"] = _load(asked, samples, idle_s, kv_tokens, programs)
     found["bounds"] = bounds_of(rounds, samples, shape, dtype, tell)
+    if asked.live is not None:
+        found["live"] = measured_live(asked.live, asked.repeats, tell)
     found["took_s"] = time.monotonic() - began_s
     return found
 
@@ -158,6 +163,8 @@ def check(asked: CompoundBench) -> None:
             f"--rate {asked.rate} with --programs {asked.programs} is no load",
             hint="Give programs a second above 0, and at least 10 programs",
         )
+    if asked.live is not None and asked.shape != EMBEDDED:
+        raise UsageError("--live is for the embedded model", hint="Add --shape embedded")
     if asked.kv_share and asked.load != "open":
         raise UsageError("--kv-share is for a load", hint="Add --load open")
     if not 0 <= asked.kv_share <= 1:

@@ -41,6 +41,8 @@ def html(found: Json) -> str:
     parts.append(_cache_table(found, labels, arms))
     if found.get("load"):
         parts.append(_load_table(found["load"]))
+    if found.get("live"):
+        parts.append(_live_table(found["live"]))
     if found.get("bounds"):
         parts.append(_bound_table(found["bounds"]))
     return page(f"Compound latency: {found['model']['name']}", [part for part in parts if part])
@@ -149,6 +151,25 @@ def _load_table(load: Json) -> str:
         )
     head = ["arm", "slowdown mean", "p50", "p95", "p99", "within 2x", "5x", "10x", "Jain"]
     return f"<h2>Load of {load['rate']:g} programs a second</h2>" + table(head, rows)
+
+
+def _live_table(live: Json) -> str:
+    rows = []
+    for name, told in live.items():
+        usage, split = told["usage"], told["split_s"]
+        most = sorted(split, key=lambda label: -float(split[label]))[:3]
+        rows.append(
+            [
+                name,
+                f"{told['ok']} of {told['runs']}",
+                *(f"{told['latency_s'][share]['value']:.3f}" for share in ("p50", "p95")),
+                f"{usage['forced_tokens'] / max(1, usage['output_tokens']):.2f}",
+                f"{usage['cached_tokens'] / max(1, usage['input_tokens']):.2f}",
+                ", ".join(f"{label} {split[label] * 1e3:.0f} ms" for label in most),
+            ]
+        )
+    head = ["program", "ok", "p50 s", "p95 s", "forced", "cached", "where its time went"]
+    return "<h2>Programs as they are, on the embedded model</h2>" + table(head, rows)
 
 
 def _bound_table(bounds: Json) -> str:
