@@ -17,7 +17,12 @@ from agentrt.scheduler.run import RunState
 
 
 def service_s(ledger: Ledger) -> float:
-    """A generation's share of the steps that it was in."""
+    """A generation's share of the steps that it was in.
+
+    None where even the last token of its prompt was there: it joined a like one under way.
+    """
+    if 0 < ledger.prompt_tokens <= ledger.cached_tokens:
+        return 0.0
     steps_s = ledger.prefill_s + ledger.decode_s
     return steps_s * ledger.steps / ledger.batch_size_sum if ledger.batch_size_sum else steps_s
 

@@ -267,3 +267,34 @@ def test_an_engine_that_dies_takes_all_with_it(bench: Any) -> None:
         return [type(node.error).__name__ for node in nodes]
 
     assert rig.run(dies) == [EngineDied.__name__] * 2
+
+
+def test_an_output_is_closed_when_all_want_it_closed(bench: Any) -> None:
+    """Closing one must not cut off the other, which goes on to the end of the answer."""
+
+    @program
+    async def closes(both: bool) -> list[str]:
+        nodes = [QUESTION.generate(on_limit="close", max_tokens=40) for _ in range(2)]
+        await nap(0.35)
+        for node in nodes[: 1 + both]:
+            node.cancel(close=True)
+        return list(await gather(*nodes))
+
+    whole = rig_of(bench)
+    assert whole.run(closes, False) == [ANSWER, ANSWER]
+    cut = rig_of(bench)
+    assert cut.run(closes, True) == [ANSWER[:4]] * 2
+
+
+def test_who_wants_it_closed_has_it_closed_once_the_others_are_gone(bench: Any) -> None:
+    @program
+    async def closes() -> str:
+        one, other = [QUESTION.generate(on_limit="close", max_tokens=40) for _ in range(2)]
+        await nap(0.35)
+        one.cancel(close=True)
+        await nap(0.2)
+        other.cancel("enough")
+        return await one
+
+    rig = rig_of(bench)
+    assert rig.run(closes) == ANSWER[:6]

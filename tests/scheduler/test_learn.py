@@ -147,3 +147,5 @@ def test_waiting_adds_up_over_nodes_and_ends_with_a_place(world: Make, job: Any)
 def test_steps_are_shared_by_those_in_them() -> None:
     assert service_s(Ledger(prefill_s=1.0, decode_s=3.0, steps=10, batch_size_sum=40)) == 1.0
     assert service_s(Ledger(prefill_s=1.0, decode_s=3.0)) == 4.0, "where nobody counts batches"
+    joined = Ledger(prefill_s=1.0, decode_s=3.0, prompt_tokens=9, cached_tokens=9)
+    assert service_s(joined) == 0.0, "another one was charged for it"
