@@ -15,17 +15,15 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from agentrt.app import open_runtime
 from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
 from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig
 from agentrt.engine.process import EmbeddedBackend
-from agentrt.errors import InternalError, UsageError, revive
-from agentrt.events import Event, NodeDeclared, NodeFinished, RunFinished, RunStarted
+from agentrt.errors import UsageError, revive
 from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.program import chat, program
 from agentrt.prompt import Codec
 from agentrt.sampling import Sampling
+from agentrt.sim.around import around
 from agentrt.sim.costs import Costs, StepWork
 from agentrt.sim.fit import Fitted, Observed, fit
 from agentrt.sim.step_log import StepLog
@@ -33,7 +31,7 @@ from agentrt.sim.step_log import StepLog
 BATCHES = (1, 2, 4, 8, 16, 32)
 PROMPTS = (16, 64, 256, 512, 1024, 2048)
 NEW_TOKENS = 12
-_CHAIN = 40
+_AROUND_PAGES = 1024
 _ODD = 2.0
 """Steps that took so many times what the others say were disturbed, or did something else too."""
 
@@ -109,7 +107,7 @@ async def calibrate(
             rounds += 1
             tell(f"round {rounds}: {len(observed)} samples")
     found = fit_without_odd(observed)
-    submit_s, deliver_s, run_s = await around(config)
+    beside = await around(replace(config, kv_pages=max(config.kv_pages, _AROUND_PAGES)))
     facts = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": config.model_path.name,
@@ -119,7 +117,7 @@ async def calibrate(
         "measured_by_computed": found.residuals,
         **(about or {}),
     }
-    return Costs(found.step, found.pair_s, submit_s, deliver_s, run_s, about=facts)
+    return replace(beside, step=found.step, pair_s=found.pair_s, about=facts)
 
 
 def fit_without_odd(observed: Sequence[Observed]) -> Fitted:
@@ -204,42 +202,3 @@ class _Engine:
             took_s = median(took_s for _, took_s in whole)
             found.append(Observed(1, StepWork(0, point.batch, kv_tokens, 0.0), took_s))
         return found
-
-
-@program
-async def _chain(calls: int) -> int:
-    """Short generations one after the other."""
-    ask = chat().user("x")
-    for _ in range(calls):
-        await ask.generate(max_tokens=2, ignore_eos=True)
-    return calls
-
-
-async def around(config: EngineConfig) -> tuple[float, float, float]:
-    """What the runtime takes: to hand a generation over, to hand its value out, to begin a run."""
-    seen: list[Event] = []
-    async with open_runtime(engine=config, observers=[_Seen(seen)]) as runtime:
-        for _ in range(2):  # the first makes all paths warm
-            seen.clear()
-            await runtime.run(_chain, _CHAIN)
-    started_s = next(event.at_s for event in seen if isinstance(event, RunStarted))
-    declared = [event for event in seen if isinstance(event, NodeDeclared)]
-    ended = [e for e in seen if isinstance(e, NodeFinished) and e.ledger is not None]
-    if not ended or not any(isinstance(event, RunFinished) for event in seen):
-        raise InternalError("a run told no events")
-    first_s = next(event.at_s for event in declared if event.kind == "generate")
-    deliver_s = median(e.at_s - e.ledger.finished_at_s for e in ended if e.ledger is not None)
-    received = [e.ledger.received_at_s for e in ended if e.ledger is not None]
-    gaps = [after - e.at_s for e, after in zip(ended, received[1:], strict=False)]
-    return max(0.0, median(gaps)), max(0.0, deliver_s), max(0.0, first_s - started_s)
-
-
-class _Seen:
-    """Keeps all events."""
-
-    def __init__(self, into: list[Event]) -> None:
-        self._into = into
-
-    def see(self, events: Sequence[Event]) -> None:
-        """Take them."""
-        self._into.extend(events)

@@ -109,6 +109,7 @@ class Cell:
         self._tools: set[tuple[RunId, NodeId]] = set()
         self._flight: Flight | None = None
         self._timer_s: float | None = None
+        self._free_at_s = 0.0
 
     def arrive(self, program: ProgramTrace, run_id: RunId, now_s: float) -> ProgramOutcome:
         """Somebody wants a program."""
@@ -157,10 +158,22 @@ class Cell:
         *before, last = landing.steps
         for done in before:
             self._handle((done,), now_s)
+        for record in flight.records:
+            self._busy(record.ended_at_s, self._costs.delta_s * len(record.requests))
         if last.ends or told:
-            self._at(now_s + self._costs.deliver_s, lambda at_s: self._deliver(last, told, at_s))
+            self._tell(last, told, now_s)
         else:
             self._handle((last,), now_s)
+
+    def _tell(self, done: StepDone, told: list[tuple[Sending, int]], now_s: float) -> None:
+        """The runtime gets to know, as soon as it has the step and nothing else to do."""
+        at_s = max(now_s + self._costs.deliver_s, self._free_at_s)
+        self._at(at_s, lambda at_s: self._deliver(done, told, at_s))
+
+    def _busy(self, now_s: float, seconds: float) -> float:
+        """The runtime's one thread does something; when it is done with it."""
+        self._free_at_s = max(now_s, self._free_at_s) + seconds
+        return self._free_at_s
 
     def _sum_up(self, flight: Flight) -> None:
         totals = self.totals
@@ -259,7 +272,8 @@ class Cell:
                 assert_never(decision)
 
     def _later(self, now_s: float, act: Callable[[float], None]) -> None:
-        self._at(now_s + self._costs.submit_s, act)
+        """The engine is told, once the runtime's thread has got so far."""
+        self._at(max(now_s, self._free_at_s) + self._costs.submit_s, act)
 
     def _known(self, facts: RequestFacts) -> RequestFacts:
         """The facts of a request, with what its run really needs."""
@@ -292,6 +306,8 @@ class Cell:
         )
         ids = self._ids.output(run.run_id, name, call.output_tokens)
         output = Output(ids, call.forced_tokens, run.marks(name))
+        spelt = run.spell(call)
+        self._busy(now_s, self._costs.call_s + self._costs.call_token_s * spelt)
         self._later(now_s, lambda at_s: self.engine.submit(request, output, at_s))
         yield RequestSent(
             run.run_id,
@@ -360,4 +376,4 @@ class Cell:
         self.engine.cancel(sending.request_id, now_s)
         done = self.engine.take_ends()
         if done is not None:
-            self._at(now_s + self._costs.deliver_s, lambda at_s: self._deliver(done, [], at_s))
+            self._tell(done, [], now_s)

@@ -139,12 +139,12 @@ def run_sweep(
         study,
         kv_share=kv_share,
         slowdown=slowdown,
-        seeds=min(3, seeds),
+        seeds=seeds,
         rate=rate,
         kv_tokens=kv_tokens,
         tell=tell,
     )
-    return sweep(study, chosen, operating, seeds=seeds, curves=curves, tell=tell)
+    return sweep(study, chosen, operating, curves=curves, tell=tell)
 
 
 def run_once(

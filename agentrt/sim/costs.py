@@ -37,8 +37,11 @@ class Costs:
     Attributes:
         step: Of the engine's steps.
         pair_s: More for each pair of a prompt token and one that it attends to.
-        submit_s: From the moment a generation could start until its engine has it.
-        deliver_s: From the end of a step until the program sees what came of it.
+        submit_s: From when a generation was handed over until its engine has it.
+        call_s: That the runtime's one thread is busy with handing a generation over.
+        call_token_s: More for each token of the prompt that it spells.
+        deliver_s: From the end of a step until the runtime has it.
+        delta_s: That its thread is busy for each sequence of a step.
         run_s: From a run's submission until its first nodes are declared.
         about: Where the figures come from: device, commit, date, residuals.
     """
@@ -46,7 +49,10 @@ class Costs:
     step: StepTime
     pair_s: float = 0.0
     submit_s: float = 0.0
+    call_s: float = 0.0
+    call_token_s: float = 0.0
     deliver_s: float = 0.0
+    delta_s: float = 0.0
     run_s: float = 0.0
     about: dict[str, Any] = field(default_factory=dict, compare=False)
 
@@ -68,8 +74,11 @@ class Costs:
 
 HALF_ON_TWO_CORES = Costs(
     StepTime(base_s=0.022, prefill_s=0.0020, decode_s=0.0011, kv_s=2.0e-6),
-    submit_s=150e-6,
+    submit_s=80e-6,
+    call_s=150e-6,
+    call_token_s=1e-6,
     deliver_s=60e-6,
+    delta_s=30e-6,
     run_s=200e-6,
     about={"device": "two CPU cores, a model of 303 million parameters", "kind": "typical"},
 )
@@ -78,8 +87,11 @@ HALF_ON_TWO_CORES = Costs(
 EIGHT_B_ON_H200 = Costs(
     StepTime(base_s=0.0040, prefill_s=32e-6, decode_s=12e-6, kv_s=2.7e-8),
     pair_s=1.1e-10,
-    submit_s=150e-6,
+    submit_s=80e-6,
+    call_s=150e-6,
+    call_token_s=1e-6,
     deliver_s=60e-6,
+    delta_s=30e-6,
     run_s=200e-6,
     about={
         "device": "one GPU of 4.8 TB/s and 989 TFLOP/s, a model of 8 billion parameters",

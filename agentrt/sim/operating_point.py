@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import log
 from statistics import fmean
 
-from agentrt.errors import OutOfPages, UsageError
-from agentrt.sim.arms import SimArm, arms_named
+from agentrt.errors import UsageError
+from agentrt.sim.arms import arms_named
 from agentrt.sim.study import Study
 
 _ROUNDS = 4
@@ -49,18 +49,24 @@ class OperatingPoint:
     """What was found.
 
     Attributes:
-        rate: Programs a second.
         kv_tokens: Of the engine.
-        slowdown: Mean of fcfs there.
-        working_set_tokens: That the programs under way there would keep.
+        found: By seed, the rate and what fcfs makes of it.
         tried: Every rate that was looked at.
     """
 
-    rate: float
     kv_tokens: int
-    slowdown: float
-    working_set_tokens: float
+    found: tuple[Look, ...]
     tried: tuple[Look, ...]
+
+    @property
+    def slowdown(self) -> float:
+        """Of fcfs, mean over seeds."""
+        return fmean(one.slowdown for one in self.found)
+
+    @property
+    def working_set_tokens(self) -> float:
+        """That the programs under way would keep, mean over seeds."""
+        return fmean(one.working_set_tokens for one in self.found)
 
 
 def operating_point(
@@ -68,18 +74,21 @@ def operating_point(
     *,
     kv_share: float,
     slowdown: float,
-    seeds: int = 2,
+    seeds: int = 1,
     rate: float = 0.0,
     kv_tokens: int = 0,
     tell: Tell = lambda text: None,
 ) -> OperatingPoint:
     """Rate and memory at which fcfs has that mean slowdown, with that share of its working set.
 
+    How slow an engine gets at a rate differs from draw to draw, and steeply: memory is found with
+    the first, and each draw has a rate of its own.
+
     Args:
         study: Of the mix.
         kv_share: Memory by working set.
         slowdown: That fcfs is to have.
-        seeds: So many draws of programs are averaged.
+        seeds: So many draws of programs.
         rate: Programs a second, where it is given.
         kv_tokens: Memory, where it is given.
         tell: Called with what was tried.
@@ -92,44 +101,43 @@ def operating_point(
             f"a memory share of {kv_share} and a slowdown of {slowdown} are no point",
             hint="Give a share above 0 and a slowdown above 1: --kv-share 0.33 --slowdown 10",
         )
-    (fcfs,) = arms_named("fcfs")
     tried: list[Look] = []
 
-    def look(rate: float, kv_tokens: int) -> Look:
-        points = [study.point(fcfs, rate, seed, kv_tokens) for seed in range(seeds)]
-        found = Look(
-            rate,
-            kv_tokens,
-            fmean(float(one.slowdown.mean()) for one in points),
-            fmean(one.working_set_tokens for one in points),
-        )
-        tried.append(found)
-        tell(
-            f"rate {rate:.4g}/s, {kv_tokens} tokens of KV: slowdown {found.slowdown:.2f}, "
-            f"working set {found.working_set_tokens:.0f}"
-        )
-        return found
+    def find(seed: int, at: float, tokens: int) -> Look:
+        def look(at: float) -> Look:
+            tried.append(_look(study, seed, at, tokens, tell))
+            return tried[-1]
 
-    tokens, at = kv_tokens or _FIRST_TOKENS, rate or study.full_rate
-    for again in range(_ROUNDS + 1):
-        found = look(at, tokens) if rate else _rate_of(look, at, tokens, slowdown, study)
-        at = found.rate
+        return look(rate) if rate else _rate_of(look, at, slowdown, study)
+
+    tokens = kv_tokens or _FIRST_TOKENS
+    found = find(0, study.full_rate, tokens)
+    for again in range(0 if kv_tokens else _ROUNDS):
         wanted = int(kv_share * found.working_set_tokens) // 16 * 16
-        if kv_tokens or again == _ROUNDS or abs(wanted / tokens - 1) <= _NEAR_MEMORY:
+        if abs(wanted / tokens - 1) <= _NEAR_MEMORY:
             break
         if again:
             wanted = int((wanted * tokens) ** 0.5) // 16 * 16  # else it swings to and fro
-        tokens = _at_least(study, fcfs, wanted, seeds)
-    return OperatingPoint(
-        found.rate, tokens, found.slowdown, found.working_set_tokens, tuple(tried)
+        tokens = _at_least(study, wanted, seeds)
+        found = find(0, found.rate, tokens)
+    others = [find(seed, found.rate, tokens) for seed in range(1, seeds)]
+    return OperatingPoint(tokens, (found, *others), tuple(tried))
+
+
+def _look(study: Study, seed: int, rate: float, kv_tokens: int, tell: Tell) -> Look:
+    (fcfs,) = arms_named("fcfs")
+    point = study.point(fcfs, rate, seed, kv_tokens)
+    slow = float(point.slowdown.mean())
+    tell(
+        f"seed {seed}, {rate:.4g}/s, {kv_tokens} tokens of KV: slowdown {slow:.2f}, "
+        f"working set {point.working_set_tokens:.0f}"
     )
+    return Look(rate, kv_tokens, slow, point.working_set_tokens)
 
 
-def _rate_of(
-    look: Callable[[float, int], Look], rate: float, kv_tokens: int, slowdown: float, study: Study
-) -> Look:
+def _rate_of(look: Callable[[float], Look], rate: float, slowdown: float, study: Study) -> Look:
     """The point at which the slowdown is the wanted one, by halving the interval."""
-    found = look(rate, kv_tokens)
+    found = look(rate)
     below = found.slowdown < slowdown
     factor = _FACTOR if below else 1 / _FACTOR
     low = high = rate
@@ -143,27 +151,20 @@ def _rate_of(
                 f"even {rate:.3g} programs a second are not {slowdown} times slower",
                 hint="Give more programs: --programs 600",
             )
-        found = look(rate, kv_tokens)
+        found = look(rate)
     best = found
     for _ in range(_MOST_HALVINGS):
         if abs(best.slowdown / slowdown - 1) <= _NEAR:
             break
         middle = (low * high) ** 0.5
-        found = look(middle, kv_tokens)
+        found = look(middle)
         low, high = (middle, high) if found.slowdown < slowdown else (low, middle)
         if abs(log(found.slowdown / slowdown)) < abs(log(best.slowdown / slowdown)):
             best = found
     return best
 
 
-def _at_least(study: Study, arm: SimArm, kv_tokens: int, seeds: int) -> int:
-    """So much memory, or as much as the largest request needs."""
-    seed = 0
-    while seed < seeds:
-        try:
-            study.point(arm, study.full_rate, seed, kv_tokens)
-        except OutOfPages as error:
-            kv_tokens = max(kv_tokens + 16, error.wanted_pages * 16 + 32)
-            continue
-        seed += 1
-    return kv_tokens
+def _at_least(study: Study, kv_tokens: int, seeds: int) -> int:
+    """So much memory, or as much as the largest request of any draw needs."""
+    largest = max(study.largest_tokens(seed) for seed in range(seeds))
+    return max(kv_tokens, 16 * (largest // 16 + 2))

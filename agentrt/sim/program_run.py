@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from agentrt.events import NodeDeclared, NodeDemanded, RunFinished, RunStarted
 from agentrt.ids import NodeId, RunId
 from agentrt.scheduler import CancelWanted, Fact
-from agentrt.workloads import Call, Message, ProgramTrace, Think, ToolUse
-from agentrt.workloads.trace import TraceNode, needs
+from agentrt.workloads import Call, Message, OutputOf, ProgramTrace, Think, ToolUse
+from agentrt.workloads.trace import Part, TraceNode, needs, parts
 
 _UNIX_NS = 1_600_000_000_000_000_000
 MODEL = "default"
@@ -57,6 +57,7 @@ class ProgramRun:
         if program.quorum is not None:
             self._awaited.update(program.quorum[0])
         self._reached: dict[str, int] = {}
+        self._spelt: set[Part] = set()
         self._after: NodeId | None = None
 
     @property
@@ -93,6 +94,12 @@ class ProgramRun:
     def true_rest_s(self) -> float:
         """Service that the calls need which are not over."""
         return sum(self._service_s.values())
+
+    def spell(self, call: Call) -> int:
+        """Tokens of a call's prompt that the run spells for the first time."""
+        fresh = [part for part in parts(call) if part not in self._spelt]
+        self._spelt.update(fresh)
+        return sum(part.tokens for part in fresh if not isinstance(part, OutputOf))
 
     def marks(self, call: str) -> tuple[int, ...]:
         """Lengths of a call's output at which a tool's arguments are complete."""

@@ -17,10 +17,12 @@ from agentrt.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.sim.service import service_of
 from agentrt.sim.simulation import Setup, Simulation
 from agentrt.sim.statistics import jain
+from agentrt.sim.token_ids import MESSAGE_TOKENS
 from agentrt.workloads import Arrival, ProgramTrace
 from agentrt.workloads.arrivals import poisson
 from agentrt.workloads.mixes import OPEN_MIX, mix
 from agentrt.workloads.scale import Scale
+from agentrt.workloads.trace import prompt_tokens
 
 WARM_SHARE = 0.1
 """Of the programs, the first, that do not count."""
@@ -122,6 +124,14 @@ class Study:
         if seed not in self._programs:
             self._programs[seed] = self._mixed.drawn(seed)
         return self._programs[seed]
+
+    def largest_tokens(self, seed: int) -> int:
+        """KV of the largest request among a seed's programs."""
+        return max(
+            MESSAGE_TOKENS * (len(call.prompt) + 1) + tokens + call.output_tokens
+            for program in self.programs(seed)
+            for call, tokens in zip(program.calls(), prompt_tokens(program).values(), strict=True)
+        )
 
     def alone(self, seed: int) -> Alone:
         """Each program of a seed with an engine and memory of its own, cold."""

@@ -90,25 +90,23 @@ def sweep(
     arms: Sequence[SimArm],
     operating: OperatingPoint,
     *,
-    seeds: int,
     curves: bool = True,
     tell: Tell = lambda text: None,
 ) -> Sweep:
-    """Run all arms at one point with several seeds, and around it with one.
+    """Run all arms at one point, each seed at its rate, and around it with the first seed.
 
     Args:
         study: Of the mix.
         arms: To be compared.
         operating: Rate and memory.
-        seeds: How many draws of programs and arrivals.
         curves: Whether to run at rates around it.
         tell: Called with what was run.
     """
     points: dict[str, list[Point]] = {arm.name: [] for arm in arms}
     around: dict[str, list[Point]] = {arm.name: [] for arm in arms}
-    for seed in range(seeds):
+    for seed in range(len(operating.found)):
         for arm in arms:
-            point = study.point(arm, operating.rate, seed, operating.kv_tokens)
+            point = study.point(arm, operating.found[seed].rate, seed, operating.kv_tokens)
             points[arm.name].append(point)
             tell(f"seed {seed}, {arm.name}: {line_of(point)}")
     for factor in AROUND if curves else ():
@@ -116,7 +114,7 @@ def sweep(
             at = (
                 points[arm.name][0]
                 if factor == 1.0
-                else study.point(arm, factor * operating.rate, 0, operating.kv_tokens)
+                else study.point(arm, factor * operating.found[0].rate, 0, operating.kv_tokens)
             )
             around[arm.name].append(at)
             tell(f"rate {at.rate:.4g}/s, {arm.name}: {line_of(at)}")
@@ -143,7 +141,11 @@ def to_json(found: Sweep, about: Mapping[str, Any], command: Sequence[str]) -> d
         "command": list(command),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "about": dict(about),
-        "operating": asdict(found.operating),
+        "operating": {
+            **asdict(found.operating),
+            "slowdown": found.operating.slowdown,
+            "working_set_tokens": found.operating.working_set_tokens,
+        },
         "targets": [
             {"what": one.what, **asdict(one.found), "most": one.most, "met": one.is_met}
             for one in found.targets()

@@ -257,7 +257,7 @@ class Fleet:
         self._outcome.again_tokens += float(lost.sum())
         self._outcome.prompt_tokens += float(work.sum())
         # A request joins at the next step, on average half a step from now.
-        since_s = at_s + self._setup.costs.submit_s
+        since_s = at_s + self._setup.costs.submit_s + self._setup.costs.call_s
         since_s = since_s + np.where(self._load()[engine] > 0, self._step_s[engine] / 2, 0.0)
         self._tasks.add(
             Tasks(

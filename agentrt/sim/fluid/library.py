@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +13,8 @@ from numpy.typing import NDArray
 from agentrt.cache import PagePool, RadixTree, key_of
 from agentrt.ids import RunId
 from agentrt.sim.token_ids import PromptIds, TokenIds
-from agentrt.workloads import Call, ProgramTrace, ToolUse
-from agentrt.workloads.trace import TraceNode, needs
+from agentrt.workloads import Call, Message, Piece, ProgramTrace, ToolUse
+from agentrt.workloads.trace import TraceNode, needs, parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,8 +84,7 @@ def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> Libra
     a prefix tree, in order. Texts that several programs share count as computed.
     """
     tree = _Tree(page_tokens)
-    for program in programs[: min(64, len(programs))]:
-        tree.learn(program, "warm")  # so that shared texts are known to the first ones, too
+    tree.learn_shared(programs)  # else the first program to quote a text would pay for it
     nodes: list[dict[str, float]] = []
     after: list[list[int]] = []
     first = [0]
@@ -169,10 +170,24 @@ class _Tree:
         self._pool = PagePool(_POOL_PAGES)
         self._tree = RadixTree(self._pool, page_tokens)
 
-    def learn(self, program: ProgramTrace, run: str) -> None:
-        """Put all prompts and outputs of a program into it."""
-        for _ in self._walk(program, run):
-            pass
+    def learn_shared(self, programs: Sequence[ProgramTrace]) -> None:
+        """Put what prompts of several programs begin with into it."""
+        users = Counter(
+            key
+            for program in programs
+            for key in {
+                part.key
+                for call in program.calls()
+                for part in parts(call)
+                if isinstance(part, Piece)
+            }
+        )
+        shared = {key for key, count in users.items() if count > 1}
+        begun = {_beginning(call, shared) for program in programs for call in program.calls()}
+        for call in begun - {None}:
+            assert call is not None
+            ids = PromptIds(self._ids, RunId("shared"), call, {}).known(frozenset())
+            self._insert(ids[:-2])  # without the end of its last message and what follows
 
     def measure(self, program: ProgramTrace, run: str) -> dict[str, tuple[int, int, int]]:
         """Of each call: its prompt, what is new of it, what no other program has of it."""
@@ -199,19 +214,37 @@ class _Tree:
         return found
 
     def _walk(self, program: ProgramTrace, run: str) -> list[tuple[str, int]]:
-        found = []
-        size = self._page_tokens
-        for name, prompt, output in self._prompts(program, run):
-            match = self._tree.match(key_of(prompt))
-            self._tree.lock(match.node)
-            found.append((name, match.matched_tokens))
-            whole = (*prompt, *output)
-            pages = len(whole) // size
-            more = pages - len(match.pages)
-            if more > self._pool.free_pages:
-                self._tree.evict(more)
-            taken = self._pool.take(max(0, more))
-            self._tree.insert(key_of(whole[: pages * size]), [*match.pages, *taken])
-            self._tree.unlock(match.node)
+        found = [
+            (name, self._insert((*prompt, *output), len(prompt)))
+            for name, prompt, output in self._prompts(program, run)
+        ]
         self._ids.forget(RunId(run), program)
         return found
+
+    def _insert(self, whole: tuple[int, ...], prompt_tokens: int = 0) -> int:
+        """Put ids into it; how many of the first `prompt_tokens` it had."""
+        size = self._page_tokens
+        match = self._tree.match(key_of(whole[: prompt_tokens or len(whole)]))
+        self._tree.lock(match.node)
+        pages = len(whole) // size
+        more = pages - len(match.pages)
+        if more > self._pool.free_pages:
+            self._tree.evict(more)
+        taken = self._pool.take(max(0, more))
+        self._tree.insert(key_of(whole[: pages * size]), [*match.pages, *taken])
+        self._tree.unlock(match.node)
+        return match.matched_tokens
+
+
+def _beginning(call: Call, shared: Collection[str]) -> Call | None:
+    """A call whose prompt is what this one begins with, as far as it is made of shared texts."""
+    messages: list[Message] = []
+    for role, message in call.prompt:
+        kept = tuple(
+            takewhile(lambda part: isinstance(part, Piece) and part.key in shared, message)
+        )
+        if kept:
+            messages.append((role, kept))
+        if len(kept) < len(message):
+            break
+    return Call("begin", tuple(messages), 1, site="begin") if messages else None

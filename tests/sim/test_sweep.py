@@ -1,0 +1,137 @@
+"""Policies against each other: where they are compared, and what comes out."""
+
+import json
+from functools import cache
+
+import pytest
+
+from agentrt.errors import UsageError
+from agentrt.scheduler.step_model import StepTime
+from agentrt.sim.arms import arms_named
+from agentrt.sim.command import Asked
+from agentrt.sim.operating_point import Look, operating_point
+from agentrt.sim.service import service_of
+from agentrt.sim.statistics import jain, kendall_tau, over_seeds, ratio_over_seeds
+from agentrt.sim.study import Study
+from agentrt.sim.sweep import Sweep, sweep, to_json
+from agentrt.sim.sweep_page import sweep_page
+from agentrt.workloads import Call, Piece, ProgramTrace
+
+ASKED = Asked("half-cpu", "react,map-reduce", 30, 2, {"output": 0.05, "count": 0.3})
+SLOWDOWN = 4.0
+KV_TOKENS = 1600
+
+
+@cache
+def study() -> Study:
+    """One mix for all tests, so that what was computed once is kept."""
+    return ASKED.study(warm=True)
+
+
+@cache
+def small_sweep() -> Sweep:
+    """Two arms at the rate where fcfs is slow."""
+    where = operating_point(study(), kv_share=0.33, slowdown=SLOWDOWN, kv_tokens=KV_TOKENS, seeds=2)
+    return sweep(study(), arms_named("fcfs,rwa"), where)
+
+
+def test_the_rate_is_where_fcfs_is_slow() -> None:
+    where = small_sweep().operating
+    assert [one.kv_tokens for one in where.found] == [KV_TOKENS] * 2
+    assert all(0.7 * SLOWDOWN < one.slowdown < 1.4 * SLOWDOWN for one in where.found)
+    fcfs = small_sweep().points["fcfs"]
+    assert [point.rate for point in fcfs] == [one.rate for one in where.found]
+
+
+def test_memory_follows_the_working_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what the programs under way keep, a share; never less than the largest request."""
+    asked: list[int] = []
+
+    def look(_: Study, seed: int, rate: float, kv_tokens: int, tell: object) -> Look:
+        asked.append(kv_tokens)
+        return Look(rate, kv_tokens, 10.0, 30_000.0)
+
+    monkeypatch.setattr("agentrt.sim.operating_point._look", look)
+    assert operating_point(study(), kv_share=1 / 3, slowdown=10).kv_tokens == 10_000
+    assert asked == [1 << 15, 10_000]
+    least = operating_point(study(), kv_share=1e-4, slowdown=10).kv_tokens
+    assert study().largest_tokens(0) <= least < study().largest_tokens(0) + 64
+
+
+def test_what_knows_programs_is_better() -> None:
+    """With too little memory, at the rate where fcfs is slow: learned order and gate help much."""
+    found = small_sweep()
+    assert found.ratio("rwa", "fcfs").value < 0.9
+    assert found.tail_ratio("rwa", "fcfs").value < 1.0
+    hits = {name: points[0].hit for name, points in found.points.items()}
+    assert hits["rwa"] > hits["fcfs"]
+
+
+def test_all_arms_did_the_same_work() -> None:
+    for seed in (0, 1):
+        points = [points[seed] for points in small_sweep().points.values()]
+        assert len({point.rate for point in points}) == 1
+        assert len({point.sums["output_tokens"] for point in points}) == 1
+        assert all((point.slowdown > 0.3).all() for point in points)
+        assert all(0.5 < point.fairness <= 1 for point in points)
+
+
+def test_a_sweep_is_written() -> None:
+    found = small_sweep()
+    told = json.loads(json.dumps(to_json(found, {"costs": "half-cpu"}, ["sim", "sweep"])))
+    assert [one["what"] for one in told["targets"]] == [one.what for one in found.targets()]
+    assert len(told["arms"]["rwa"]["seeds"]) == 2
+    assert len(told["arms"]["rwa"]["seeds"][0]["latency_s"]) == 27  # the first tenth does not count
+    assert len(told["curves"]["fcfs"]) == 5
+    page = sweep_page(found, {"costs": "<half>"})
+    assert page.count("<svg") == 5
+    assert "&lt;half&gt;" in page
+    assert "<script" not in page
+
+
+def test_slowdown_at_higher_rates_is_higher() -> None:
+    slow = [float(point.slowdown.mean()) for point in small_sweep().curves["fcfs"]]
+    assert slow[0] < slow[2] < slow[4]
+
+
+def test_arms_have_names() -> None:
+    plain, gated, known, open_ = arms_named("fcfs, fcfs+gate,rwa,rwa-gate")
+    assert (plain.scheduler.policy, plain.scheduler.gate_share) == ("fcfs", 0.0)
+    assert gated.scheduler.gate_share == known.scheduler.gate_share == 0.8
+    assert (open_.name, open_.scheduler.gate_share) == ("rwa-gate", 0.0)
+
+
+@pytest.mark.parametrize("names", ["", "srpt", "fcfs,fcfs", "rwa+door"])
+def test_names_that_are_none(names: str) -> None:
+    with pytest.raises(UsageError, match=r"there is no policy|names a policy twice"):
+        arms_named(names)
+
+
+def test_a_point_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentrt.sim.operating_point._MOST_RATES", 1.5)
+    with pytest.raises(UsageError, match="are no point"):
+        operating_point(study(), kv_share=0.0, slowdown=10)
+    with pytest.raises(UsageError, match="Give more programs"):
+        operating_point(study(), kv_share=0.33, slowdown=1e6, kv_tokens=KV_TOKENS)
+
+
+def test_service_counts_what_is_shared_once() -> None:
+    """Two calls over one text: the second has its own words to compute, not the text again."""
+    text = Piece("text", 1000)
+    calls = [
+        Call(name, (("user", (text, Piece(name, 10))),), 1, site="ask") for name in ("one", "two")
+    ]
+    program = ProgramTrace("pair", 0, tuple(calls), ("one", "two"))
+    step = StepTime(base_s=0.0, prefill_s=1e-3, decode_s=0.0, kv_s=0.0)
+    assert service_of(program, step) == {"one": pytest.approx(1.01), "two": pytest.approx(0.01)}
+
+
+def test_figures() -> None:
+    assert over_seeds([2.0]).low == 2.0
+    two = over_seeds([1.0, 3.0])
+    assert (two.value, two.low < 0, two.high > 4) == (2.0, True, True)
+    assert ratio_over_seeds([0.5, 2.0]).value == pytest.approx(1.0)
+    assert ratio_over_seeds([0.5, 2.0]).low > 0
+    assert jain([3.0, 3.0]) == 1.0
+    assert kendall_tau([1, 2, 3], [2, 4, 9]) == 1.0
+    assert kendall_tau([1, 2, 3], [9, 4, 2]) == -1.0
