@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from agentrt.backend import GenerateRequest, TokenPrompt
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
-from agentrt.errors import UsageError
+from agentrt.errors import ConstraintError, UsageError
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.prompt import Codec
 from agentrt.sampling import Sampling
@@ -23,8 +25,14 @@ from agentrt.segments import (
     Text,
     ToolSchema,
 )
-from agentrt.server.question import Message, NamedTool, Question
-from agentrt.server.refusal import Refused
+from agentrt.server.question import (
+    Message,
+    NamedTool,
+    Question,
+    ResponseFormat,
+    Structured,
+)
+from agentrt.server.refusal import Refused, refusal_of
 
 MOST_CALLS = 32
 _DEFAULT_TOKENS = 4096
@@ -141,20 +149,41 @@ def _constraint(
             wanted = choice.function.name
             raise Refused(400, f"tool_choice: there is no tool {wanted!r}", param="tool_choice")
         most = 1
-    return "only", calls_spec(tools, max_calls=most)
+    with _about("tools"):
+        return "only", calls_spec(tools, max_calls=most)
+
+
+@contextmanager
+def _about(param: str) -> Iterator[None]:
+    """What cannot be enforced stands in this field."""
+    try:
+        yield
+    except ConstraintError as error:
+        raise refusal_of(error, param=param) from None
 
 
 def _form(question: Question) -> ConstraintSpec | None:
     """The form of the answer, by either of the fields that tell it."""
     wanted, other = question.response_format, question.structured_outputs
-    if wanted is not None and wanted.type == "json_schema":
-        if wanted.json_schema is None:
-            raise Refused(400, "response_format.json_schema: field required", param=_SCHEMA)
-        return json_schema_shape(wanted.json_schema.schema_).spec
-    if wanted is not None and wanted.type == "json_object":
-        return json_schema_shape({"type": "object"}).spec
+    if wanted is not None and wanted.type != "text":
+        with _about("response_format"):
+            return _json_form(wanted)
     if other is None:
         return None
+    with _about("structured_outputs"):
+        return _structured_form(other)
+
+
+def _json_form(wanted: ResponseFormat) -> ConstraintSpec | None:
+    if wanted.type == "json_object":
+        return json_schema_shape({"type": "object"}).spec
+    if wanted.json_schema is None:
+        what = "response_format.json_schema"
+        raise Refused(400, f"{what}: field required", param=what)
+    return json_schema_shape(wanted.json_schema.schema_).spec
+
+
+def _structured_form(other: Structured) -> ConstraintSpec | None:
     if other.choice is not None:
         return choice_shape(*other.choice).spec
     if other.regex is not None:
@@ -164,6 +193,3 @@ def _form(question: Question) -> ConstraintSpec | None:
     if other.json_ is not None:
         return json_schema_shape(other.json_).spec
     raise Refused(400, "structured_outputs: it asks for nothing", param="structured_outputs")
-
-
-_SCHEMA = "response_format.json_schema"

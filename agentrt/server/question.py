@@ -18,6 +18,7 @@ MOST_MESSAGES = 4096
 MOST_TOOLS = 128
 
 _Text = Annotated[str, Field(max_length=LONGEST_TEXT_CHARS)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Strict(BaseModel):
@@ -152,10 +153,10 @@ class Question(_Strict):
     messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
+    temperature: _Number | None = None
+    top_p: _Number | None = None
+    presence_penalty: _Number | None = None
+    frequency_penalty: _Number | None = None
     stop: str | list[str] | None = None
     n: Literal[1] | None = 1
     stream: bool | None = False
@@ -168,8 +169,8 @@ class Question(_Strict):
     top_logprobs: Literal[0] | None = 0
     seed: int | None = None
     top_k: int | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
+    min_p: _Number | None = None
+    repetition_penalty: _Number | None = None
     ignore_eos: bool = False
     structured_outputs: Structured | None = None
     # Of the provider's house: they change no answer.

@@ -7,7 +7,6 @@ from typing import Any
 
 from agentrt.errors import (
     AgentrtError,
-    ConstraintError,
     ContextOverflow,
     EngineDied,
     EngineUnavailable,
@@ -59,8 +58,13 @@ class Refused(Exception):
         return json.dumps(self.body()).encode()
 
 
-def refusal_of(error: AgentrtError) -> Refused:
-    """An error of ours as one of the API's."""
+def refusal_of(error: AgentrtError, *, param: str = "") -> Refused:
+    """An error of ours as one of the API's.
+
+    Args:
+        error: What went wrong.
+        param: The field that it is about, where it is about one.
+    """
     status, code = 500, type(error).__name__
     for kind, found in _STATUS:
         if isinstance(error, kind):
@@ -68,7 +72,6 @@ def refusal_of(error: AgentrtError) -> Refused:
             break
     if isinstance(error, ContextOverflow):
         code = "context_length_exceeded"
-    param = "response_format" if isinstance(error, ConstraintError) else ""
     return Refused(status, str(error), param=param, code=code)
 
 

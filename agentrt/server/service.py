@@ -179,9 +179,14 @@ class Service:
                 self._backend.cancel(number, "the client left")
 
     async def _deliver(self) -> None:
-        """Every event to whom it concerns."""
-        async for event in self._backend.events():
-            self._see(event)
+        """Every event to whom it concerns; when there are no more, nobody waits for one."""
+        try:
+            async for event in self._backend.events():
+                self._see(event)
+        finally:
+            self._down = EngineUnavailable("the engine is gone", hint="Start the server anew")
+            for number in list(self._ongoing):
+                self._put(number, "", End(number, "failed", error=record(self._down)))
 
     def _see(self, event: BackendEvent) -> None:
         if isinstance(event, BackendDown):

@@ -17,6 +17,7 @@ from agentrt.config import EngineConfig
 from agentrt.engine.process import EmbeddedBackend
 from agentrt.prompt import Codec
 from agentrt.server.question import question_of
+from agentrt.server.refusal import Refused
 from agentrt.server.service import Service, failure_of
 
 LONG = {"max_tokens": 4000, "ignore_eos": True}
@@ -125,6 +126,25 @@ async def failure(ongoing):
     end = (await ongoing.whole()).end
     assert end is not None
     return failure_of(end)
+
+
+def test_nobody_waits_for_an_engine_whose_events_end(portal, tiny, codec, wire):
+    async def main():
+        backend = EmbeddedBackend(tiny, MonotonicClock(), place="thread")
+        service = Service(backend, codec, MonotonicClock(), model="tiny")
+        with anyio.fail_after(300):
+            await service.start()
+            with service.open(question(wire.body(**LONG))) as ongoing:
+                await ongoing.take()
+                await service.aclose()
+                first = await failure(ongoing)
+            with pytest.raises(Refused) as raised, service.open(question(wire.body())):
+                raise AssertionError("it takes questions that nobody answers")
+            return first, raised.value, service.is_well
+
+    first, then, is_well = portal.call(main)
+    assert (first.status, then.status, is_well) == (503, 503, False)
+    assert "gone" in then.message
 
 
 def question(body):

@@ -6,6 +6,13 @@ from agentrt.errors import UsageError
 from agentrt.server import ServeConfig
 
 _SCHEMA = "response_format.json_schema"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "paint",
+        "parameters": {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}},
+    },
+}
 
 
 @pytest.mark.parametrize(
@@ -25,7 +32,8 @@ _SCHEMA = "response_format.json_schema"
         ({"response_format": {"type": "json_schema"}}, 400, _SCHEMA, "required"),
         ({"stop": ["a"] * 17}, 400, "stop", "at most 16"),
         ({"structured_outputs": {}}, 400, "structured_outputs", "asks for nothing"),
-        ({"structured_outputs": {"regex": "("}}, 400, "response_format", "regex"),
+        ({"structured_outputs": {"regex": "("}}, 400, "structured_outputs", "regex"),
+        ({"tools": [TOOL], "tool_choice": "required"}, 400, "tools", "pattern"),
         ({"ignore_eos": True, "structured_outputs": {"regex": "a"}}, 400, None, "ignore_eos"),
     ],
 )  # fmt: skip
@@ -51,6 +59,12 @@ def test_a_prompt_that_is_too_long_is_told_as_such(ask):
         (b"{", "application/json", 400, "the body is not JSON"),
         (b"[]", "application/json", 400, "the body"),
         (b"\xff", "application/json", 400, "the body is not JSON"),
+        (
+            b'{"model": "m", "messages": [{"role": "user"}], "min_p": 1e999}',
+            "application/json",
+            400,
+            "min_p: input should be",
+        ),
         (b"{}", "text/plain", 415, "text/plain"),
         (b" " * (9 << 20), "application/json", 413, "longer than"),
     ],
