@@ -30,7 +30,6 @@ FULL_SHARE = 0.05
 """With no more than that to be had, nothing is fetched ahead: others need it."""
 MOST_DROPS = 256
 
-Place = tuple[RunId, NodeId | None]
 Waiting = tuple[RunId, NodeId]
 
 
@@ -68,17 +67,15 @@ class _Wish:
         token_ids: The prefix.
         waiting: The node that goes on from it, or the tool whose end its program waits for.
         advice: What to say.
-        is_said: Whether it has been; then it only waits to be fetched.
     """
 
-    __slots__ = ("advice", "engine", "is_said", "token_ids", "waiting")
+    __slots__ = ("advice", "engine", "token_ids", "waiting")
 
     def __init__(self, engine: Engine, token_ids: tuple[int, ...], waiting: Waiting) -> None:
         self.engine = engine
         self.token_ids = token_ids
         self.waiting = waiting
         self.advice: Advice | None = None
-        self.is_said = False
 
 
 class Retention:
@@ -101,9 +98,11 @@ class Retention:
         }
         self.is_on = bool(self._memories)
         self._prefixes = Prefixes()
-        self._last: dict[Place, Answered] = {}
+        self._last: dict[RunId, dict[NodeId | None, Answered]] = {}
         self._new: list[_Wish] = []
-        self._wishes: dict[Waiting, _Wish] = {}
+        self._wishes: dict[RunId, dict[NodeId, _Wish]] = {}
+        self._due: list[_Wish] = []  # those that have not been said
+        self._most_due = 64
         self._fetches: list[tuple[float, int, _Wish]] = []
         self._serial = 0
 
@@ -123,11 +122,10 @@ class Retention:
         if live.engine.role not in self._memories or len(live.sent_ids) < LEAST_TOKENS:
             return
         self._prefixes.asked(live.engine, live.gen.prompt, live.sent_ids)
-        waiting = (live.run_id, live.gen.id)
         if live.complete:
-            self._wishes.pop(waiting, None)
+            self._wishes.get(live.run_id, {}).pop(live.gen.id, None)
         else:
-            self._new.append(_Wish(live.engine, live.sent_ids, waiting))
+            self._new.append(_Wish(live.engine, live.sent_ids, (live.run_id, live.gen.id)))
 
     def answered(self, live: Live, ledger: Ledger) -> None:
         """A generation has its answer: its program may go on from there."""
@@ -139,23 +137,21 @@ class Retention:
         if len(live.sent_ids) < LEAST_TOKENS:
             return
         made = self._prefixes.answered(live.engine, live.gen, live.sent_ids, tuple(live.token_ids))
-        self._last[live.run_id, live.gen.scope.owner] = made
+        self._last.setdefault(live.run_id, {})[live.gen.scope.owner] = made
 
     def starts(self, run_id: RunId, node: Node[Any]) -> None:
         """A tool, or a question: its program goes on from its last answer when it has ended."""
         work = node.work
         plan = work.plan if isinstance(work, ToolWork) else None
         known = self._prefixes.answer_of(plan) if isinstance(plan, Gen) else None
-        known = known or self._last.get((run_id, node.scope.owner))
+        known = known or self._last.get(run_id, {}).get(node.scope.owner)
         if known is not None and known.gen() is not None:
             self._new.append(_Wish(known.asked.engine, known.token_ids, (run_id, node.id)))
 
     def run_ended(self, run_id: RunId) -> None:
         """Nothing of it waits any more."""
-        for place in [place for place in self._last if place[0] == run_id]:
-            del self._last[place]
-        for waiting in [waiting for waiting in self._wishes if waiting[0] == run_id]:
-            del self._wishes[waiting]
+        self._last.pop(run_id, None)
+        self._wishes.pop(run_id, None)
 
     def settle(self, state: State, now_s: float) -> None:
         """Say what is to be said now: once a turn, after everything else was decided."""
@@ -170,8 +166,11 @@ class Retention:
             if memory.has_room:
                 continue
             self._drop(memory)
-            if self._wishes:
+            if self._due:
                 self._say(role, state, now_s)
+        if len(self._due) > self._most_due:
+            self._due = [wish for wish in self._due if self._holds(wish, state, now_s)]
+            self._most_due = 64 + 2 * len(self._due)
         if self._fetches and self._fetches[0][0] <= now_s:
             self._fetch(state, now_s)
 
@@ -185,7 +184,20 @@ class Retention:
             return
         reloads = self._memories[wish.engine.role].reloads
         wish.advice = advise(gap_of(pending, now_s), len(wish.token_ids), reloads, now_s)
-        self._wishes[wish.waiting] = wish
+        run_id, node_id = wish.waiting
+        self._wishes.setdefault(run_id, {})[node_id] = wish
+        self._due.append(wish)
+
+    def _holds(self, wish: _Wish, state: State, now_s: float) -> bool:
+        """Whether it is still to be said: nothing else was, and somebody waits yet."""
+        run_id, node_id = wish.waiting
+        if self._wishes.get(run_id, {}).get(node_id) is not wish:
+            return False
+        until_s = wish.advice.until_s if wish.advice is not None else None
+        if state.node(run_id, node_id) is None or (until_s is not None and until_s <= now_s):
+            del self._wishes[run_id][node_id]
+            return False
+        return True
 
     def _drop(self, memory: _Memory) -> None:
         while memory.drops:
@@ -194,28 +206,35 @@ class Retention:
 
     def _say(self, role: str, state: State, now_s: float) -> None:
         """Of prefixes that wait for somebody, as far as that is still so."""
-        for waiting, wish in list(self._wishes.items()):
-            if wish.engine.role != role or wish.is_said:
+        due, self._due = self._due, []
+        for wish in due:
+            if wish.engine.role != role:
+                self._due.append(wish)
                 continue
             advice = wish.advice
-            assert advice is not None
-            over = advice.until_s is not None and advice.until_s <= now_s
-            if over or state.node(*waiting) is None:
-                del self._wishes[waiting]
+            if advice is None or not self._holds(wish, state, now_s):
                 continue
-            wish.is_said = True
             wish.engine.backend.hint(wish.token_ids, advice.hint, advice.until_s)
             if advice.fetch_at_s is None:
-                del self._wishes[waiting]
+                self._forget(wish)
             else:
                 self._serial += 1
                 heappush(self._fetches, (advice.fetch_at_s, self._serial, wish))
+
+    def _forget(self, wish: _Wish) -> bool:
+        """Nothing more is to be said of it; whether something was."""
+        run_id, node_id = wish.waiting
+        wishes = self._wishes.get(run_id, {})
+        if wishes.get(node_id) is not wish:
+            return False
+        del wishes[node_id]
+        return True
 
     def _fetch(self, state: State, now_s: float) -> None:
         """What was demoted and is needed soon comes back, unless that takes others' room."""
         while self._fetches and self._fetches[0][0] <= now_s:
             wish = heappop(self._fetches)[2]
-            waits = self._wishes.pop(wish.waiting, None) is wish
+            waits = self._forget(wish)
             node = state.node(*wish.waiting)
             pending = _pending(node) if waits and node is not None else []
             if not pending:
