@@ -13,6 +13,7 @@ from agentrt.errors import InternalError
 from agentrt.events import Event, NodeDeclared, NodeFinished, RequestSent, RunStarted
 from agentrt.program import Program, chat, gather, program
 from agentrt.runtime import Runtime
+from agentrt.scheduler import Estimates
 from agentrt.scheduler.step_model import StepTime
 from agentrt.sim.costs import Costs
 from agentrt.step import Ledger
@@ -46,7 +47,9 @@ async def _fan(tokens: int) -> int:
 async def around(config: EngineConfig) -> Costs:
     """Costs whose parts around the steps are measured; those of steps are nothing."""
     seen: list[Event] = []
-    async with open_runtime(engine=config, observers=[_Seen(seen)]) as runtime:
+    async with open_runtime(
+        engine=config, observers=[_Seen(seen)], estimates=Estimates()
+    ) as runtime:
 
         async def told(what: Program[[int], int], much: int) -> list[Event]:
             return await _run(runtime, seen, what, much)

@@ -38,6 +38,7 @@ from agentrt.graph import Recorder, RunRecord, split
 from agentrt.ids import RunId
 from agentrt.program import Gen
 from agentrt.runtime import RunOptions, Runtime
+from agentrt.scheduler import Estimates
 
 
 class Watch:
@@ -93,6 +94,7 @@ class OurClient:
                 engine=config,
                 observers=[self._watch],
                 scheduler=SchedulerConfig(**settings["scheduler"]),
+                estimates=Estimates(),  # of this run alone, not of what the user ran before
             )
         )
         capabilities = self._runtime.engines["default"].backend.capabilities
