@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrt.bench.keeper import Keeper
 from agentrt.bench.sample import BenchFailed
 
 _QUIT_S = 10.0
@@ -53,6 +54,7 @@ class ArmChild:
             text=True,
             start_new_session=True,  # a signal reaches what it has started as well
         )
+        self._keeper = Keeper(self._process.pid)
         self._answers: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, name=f"arm {name}", daemon=True)
         self._reader.start()
@@ -109,6 +111,7 @@ class ArmChild:
             except subprocess.TimeoutExpired:
                 self._signal(signal.SIGKILL)
                 self._process.wait()
+        self._keeper.close()
         self._reader.join(_QUIT_S)
         self._stderr.close()
 

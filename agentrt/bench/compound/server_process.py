@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentrt.bench.keeper import Keeper
 from agentrt.bench.sample import BenchFailed
 
 Json = dict[str, Any]
@@ -86,6 +87,7 @@ class ServerProcess:
             env={**os.environ, **plan.env},
             start_new_session=True,  # so that a signal reaches what it starts, too
         )
+        self._keeper = Keeper(self._process.pid)
         self._halted = False
         try:
             self._wait_until_ready()
@@ -158,6 +160,7 @@ class ServerProcess:
                 self._process.wait(_QUIT_S)
         self._signal(signal.SIGKILL)
         self._process.wait()
+        self._keeper.close()
         self._log.close()
 
     def _signal(self, number: signal.Signals) -> None:
