@@ -1,6 +1,7 @@
 """Thought before an answer: free, within its tokens, in the model's own frame; then the type."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ SCHEMA = {
     "required": ["name", "n"],
     "additionalProperties": False,
 }
-SPECS = {
+SPECS: dict[str, Any] = {
     "json": ConstraintSpec("json", json.dumps(SCHEMA)),
     "regex": ConstraintSpec("regex", "[A-Z]{2,6}-[0-9]+"),
     "choice": ConstraintSpec("choice", options=("buy", "hold", "sell everything")),
@@ -109,6 +110,7 @@ def test_a_tight_limit_shortens_the_thought_not_the_answer(build, engine, thinki
     spec = SPECS["json"]
     compiled = compile_constraint(spec, core.codec.vocab, core.codec.call_frame)
     frame_tokens = len(Thinking(core.codec.think_frame, core.codec.vocab, 0).shortest)
+    assert compiled.min_tokens is not None
     least = frame_tokens + compiled.min_tokens
     for number, extra in enumerate((0, 1, 5, 30), 1):
         core.submit(

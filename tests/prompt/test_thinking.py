@@ -20,6 +20,8 @@ from agentrt.segments import (
 _spec = importlib.util.spec_from_file_location(
     "templates_of_real_models", Path(__file__).parent / "test_templates.py"
 )
+assert _spec is not None
+assert _spec.loader is not None
 templates = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(templates)
 
