@@ -37,6 +37,7 @@ from agentrt.bench.compound.result import (
     load_figures,
 )
 from agentrt.bench.compound.servers import Served
+from agentrt.bench.compound.wire import ProgramLine
 from agentrt.bench.peer_files import peers_root
 from agentrt.bench.plan import PAGE_TOKENS
 from agentrt.bench.result import machine
@@ -49,6 +50,7 @@ from agentrt.workloads.scale import Scale
 from agentrt.workloads.shapes import shape_named as program_shape_named
 from agentrt.workloads.sizes import SIZES
 from agentrt.workloads.text import Speller, words_of
+from agentrt.workloads.trace import ProgramTrace
 
 EMBEDDED = "embedded"
 Tell = Callable[[str], None]
@@ -98,6 +100,7 @@ class CompoundBench:
 
 
 _ENOUGH_KV_TOKENS = 32_768
+_ROOM = 1.2  # of the longest call; what else an engine keeps pages for
 _MOST_SLOTS = 32
 _LARGE_PARAMETERS = 100_000_000
 
@@ -114,31 +117,23 @@ def run_compound_bench(
     began_s = time.monotonic()
     check(asked)
     model, shape = _model(asked, tell)
-    sizes = SIZES if asked.data is None else sizes_from(asked.data)
-    scale = _scale(asked, shape)
-    spell = Speller(words_of(model / "tokenizer.json"))
-    drawing = Drawing(scale, sizes, asked.seed, spell, shape.window_tokens)
+    drawing = _drawing(asked, model, shape)
     rounds = _rounds(asked, drawing)
     programs = [program for one in rounds for program in one.programs]
-    tell(f"scales {asdict(scale)}; to do for each arm: {_shown(totals(programs))}")
-    kv_tokens = _kv_tokens(asked, programs)
-    dtype = asked.dtype or ("bfloat16" if shape.parameters > _LARGE_PARAMETERS else "float32")
-    slots = min(_MOST_SLOTS, max(widest(program) for program in programs))
-    longest = max(longest_tokens(program) for program in programs)
-    served = Served(model, dtype, slots, kv_tokens, longest)
+    tell(f"scales {asdict(drawing.scale)}; to do for each arm: {_shown(totals(programs))}")
+    served = _served(asked, model, shape, programs)
     wanted = Wanted(asked.arms, asked.policies, served, asked.threads, peers_root(), asked.quick)
     with ExitStack() as stack:
-        probe = _probe(rounds)
-        opened = open_all(wanted, probe, stack, tell)
+        opened = open_all(wanted, _probe(rounds), stack, tell)
         idle = _idle(asked, rounds, drawing, opened, tell)
         service_s = {one.name: one.latency_s - one.tools_s for one in idle}
         rounds = [replace(one, service_s=service_s) for one in rounds]
         samples = take_turns(opened.players, rounds, tell)
-        found = _result(asked, command, shape, scale, served, rounds, opened, samples)
+        found = _result(asked, command, shape, served, rounds, opened, samples)
         if idle:
             idle_s = {one.name: one.latency_s for one in idle}
-            found["load"] = _load(asked, samples, idle_s, kv_tokens, programs)
-    found["bounds"] = bounds_of(rounds, samples, shape, dtype, tell)
+            found["load"] = _load(asked, samples, idle_s, served.kv_tokens, programs)
+    found["bounds"] = bounds_of(rounds, samples, shape, served.dtype, tell)
     if asked.live is not None:
         found["live"] = measured_live(asked.live, asked.repeats, tell)
     found["took_s"] = time.monotonic() - began_s
@@ -179,6 +174,25 @@ def _model(asked: CompoundBench, tell: Tell) -> tuple[Path, ModelShape]:
     return checkpoint(shape, tell=tell), shape
 
 
+def _drawing(asked: CompoundBench, model: Path, shape: ModelShape) -> Drawing:
+    sizes = SIZES if asked.data is None else sizes_from(asked.data)
+    spell = Speller(words_of(model / "tokenizer.json"))
+    return Drawing(_scale(asked, shape), sizes, asked.seed, spell, shape.window_tokens)
+
+
+def _served(
+    asked: CompoundBench, model: Path, shape: ModelShape, programs: Sequence[ProgramTrace]
+) -> Served:
+    """What every engine is given: the same weights, dtype and memory, and a place a branch."""
+    return Served(
+        model,
+        asked.dtype or ("bfloat16" if shape.parameters > _LARGE_PARAMETERS else "float32"),
+        min(_MOST_SLOTS, max(widest(program) for program in programs)),
+        _kv_tokens(asked, programs),
+        max(longest_tokens(program) for program in programs),
+    )
+
+
 def _scale(asked: CompoundBench, shape: ModelShape) -> Scale:
     known = asdict(default_scale(shape))
     for name in asked.scale:
@@ -196,17 +210,18 @@ def _rounds(asked: CompoundBench, drawing: Drawing) -> list[Round]:
     ]
 
 
-def _kv_tokens(asked: CompoundBench, programs: Sequence[Any]) -> int:
-    """Of every engine; a share of the working set of one round of the load."""
+def _kv_tokens(asked: CompoundBench, programs: Sequence[ProgramTrace]) -> int:
+    """Of every engine; a share of the working set of one round of the load, if a call fits."""
     if not asked.kv_share:
         return _ENOUGH_KV_TOKENS
     share = asked.kv_share * working_set_tokens(programs) / asked.repeats
-    return max(PAGE_TOKENS, int(share) // PAGE_TOKENS * PAGE_TOKENS)
+    tokens = max(share, _ROOM * max(longest_tokens(program) for program in programs))
+    return int(tokens) // PAGE_TOKENS * PAGE_TOKENS
 
 
-def _probe(rounds: Sequence[Round]) -> list[Any]:
+def _probe(rounds: Sequence[Round]) -> list[ProgramLine]:
     """The first program of each label: what servers are chosen by."""
-    seen: dict[str, Any] = {}
+    seen: dict[str, ProgramLine] = {}
     for one in rounds:
         for line in one.lines("probe"):
             seen.setdefault(line["shape"], {**line, "at_s": 0.0})
@@ -236,7 +251,7 @@ def _load(
     samples: Mapping[str, ArmSamples],
     idle: Mapping[str, float],
     kv_tokens: int,
-    programs: Sequence[Any],
+    programs: Sequence[ProgramTrace],
 ) -> dict[str, Any]:
     return {
         "rate": asked.rate,
@@ -253,7 +268,6 @@ def _result(
     asked: CompoundBench,
     command: Sequence[str],
     shape: ModelShape,
-    scale: Scale,
     served: Served,
     rounds: Sequence[Round],
     opened: Opened,
@@ -270,7 +284,7 @@ def _result(
         "dtype": served.dtype,
         "kv_tokens": served.kv_tokens,
         "slots": served.slots,
-        "scale": asdict(scale),
+        "scale": asdict(_scale(asked, shape)),
         "seed": asked.seed,
         "sizes": "public data" if asked.data else "quantiles of public data",
         "labels": labels,

@@ -19,6 +19,7 @@ from agentrt.bench.compound.servers import Served, plans_of
 from agentrt.bench.compound.wire import ProgramLine
 from agentrt.bench.peer_files import PeerFiles
 from agentrt.bench.plan import PAGE_TOKENS
+from agentrt.bench.sample import BenchFailed
 from agentrt.config import EngineConfig
 from agentrt.engine.process_child import environment
 from agentrt.errors import UsageError
@@ -90,7 +91,7 @@ def open_all(
         tell: Called with what is being done.
 
     Raises:
-        BenchFailed: One does not work.
+        BenchFailed: One does not work, or none is left.
     """
     opened = Opened()
     if OURS in wanted.names:
@@ -110,6 +111,8 @@ def open_all(
         arm = client_arm(client, servers[kind].plan, files)
         opened.players[name] = _opened(OpenPlayer(arm, servers[kind]), stack)
     _check_reaches(wanted, servers, files, opened, tell)
+    if not opened.players:
+        raise BenchFailed("no arm is left to measure", hint="Add agentrt to --arms")
     return opened
 
 
@@ -172,7 +175,15 @@ def _check_reaches(
         return
     for kind, server in servers.items():
         names = [name for name in opened.players if name.endswith(f"+{kind}")]
-        reach = measure_reach(opened.players[names[0]], server.plan, wanted.served, files)
+        new_tokens, repeats = (64, 3) if wanted.served.dtype == "bfloat16" else (256, 5)
+        reach = measure_reach(
+            opened.players[names[0]],
+            server.plan,
+            wanted.served,
+            files,
+            new_tokens=new_tokens,  # of a small model more, so that the batch takes a while
+            repeats=repeats,
+        )
         refused = kind != "ours" and not reach.holds
         opened.reaches[kind] = {**asdict(reach), "share": reach.share, "refused": refused}
         tell(f"{server.plan.name} reaches {reach.share:.0%} of its engine's own rate")
