@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from agentrt.backend import Ledger
 from agentrt.events import NodeFinished, RunFinished
+from agentrt.scheduler.estimates import depth_class
 from agentrt.scheduler.gate import engine_site
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.run import RunState
@@ -92,7 +93,7 @@ def run_ended(run: RunState, event: RunFinished) -> None:
     estimates = run.estimates
     spoken: set[tuple[str, int]] = set()
     for node in run.nodes.values():
-        speaker = (node.place.site, node.depth)
+        speaker = (node.place.site, depth_class(node.depth))
         if speaker in spoken:
             continue
         spoken.add(speaker)

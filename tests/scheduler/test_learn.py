@@ -149,3 +149,25 @@ def test_steps_are_shared_by_those_in_them() -> None:
     assert service_s(Ledger(prefill_s=1.0, decode_s=3.0)) == 4.0, "where nobody counts batches"
     joined = Ledger(prefill_s=1.0, decode_s=3.0, prompt_tokens=9, cached_tokens=9)
     assert service_s(joined) == 0.0, "another one was charged for it"
+
+
+def test_a_long_loop_speaks_once_for_each_class_of_depths(world: Make, job: Any) -> None:
+    """Else the hundredth rounds of one run would drown what other runs had to say of theirs."""
+    from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
+    from agentrt.ids import NodeId
+
+    one = world()
+    one.jobs = [job(0.0, (1.0,) * 999)]
+    run_id = one.run_id(0)
+    root = NodeDeclared(run_id, NodeId("r"), "program", "p", None, (), "p.py:1", 0.0)
+    one.handle([RunStarted(run_id, "p", "p.py", 0.0, 0), root])
+    for number in range(200):
+        after = NodeId(f"r/{number - 1}") if number else None
+        loop = NodeDeclared(
+            run_id, NodeId(f"r/{number}"), "ask", "x", NodeId("r"), (), "", 0.0, after=after
+        )
+        one.handle([loop, NodeFinished(run_id, loop.node_id, "ok", 1.0)])
+    one.handle([NodeFinished(run_id, NodeId("r"), "ok", 1.0), RunFinished(run_id, "ok", 1.0)])
+    deeper = one.state.estimates.place(TEMPLATE, site_of("x", "")).deeper
+    assert {place.learned["path_s"].count for place in deeper.values()} == {1}
+    assert max(deeper) == 40
