@@ -195,10 +195,14 @@ def test_a_reach_is_measured_in_turns(
     player: OpenPlayer, server: ServerProcess, served: Served, files: PeerFiles
 ) -> None:
     reach = measure_reach(
-        player, server.plan, served, files, prompt_tokens=8, new_tokens=4, repeats=2
+        player, server.plan, served, files, prompt_tokens=8, lasts_s=1e-3, repeats=2
     )
-    assert (reach.batch, reach.prompt_tokens, reach.new_tokens) == (4, 12, 4)
+    assert (reach.batch, reach.prompt_tokens, reach.new_tokens) == (4, 12, 64)
     assert len(reach.direct_s) == len(reach.served_s) == 2
+    longer = measure_reach(
+        player, server.plan, served, files, prompt_tokens=8, lasts_s=1e3, repeats=1
+    )
+    assert longer.new_tokens == 512
 
 
 def test_what_does_not_reach_is_refused() -> None:

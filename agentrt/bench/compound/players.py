@@ -175,15 +175,9 @@ def _check_reaches(
         return
     for kind, server in servers.items():
         names = [name for name in opened.players if name.endswith(f"+{kind}")]
-        new_tokens, repeats = (64, 3) if wanted.served.dtype == "bfloat16" else (256, 5)
-        reach = measure_reach(
-            opened.players[names[0]],
-            server.plan,
-            wanted.served,
-            files,
-            new_tokens=new_tokens,  # of a small model more, so that the batch takes a while
-            repeats=repeats,
-        )
+        repeats = 3 if wanted.served.dtype == "bfloat16" else 5
+        player = opened.players[names[0]]
+        reach = measure_reach(player, server.plan, wanted.served, files, repeats=repeats)
         refused = kind != "ours" and not reach.holds
         opened.reaches[kind] = {**asdict(reach), "share": reach.share, "refused": refused}
         tell(f"{server.plan.name} reaches {reach.share:.0%} of its engine's own rate")

@@ -30,6 +30,7 @@ from agentrt.workloads.text import words_of
 
 LEAST_SHARE = 0.9
 _TEMPLATE_TOKENS = 64  # at most, beside a prompt's own text
+_LEAST_NEW_TOKENS, _MOST_NEW_TOKENS = 64, 512
 
 
 @fact
@@ -83,10 +84,13 @@ def measure_reach(
     files: PeerFiles,
     *,
     prompt_tokens: int = 128,
-    new_tokens: int = 64,
+    lasts_s: float = 2.0,
     repeats: int = 7,
 ) -> Reach:
     """Play one batch on a server and on its engine alone, round by round.
+
+    A rate is meant, so a quick model writes longer outputs: what is paid once a batch, for its
+    requests to come one after the other, weighs as little as it does in a server that is busy.
 
     Args:
         player: A plain client of the server.
@@ -94,38 +98,61 @@ def measure_reach(
         served: What it serves; the batch has a request for each of its slots.
         files: What peers run on.
         prompt_tokens: Of each request's own text, less where the memory is small.
-        new_tokens: Of each request.
-        repeats: Rounds that count, after one that warms.
+        lasts_s: How long the engine should take for a batch, roughly.
+        repeats: Rounds that count, after one that warms and tells how long outputs are to be.
 
     Raises:
         BenchFailed: One of them does not work.
     """
-    room = served.kv_tokens // served.slots - new_tokens - _TEMPLATE_TOKENS
-    prompt_tokens = max(1, min(prompt_tokens, room))
-    codec = Codec.load(served.model)
-    words = words_of(served.model / "tokenizer.json")
-    row = Row(served.slots, prompt_tokens + _TEMPLATE_TOKENS, new_tokens, 0, served.dtype)
-    direct_s, served_s = [], []
+    room = served.kv_tokens // served.slots - _TEMPLATE_TOKENS
+    prompt_tokens = max(1, min(prompt_tokens, room - _LEAST_NEW_TOKENS))
+    most_tokens = max(_LEAST_NEW_TOKENS, min(_MOST_NEW_TOKENS, room - prompt_tokens))
+    row = Row(served.slots, prompt_tokens + _TEMPLATE_TOKENS, most_tokens, 0, served.dtype)
     direct = OpenArm(direct_arm(plan, served, files, row))
     try:
-        for at_round in range(repeats + 1):
-            texts = _texts(words, served.slots, prompt_tokens, at_round)
-            prompts = [
-                list(codec.encode((), (Open("user"), Text(text), Close())).token_ids)
-                for text in texts
-            ]
-            began_s = time.perf_counter()
-            asked = {"do": "round", "prompts": prompts, "new_tokens": new_tokens, "shared": 0}
-            direct.ask({**asked, "ignore_eos": True})  # peers' engines end nothing by themselves
-            took_s = time.perf_counter() - began_s
-            (told,) = player.play([_program(texts, new_tokens)])
-            if at_round:
-                direct_s.append(took_s)
-                served_s.append(told["ended_s"] - told["arrived_s"])
+        turns = _Turns(direct, player, served, prompt_tokens)
+        took_s, _ = turns.play(0, _LEAST_NEW_TOKENS)
+        wanted = round(_LEAST_NEW_TOKENS * lasts_s / took_s)
+        new_tokens = max(_LEAST_NEW_TOKENS, min(most_tokens, wanted))
+        pairs = [turns.play(1 + at_round, new_tokens) for at_round in range(repeats)]
     finally:
         direct.close()
-    length = len(prompts[0])
-    return Reach(plan.name, served.slots, length, new_tokens, tuple(direct_s), tuple(served_s))
+    direct_s, served_s = zip(*pairs, strict=True)
+    return Reach(plan.name, served.slots, turns.prompt_tokens, new_tokens, direct_s, served_s)
+
+
+class _Turns:
+    """The engine alone and the client, with the same batch one after the other.
+
+    Attributes:
+        prompt_tokens: Of the last batch's prompts, what the template adds among them.
+    """
+
+    def __init__(
+        self, direct: OpenArm, player: OpenPlayer, served: Served, text_tokens: int
+    ) -> None:
+        self._direct = direct
+        self._player = player
+        self._batch = served.slots
+        self._text_tokens = text_tokens
+        self._codec = Codec.load(served.model)
+        self._words = words_of(served.model / "tokenizer.json")
+        self.prompt_tokens = 0
+
+    def play(self, number: int, new_tokens: int) -> tuple[float, float]:
+        """Seconds that the engine took, and seconds that the client waited."""
+        texts = _texts(self._words, self._batch, self._text_tokens, number)
+        prompts = [
+            list(self._codec.encode((), (Open("user"), Text(text), Close())).token_ids)
+            for text in texts
+        ]
+        self.prompt_tokens = len(prompts[0])
+        asked = {"do": "round", "prompts": prompts, "new_tokens": new_tokens, "shared": 0}
+        began_s = time.perf_counter()
+        self._direct.ask({**asked, "ignore_eos": True})  # peers' engines end nothing by themselves
+        took_s = time.perf_counter() - began_s
+        (told,) = self._player.play([_program(texts, new_tokens)])
+        return took_s, told["ended_s"] - told["arrived_s"]
 
 
 def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, row: Row) -> Arm:
