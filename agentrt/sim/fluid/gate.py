@@ -10,6 +10,7 @@ from agentrt.sim.fluid.library import Floats, Ints
 
 FleetOrder = Literal["fcfs", "rwa"]
 AGEING = 8.0
+_NOTHING = 1e-3  # what adding and taking away may leave
 _LOOKED_AT = 16
 """Programs that may pass one that does not fit."""
 
@@ -73,7 +74,7 @@ class FleetGate:
         for slot in list(waiting):
             peak = self._about[slot][0]
             committed = float(self._committed[engine])
-            if committed > 0 and committed + peak > self._limit_tokens:
+            if committed > _NOTHING and committed + peak > self._limit_tokens:
                 passed += 1
                 if passed > _LOOKED_AT:
                     break

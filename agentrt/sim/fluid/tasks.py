@@ -63,12 +63,16 @@ class Rates:
     """How fast everything goes for a while.
 
     Attributes:
-        step_s: `[engines]` length of a step.
+        step_s: `[engines]` length of a step, on average over the tick.
         share: `[tasks]` prompt tokens of each in a step.
+        prompt_step_s: `[tasks]` length of a step that computes some of a task's prompt.
+        token_step_s: `[tasks]` length of a step that does not.
     """
 
     step_s: Floats
     share: Floats
+    prompt_step_s: Floats
+    token_step_s: Floats
 
 
 def rates_of(
@@ -99,10 +103,12 @@ def rates_of(
     own_s += np.where(served & (share >= tasks.prefill), step.decode_s, 0.0)
     step_s = base_s + sums(tasks.engine, own_s, engines)
     steps_left = np.divide(tasks.prefill, share, out=np.zeros(len(tasks)), where=served)
+    part = np.zeros(len(tasks))
     for _ in range(2):
         part = np.minimum(1.0, steps_left * step_s[tasks.engine] / tick_s)
         step_s = base_s + sums(tasks.engine, own_s * part, engines)
-    return Rates(step_s, share)
+    here_s = step_s[tasks.engine]
+    return Rates(step_s, share, here_s + own_s * (1 - part), here_s - own_s * part)
 
 
 def _shares(tasks: Tasks, prefills: Flags, budget: Floats, chunk_tokens: int) -> Floats:
@@ -137,7 +143,7 @@ def move_on(tasks: Tasks, rates: Rates, until_s: float) -> Floats:
 
     A task that did not run, or got no share, has waited.
     """
-    step_s = rates.step_s[tasks.engine]
+    step_s, token_s = rates.prompt_step_s, rates.token_step_s
     room_s = np.maximum(0.0, until_s - tasks.since_s)
     prefills = tasks.prefill > 0
     goes = tasks.runs & (~prefills | (rates.share > 0))
@@ -148,9 +154,9 @@ def move_on(tasks: Tasks, rates: Rates, until_s: float) -> Floats:
     computed = np.where(goes & prefills, used_s / step_s * share, 0.0)
     computed = np.where(done, tasks.prefill, np.minimum(computed, tasks.prefill))
     left_s = np.where(done, room_s - prompt_s, 0.0)
-    drawn = np.minimum(tasks.decode, left_s / step_s)
-    ends = done & (tasks.decode * step_s <= left_s)
-    ended_s = np.where(ends, tasks.since_s + prompt_s + tasks.decode * step_s, np.inf)
+    drawn = np.minimum(tasks.decode, left_s / token_s)
+    ends = done & (tasks.decode * token_s <= left_s)
+    ended_s = np.where(ends, tasks.since_s + prompt_s + tasks.decode * token_s, np.inf)
     tasks.prefill = tasks.prefill - computed
     tasks.decode = tasks.decode - drawn
     tasks.context = tasks.context + computed + drawn

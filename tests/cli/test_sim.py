@@ -1,0 +1,68 @@
+"""`agentrt sim`: what it prints and writes, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentrt.cli.main import answer
+
+SMALL = ["--programs", "12", "--workload", "react", "--scale", "output=0.05,count=0.3"]
+
+
+def test_one_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    assert answer(["sim", "run", *SMALL, "--kv-tokens", "4096", "--json", str(path)]) == 0
+    told = json.loads(path.read_text("utf-8"))
+    assert told["arm"] == "rwa"
+    assert told["mean_latency_s"] > 0
+    assert "mean_slowdown" in capsys.readouterr().out
+
+
+def test_costs_from_a_measurement(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    measured = Path(__file__).parents[2] / "traces" / "bench" / "half-hf.json"
+    path = tmp_path / "costs.json"
+    assert answer(["sim", "fit", str(measured), "--out", str(path)]) == 0
+    told = json.loads(path.read_text("utf-8"))
+    assert told["about"]["model"] == "half"
+    assert told["about"]["measured_by_computed"]
+    assert answer(["sim", "run", *SMALL, "--costs", str(path)]) == 0
+    capsys.readouterr()
+
+
+def test_a_fleet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, page = tmp_path / "fleet.json", tmp_path / "fleet.html"
+    command = ["sim", "fleet", "--programs", "60", "--engines", "2", "--library", "12"]
+    command += ["--workload", "react", "--costs", "half-cpu", "--compared", "12"]
+    command += ["--json", str(path), "--html", str(page)]
+    assert answer(command) == 0
+    told = json.loads(path.read_text("utf-8"))
+    assert len(told["against_steps"]) == 3
+    assert told["routings"]["program-two-choices"]["mean_s"] > 0
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert "against steps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "wrong"),
+    [
+        (["run", "--policy", "best"], "there is no policy 'best'"),
+        (["run", "--policy", "fcfs,rwa"], "takes one policy"),
+        (["run", "--costs", "nowhere.json"], "no step model"),
+        (["run", "--workload", "poem"], "no shape of programs 'poem'"),
+        (["run", "--scale", "width=2"], "--scale width is not known"),
+        (["run", "--programs", "3"], "3 programs are too few"),
+        (["run", "--kv-tokens", "0"], "is out of range"),
+        (["sweep", "--rates", "fast"], "--rates fast is no rate"),
+        (["sweep", "--seeds", "0"], "--seeds 0 compares nothing"),
+        (["fleet", "--routing", "random"], "there is no routing 'random'"),
+        (["fleet", "--order", "lifo"], "--order lifo is not known"),
+        (["fleet", "--engines", "0"], "cannot be simulated"),
+        (["fit", "nowhere.json", "--out", "x.json"], "cannot read nowhere.json"),
+        (["validate", "--policies", "oracle"], "the engine serves by"),
+        (["calibrate", "--out", "x", "--model", "a", "--shape", "micro"], "are two models"),
+    ],
+)
+def test_what_is_refused(flags: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["sim", *flags]) == 2
+    assert wrong in capsys.readouterr().err
