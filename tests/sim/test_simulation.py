@@ -88,8 +88,10 @@ def test_a_seed_decides_everything(draw: Draw, costs: Costs) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: Costs) -> None:
     """Every program ends; prompts are in the cache or computed, what is lost computed again."""
-    outcome = run(draw(seed, 30, 3.0), costs, kv_tokens=640, max_running=8, scheduler=FCFS)
-    assert len(outcome.programs) == 30
+    # Without those that give calls up: nobody computes what was given up in time.
+    workload = tuple(one for one in draw(seed, 40, 4.0) if one.program.shape != "vote")
+    outcome = run(workload, costs, kv_tokens=640, max_running=8, scheduler=FCFS)
+    assert len(outcome.programs) == len(workload)
     assert all(one.finished_at_s > one.submitted_at_s for one in outcome.programs)
     (totals,) = outcome.engines
     asked = sum(one.prompt_tokens - one.cached_tokens for one in outcome.programs)

@@ -63,8 +63,6 @@ def test_what_knows_programs_is_better() -> None:
     found = small_sweep()
     assert found.ratio("rwa", "fcfs").value < 0.9
     assert found.tail_ratio("rwa", "fcfs").value < 1.0
-    hits = {name: points[0].hit for name, points in found.points.items()}
-    assert hits["rwa"] > hits["fcfs"]
 
 
 def test_all_arms_did_the_same_work() -> None:
