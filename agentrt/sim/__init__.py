@@ -2,10 +2,14 @@
 
 In reading order:
 
-- `costs` what a step takes, in seconds; `fit` and `calibrate` where that comes from
+- `costs` what things take, in seconds; where that comes from: `fit` and `bench_file` from a file,
+  `calibrate`, `step_log` and `around` from a real engine and runtime
 - `engine` an engine in virtual time: order, pages, prefix tree and hints are those of
   `agentrt.engine`, only tokens (`token_ids`, `output`) and seconds are made up
 - `program_run` what a program declares and when; `cell` a runtime and its engine, with the
-  production state and decisions between them; `simulation` the agenda of events
-- `outcome` what became of the programs
+  production state and decisions between them; `service` what a replay knows; `simulation` the
+  agenda of events; `outcome` what became of the programs
+- `study` a mix at a rate, `operating_point` where policies (`arms`) are compared, `sweep` the
+  comparison and `sweep_page` its page, with `statistics`
+- `validate` the simulator against the engine; `fluid` fleets by rates; `command` the flags
 """
