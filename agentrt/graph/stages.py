@@ -6,6 +6,7 @@ filled cost the run nothing and is left out; what the ledger leaves open is `una
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Literal, get_args
 
@@ -13,6 +14,7 @@ from agentrt.backend import Ledger
 from agentrt.fact import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.record import NodeRecord, RunRecord
+from agentrt.ids import RequestId
 
 Label = Literal[
     "admission",
@@ -126,7 +128,10 @@ def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
     line.to("unattributed", last.at_s)  # what an engine that died had done is lost
     ledger = node.ledger
     if ledger is not None and ledger.finished_at_s > 0.0:
-        line.to(hop, max(ledger.received_at_s, ledger.completed_at_s))
+        whole_at_s = max(ledger.received_at_s, ledger.completed_at_s)
+        if node.filled_at_s is not None:
+            _behind_steps(line, record, last.request_id, whole_at_s, hop)
+        line.to(hop, whole_at_s)
         _served(line, ledger)
         line.to(hop, line.end_s)
     else:
@@ -142,6 +147,22 @@ def _failed(line: _Line, node: NodeRecord, hop: Label) -> None:
         line.to(hop, attempt.at_s)
         after = (one.at_s for one in node.sent if one.at_s >= attempt.at_s)
         line.to("orchestration", next(after, attempt.at_s))
+
+
+def _behind_steps(
+    line: _Line, record: RunRecord, request_id: RequestId, until_s: float, hop: Label
+) -> None:
+    """The last part of a prompt came while the engine was in a step, which it ends first.
+
+    It may have been computing the parts before.
+    """
+    first = bisect_right(record.steps, line.at_s, key=lambda step: step.ended_at_s)
+    for step in record.steps[first:]:
+        if step.started_at_s >= until_s:
+            break
+        line.to(hop, step.started_at_s)
+        own = request_id in step.requests
+        line.to("prefill" if own else "queue", min(step.ended_at_s, until_s))
 
 
 # After the first token decoding comes first; what else fits there was in between its steps: masks,

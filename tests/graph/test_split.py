@@ -108,6 +108,23 @@ def test_code_that_reads_along_goes_on_in_the_middle_of_a_generation() -> None:
     assert slower == pytest.approx(1.6)  # the tool would have begun at 0.6
 
 
+def test_a_prompt_made_whole_during_a_step_waits_for_its_end() -> None:
+    """The engine was computing the parts before the last hole when that was filled."""
+    ledger = Ledger(0.0, 0.6, 0.2, 0.9, 1.0, queue_s=0.0, prefill_s=0.7, decode_s=0.1)
+    step = StepRecord(0, 0.2, 0.6, 30, 0, (RequestId(1),))
+    record = one_generation(
+        sent(0.0),
+        HoleFilled(RUN, GEN, 0.3),
+        StepDone(step, (), ()),
+        finished=NodeFinished(RUN, GEN, "ok", 1.0, ledger=ledger),
+        end_s=1.0,
+    )
+    found = split(record)
+    assert found.prefill == pytest.approx(0.4 + 0.3)
+    assert found.orchestration == pytest.approx(0.2)
+    assert found.decode == pytest.approx(0.1)
+
+
 def test_code_between_nodes_is_orchestration() -> None:
     record = played(Think(0.01), Work("tool", decode_s=0.1), Wait(0), Think(0.02))
     found = split(record)
