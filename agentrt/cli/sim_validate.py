@@ -22,7 +22,7 @@ from agentrt.sim.calibrate import calibrate
 from agentrt.sim.costs import Costs, load_costs
 from agentrt.sim.service import service_of
 from agentrt.sim.simulation import Setup
-from agentrt.sim.validate import Validation, validate
+from agentrt.sim.validate import Play, Played, Validation, validate
 from agentrt.workloads import Workload
 from agentrt.workloads.arrivals import poisson
 
@@ -63,8 +63,10 @@ def run_validation(
     setup = Setup(known, kv_tokens)
     with ExitStack() as stack:
         players = {
-            policy: RealTime(
-                stage, policy, kv_tokens=kv_tokens, threads=threads, dtype="auto", stack=stack
+            policy: _play(
+                RealTime(
+                    stage, policy, kv_tokens=kv_tokens, threads=threads, dtype="auto", stack=stack
+                )
             )
             for policy in chosen
         }
@@ -80,6 +82,16 @@ def run_validation(
         "seed": seed,
     }
     return found, about
+
+
+def _play(engine: RealTime) -> Play:
+    """The engine as validation wants it, with the steps that it told."""
+
+    def play(workload: Workload) -> Played:
+        latency_s = engine.play(workload)
+        return Played(latency_s, [(step[0], step[1], step[2], step[3]) for step in engine.steps])
+
+    return play
 
 
 def _costs(stage: Stage, costs: str, *, threads: int, seconds: float) -> Costs:

@@ -12,6 +12,8 @@ from agentrt.config import Policy, SchedulerConfig
 from agentrt.report.page import page, table
 from agentrt.report.plot import Line, lines
 from agentrt.scheduler.estimates import Estimates
+from agentrt.scheduler.step_model import StepTime
+from agentrt.sim.costs import Costs, StepWork
 from agentrt.sim.fluid.library import Floats
 from agentrt.sim.simulation import Setup, Simulation
 from agentrt.sim.statistics import kendall_tau
@@ -20,8 +22,33 @@ from agentrt.workloads import Workload
 SCHEMA = "agentrt.sim.validation/1"
 MOST_ERROR = 0.10
 
-Play = Callable[[Workload], Sequence[float]]
-"""Serves a workload on a real engine in real time: compound latency of each program."""
+Step = tuple[float, int, int, int]
+"""Seconds of a step, prompt tokens, sequences that decoded, tokens whose KV was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a real engine made of a workload.
+
+    Attributes:
+        latency_s: Compound latency of each program.
+        steps: Of the engine, as far as it tells.
+    """
+
+    latency_s: Sequence[float]
+    steps: Sequence[Step] = ()
+
+    def pace(self, costs: Costs) -> float:
+        """Time that its steps took by what they should have: how the machine was disturbed."""
+        should_s = sum(
+            costs.of(StepWork(prefill, decodes, kv, 0.0))  # pairs are not told, and little
+            for _, prefill, decodes, kv in self.steps
+        )
+        return sum(step[0] for step in self.steps) / should_s if should_s else 1.0
+
+
+Play = Callable[[Workload], Played]
+"""Serves a workload on a real engine in real time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +59,15 @@ class Case:
         policy: Which.
         rate: Programs a second.
         measured_s: `[programs]` on the engine.
-        simulated_s: `[programs]` in the simulator.
+        simulated_s: `[programs]` in the simulator, its steps at the pace of the measured ones.
+        pace: Of the measured steps by the costs: 1 where the machine was as when it was calibrated.
     """
 
     policy: str
     rate: float
     measured_s: Floats
     simulated_s: Floats
+    pace: float
 
     def error(self, share: float) -> float:
         """Of a percentile, simulated by measured less 1."""
@@ -97,15 +126,31 @@ def validate(
     cases = []
     for at, (rate, workload) in enumerate(loads):
         for policy, play in players.items():
-            measured_s = np.array(play(workload))
-            scheduler = SchedulerConfig(policy=policy)
-            outcome = Simulation(replace(setup, scheduler=scheduler), learned[policy]).run(workload)
+            played = play(workload)
+            measured_s = np.array(played.latency_s)
+            pace = played.pace(setup.costs)
+            here = replace(
+                setup,
+                scheduler=SchedulerConfig(policy=policy),
+                costs=replace(
+                    setup.costs,
+                    step=_paced(setup.costs.step, pace),
+                    pair_s=setup.costs.pair_s * pace,
+                ),
+            )
+            outcome = Simulation(here, learned[policy]).run(workload)
             simulated_s = np.array([one.latency_s for one in outcome.programs])
-            case = Case(policy, rate, measured_s, simulated_s)
+            case = Case(policy, rate, measured_s, simulated_s, pace)
             if at:
                 cases.append(case)
                 tell(line_of(case))
     return Validation(cases)
+
+
+def _paced(step: StepTime, pace: float) -> StepTime:
+    return StepTime(
+        step.base_s * pace, step.prefill_s * pace, step.decode_s * pace, step.kv_s * pace
+    )
 
 
 def line_of(case: Case) -> str:
@@ -113,7 +158,7 @@ def line_of(case: Case) -> str:
     return (
         f"{case.rate:.4g}/s {case.policy}: mean {case.measured_s.mean():.3f} s measured, "
         f"{case.simulated_s.mean():.3f} s simulated ({case.mean_error:+.1%}), "
-        f"p50 {case.error(0.5):+.1%}, p95 {case.error(0.95):+.1%}"
+        f"p50 {case.error(0.5):+.1%}, p95 {case.error(0.95):+.1%}, steps at {case.pace:.2f}"
     )
 
 
@@ -127,6 +172,7 @@ def to_json(found: Validation, about: Mapping[str, Any]) -> dict[str, Any]:
             {
                 "policy": case.policy,
                 "rate": case.rate,
+                "pace": case.pace,
                 "mean_error": case.mean_error,
                 "p50_error": case.error(0.5),
                 "p95_error": case.error(0.95),

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from agentrt.sim.costs import Costs
+from agentrt.sim.costs import Costs, StepWork
 from agentrt.sim.simulation import Setup, Simulation
-from agentrt.sim.validate import Play, to_json, validate, validation_page
+from agentrt.sim.validate import Play, Played, to_json, validate, validation_page
 from agentrt.workloads import Workload
 
 Draw = Callable[[int, int, float], Workload]
@@ -18,8 +18,9 @@ def test_errors_and_orders_are_told(draw: Draw, costs: Costs) -> None:
     setup = Setup(costs, 2048, max_running=8)
 
     def slower(by: float) -> Play:
-        def play(workload: Workload) -> list[float]:
-            return [one.latency_s * by for one in Simulation(setup).run(workload).programs]
+        def play(workload: Workload) -> Played:
+            programs = Simulation(setup).run(workload).programs
+            return Played([one.latency_s * by for one in programs])
 
         return play
 
@@ -35,3 +36,11 @@ def test_errors_and_orders_are_told(draw: Draw, costs: Costs) -> None:
     assert len(written["cases"]) == 4
     assert len(written["cases"][0]["measured_s"]) == 20
     assert "<svg" in validation_page(found)
+
+
+def test_a_disturbed_machine_has_a_pace(costs: Costs) -> None:
+    """Steps that took twice what was calibrated make the simulated ones twice as long."""
+    work = StepWork(100, 4, 900, 0.0)
+    steps = [(2 * costs.of(work), 100, 4, 900)] * 3
+    assert Played([1.0], steps).pace(costs) == pytest.approx(2.0)
+    assert Played([1.0]).pace(costs) == 1.0

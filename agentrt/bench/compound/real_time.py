@@ -18,6 +18,7 @@ from agentrt.bench.compound.arm import OpenPlayer
 from agentrt.bench.compound.plan import Drawing, default_scale, longest_tokens
 from agentrt.bench.compound.players import Wanted, our_arm
 from agentrt.bench.compound.servers import Served
+from agentrt.bench.compound.wire import StepTold
 from agentrt.bench.peer_files import peers_root
 from agentrt.bench.shapes import shape_in, shape_named
 from agentrt.errors import UsageError
@@ -99,7 +100,12 @@ class RealTime:
         self._plays = 0
         stack.callback(self._player.close)
 
-    def __call__(self, workload: Workload) -> Sequence[float]:
+    @property
+    def steps(self) -> Sequence[StepTold]:
+        """Of the engine, in the last play."""
+        return self._player.steps
+
+    def play(self, workload: Workload) -> list[float]:
         """Compound latency of each program.
 
         Raises:
