@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+_LEAST_SPREAD = 1e-9
+"""Of what an axis shows; below, values are one value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -59,8 +62,10 @@ def axis(
         return Axis(low, high if high > low else low * 10, begin, end, log=True)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
-        low, high = low - abs(low) * 0.5, high + abs(high) * 0.5 or 1.0
+    if high - low < _LEAST_SPREAD:
+        low, high = low - (abs(low) * 0.5 or 0.5), high + (abs(high) * 0.5 or 0.5)
+    if high - low < _LEAST_SPREAD:
+        low, high = low - _LEAST_SPREAD, high + _LEAST_SPREAD
     step = _step(low, high)
     return Axis(math.floor(low / step) * step, math.ceil(high / step) * step, begin, end)
 

@@ -5,7 +5,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentrt.report.axis import axis, told
@@ -47,6 +47,9 @@ def test_a_logarithmic_axis_has_equal_ratios_at_equal_distances() -> None:
     assert on.ticks() == (1, 10, 100, 1000)
 
 
+@example(values=[5e-324], zero=False)
+@example(values=[0.0], zero=True)
+@settings(derandomize=True, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8), st.booleans())
 def test_every_value_has_its_place_between_the_ends(values: list[float], zero: bool) -> None:
     on = axis(values, 100, 0, zero=zero)
@@ -57,6 +60,7 @@ def test_every_value_has_its_place_between_the_ends(values: list[float], zero: b
     assert all(on.low <= tick + 1e-6 and tick - 1e-6 <= on.high for tick in on.ticks())
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=8))
 def test_so_has_every_value_of_a_logarithmic_axis(values: list[float]) -> None:
     on = axis(values, 0, 100, log=True)
