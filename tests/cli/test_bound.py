@@ -1,0 +1,28 @@
+"""`--bound` is for what this machine computes itself."""
+
+from pathlib import Path
+
+import pytest
+
+from agentrt.cli.bound import Limits
+from agentrt.cli.main import answer
+from agentrt.config import EngineConfig
+from agentrt.errors import UsageError
+
+EXTRACT = Path(__file__).resolve().parents[2] / "programs" / "extract.py"
+
+
+def test_other_machines_are_not_measured() -> None:
+    for engine in ("http://localhost:8000", EngineConfig(model_path=Path("x"), device="cuda")):
+        with pytest.raises(UsageError, match="--bound measures this machine"):
+            Limits(engine)
+
+
+@pytest.mark.slow
+def test_a_run_tells_its_bounds(capfd: pytest.CaptureFixture[str]) -> None:
+    text = "Mara Lindt, Oslo, mara@example.org: 3 desk lamps please."
+    command = ["run", str(EXTRACT), "--text", text, "--bound", "--trace", "off", "-q"]
+    assert answer(command) == 0
+    lines = capfd.readouterr().err.splitlines()
+    assert [line for line in lines if "x the least by the machine (reads" in line]
+    assert [line for line in lines if "x the least by the engine's own steps" in line]
