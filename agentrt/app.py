@@ -190,6 +190,9 @@ def _ordered(choice: EngineChoice, scheduler: SchedulerConfig | None) -> EngineC
 def _warm() -> None:
     """Bring in what every program needs later, while the engines start."""
     import agentrt.constraints  # noqa: F401
+    from agentrt.tools import prepare_declared
+
+    prepare_declared()
 
 
 def _backend(

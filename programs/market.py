@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import correlation as pearson
@@ -111,6 +112,7 @@ def load(path: Path) -> Table:
     )
 
 
+@lru_cache(maxsize=4096)  # a table has each day once for every symbol
 def parse_day(text: str) -> date:
     """The day that `text` names in one of `DATE_FORMATS`."""
     for form in DATE_FORMATS:

@@ -2,7 +2,7 @@
 
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.execute import execute
-from agentrt.tools.spec import Effects, ToolSpec
+from agentrt.tools.spec import Effects, ToolSpec, prepare_declared
 from agentrt.tools.workers import calls_under_way
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "ToolSpec",
     "calls_under_way",
     "execute",
+    "prepare_declared",
 ]

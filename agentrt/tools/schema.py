@@ -23,8 +23,8 @@ TOP_ORDER = ("type", "properties", "required", "additionalProperties", "$defs")
 
 def adapter_of(
     arguments: tuple[Argument, ...], descriptions: Mapping[str, str], name: str, where: str
-) -> TypeAdapter[dict[str, Any]]:
-    """What validates these arguments.
+) -> tuple[TypeAdapter[dict[str, Any]], dict[str, Any]]:
+    """What validates these arguments, and their JSON Schema.
 
     Raises:
         UsageError: A type or default that has no JSON form.
@@ -35,17 +35,44 @@ def adapter_of(
         described = descriptions.get(argument.name)
         note = Field(description=described, json_schema_extra=extra or None)
         typed = _noted(argument.type, note)
-        _check(argument, typed, name, where)
         fields[argument.name] = typed if argument.default is REQUIRED else NotRequired[typed]
     make: Any = TypedDict  # made of what is known only now: checkers cannot follow
     shape = make("Arguments", fields)
     shape.__pydantic_config__ = ConfigDict(extra="forbid")
-    return TypeAdapter(shape)
+    try:
+        adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
+        schema = _schema_of(adapter)
+    except PydanticUserError as error:
+        # Asked one by one only now: each costs as much as all of them together.
+        odd = next((one for one in arguments if not has_json_form(one.type)), arguments[0])
+        raise UsageError(
+            f"tool {name}: the type of parameter {odd.name} has no JSON form",
+            hint=f"Use JSON-like types, or hide it: `{name}.bind({odd.name}=...)`",
+            where=where,
+        ) from error
+    return adapter, schema
 
 
-def schema_of(adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
-    """The JSON Schema of the arguments, without titles, properties as they are declared."""
-    schema = adapter.json_schema(schema_generator=_Untitled)
+def has_json_form(form: Any) -> bool:
+    """Whether a model can write a value of this type."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            TypeAdapter(form).json_schema()
+    except PydanticUserError:
+        return False
+    return True
+
+
+def _schema_of(adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
+    """The JSON Schema of the arguments, without titles, properties as they are declared.
+
+    Raises:
+        PydanticUserError: A type in it has no JSON form.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        schema = adapter.json_schema(schema_generator=_Untitled)
     for part in (schema, *schema.get("$defs", {}).values()):
         part.pop("title", None)
     schema.setdefault("properties", {})
@@ -71,19 +98,6 @@ class _Untitled(GenerateJsonSchema):
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
         return value
-
-
-def _check(argument: Argument, typed: Any, name: str, where: str) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            TypeAdapter(typed).json_schema()
-    except PydanticUserError as error:
-        raise UsageError(
-            f"tool {name}: the type of parameter {argument.name} has no JSON form",
-            hint=f"Use JSON-like types, or hide it: `{name}.bind({argument.name}=...)`",
-            where=where,
-        ) from error
 
 
 def _default(argument: Argument, name: str, where: str) -> Any:

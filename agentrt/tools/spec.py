@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,11 +35,12 @@ class _Form:
     """Schema and validation, built when first needed: types may be hidden by `bind` before."""
 
     adapter: TypeAdapter[dict[str, Any]] | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
     schema: ToolSchema | None = None
     signature: inspect.Signature | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ToolSpec:
     """One tool.
 
@@ -102,7 +105,8 @@ class ToolSpec:
             where=where,
             _about=documented.arguments,
         )
-        spec._declared()
+        spec._read()
+        _declared.add(spec)
         return spec
 
     @property
@@ -113,10 +117,8 @@ class ToolSpec:
             UsageError: A type that has no JSON form.
         """
         if self._form.schema is None:
-            from agentrt.tools.schema import schema_of
-
-            parameters = schema_of(self._adapter())
-            self._form.schema = ToolSchema(self.name, self.description, parameters)
+            self._adapter()
+            self._form.schema = ToolSchema(self.name, self.description, self._form.parameters)
         return self._form.schema
 
     @property
@@ -190,7 +192,7 @@ class ToolSpec:
             self._form.signature = every.replace(parameters=visible)
         return self._form.signature
 
-    def _declared(self) -> None:
+    def _read(self) -> None:
         """Read the signature now, so that its errors show where the tool is declared."""
         try:
             arguments_of(self.fn, self.name, self.where)
@@ -210,8 +212,31 @@ class ToolSpec:
                     where=self.where,
                 ) from error
             visible: tuple[Argument, ...] = tuple(a for a in every if a.name not in self.bound)
-            self._form.adapter = adapter_of(visible, self._about, self.name, self.where)
+            adapter, parameters = adapter_of(visible, self._about, self.name, self.where)
+            self._form.parameters = parameters
+            self._form.adapter = adapter
         return self._form.adapter
+
+    def _prepare(self) -> None:
+        """Build the form that most programs will ask for: without what no model could write."""
+        from agentrt.tools.schema import has_json_form
+
+        every = arguments_of(self.fn, self.name, self.where)
+        hidden = {one.name: None for one in every if not has_json_form(one.type)}
+        _ = (self.bind(**hidden) if hidden else self).schema
+
+
+_declared: weakref.WeakSet[ToolSpec] = weakref.WeakSet()
+
+
+def prepare_declared() -> None:
+    """Build the schemas of all tools that modules hold, while there is time for it.
+
+    What is wrong with one shows where a program uses it, as it does without this.
+    """
+    for spec in list(_declared):
+        with contextlib.suppress(UsageError, NameError):
+            spec._prepare()
 
 
 def _check_settings(

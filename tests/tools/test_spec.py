@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentrt.errors import ToolFailed, UsageError
-from agentrt.tools import ToolSpec
+from agentrt.tools import ToolSpec, prepare_declared
 
 
 class Window(BaseModel):
@@ -267,3 +267,29 @@ def test_binding_the_same_names_again_costs_no_new_schema() -> None:
     assert one.bound != other.bound
     assert spec.schema is not one.schema
     assert "by" not in one.parameters["properties"]
+
+
+def test_schemas_are_built_ahead_without_what_no_model_could_write(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def rows(symbol: str, table: Table) -> int:
+        return 0
+
+    spec = ToolSpec.of(rows)
+    prepare_declared()
+
+    def never(*arguments: Any):
+        raise AssertionError("built again")
+
+    monkeypatch.setattr("agentrt.tools.schema.adapter_of", never)
+    assert list(spec.bind(table=Table()).schema.parameters["properties"]) == ["symbol"]
+
+
+def test_what_is_wrong_with_a_tool_does_not_show_before_it_is_used():
+    def odd(when: Any = Table()) -> int:  # noqa: B008
+        return 0
+
+    spec = ToolSpec.of(odd)
+    prepare_declared()
+    with pytest.raises(UsageError, match="default of parameter when has no JSON form"):
+        _ = spec.schema
