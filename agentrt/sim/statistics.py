@@ -48,12 +48,6 @@ def ratio_over_seeds(values: Sequence[float]) -> Interval:
     return Interval(exp(found.value), exp(found.low), exp(found.high))
 
 
-def jain(values: Sequence[float]) -> float:
-    """Jain's index of fairness: 1 where all have the same, 1/n where one has all."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
-
-
 def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
     """How far two lists agree about the order of the same things: 1 wholly, -1 in nothing.
 

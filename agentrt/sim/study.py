@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 
 from agentrt.config import SchedulerConfig
+from agentrt.report.statistics import jain
 from agentrt.scheduler.estimates import Estimates
 from agentrt.sim.arms import SimArm
 from agentrt.sim.costs import Costs
@@ -16,7 +17,6 @@ from agentrt.sim.fluid.library import Floats
 from agentrt.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.sim.service import service_of
 from agentrt.sim.simulation import Setup, Simulation
-from agentrt.sim.statistics import jain
 from agentrt.sim.token_ids import MESSAGE_TOKENS
 from agentrt.workloads import Arrival, ProgramTrace
 from agentrt.workloads.arrivals import poisson

@@ -8,7 +8,9 @@ import pytest
 from agentrt.bench.compound.figures import hit_rate, played
 from agentrt.bench.compound.measure import ArmSamples
 from agentrt.bench.compound.result import comparison, figures, load_figures
-from agentrt.bench.compound.statistics import (
+from agentrt.bench.compound.wire import CallTold, ProgramLine, ProgramTold, program_line
+from agentrt.bench.sample import BenchFailed
+from agentrt.report.statistics import (
     geometric_mean,
     interval,
     jain,
@@ -16,8 +18,6 @@ from agentrt.bench.compound.statistics import (
     percentile,
     percentiles,
 )
-from agentrt.bench.compound.wire import CallTold, ProgramLine, ProgramTold, program_line
-from agentrt.bench.sample import BenchFailed
 from agentrt.workloads.text import Speller
 from agentrt.workloads.trace import (
     Arrival,

@@ -6,12 +6,13 @@ from functools import cache
 import pytest
 
 from agentrt.errors import UsageError
+from agentrt.report.statistics import jain
 from agentrt.scheduler.step_model import StepTime
 from agentrt.sim.arms import arms_named
 from agentrt.sim.command import Asked
 from agentrt.sim.operating_point import Look, operating_point
 from agentrt.sim.service import service_of
-from agentrt.sim.statistics import jain, kendall_tau, over_seeds, ratio_over_seeds
+from agentrt.sim.statistics import kendall_tau, over_seeds, ratio_over_seeds
 from agentrt.sim.study import Study
 from agentrt.sim.sweep import Sweep, sweep, to_json
 from agentrt.sim.sweep_page import sweep_page

@@ -16,9 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agentrt.bench.compound.statistics import percentiles
 from agentrt.bench.sample import BenchFailed
 from agentrt.errors import UsageError
+from agentrt.report.statistics import percentiles
 
 _LONGEST_S = 600.0
 

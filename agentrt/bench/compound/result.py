@@ -13,7 +13,8 @@ from agentrt.bench.compound.figures import Played, hit_rate, mean_split
 from agentrt.bench.compound.ideal import PrefixTree
 from agentrt.bench.compound.measure import ArmSamples
 from agentrt.bench.compound.plan import Round
-from agentrt.bench.compound.statistics import (
+from agentrt.report.plot import Interval
+from agentrt.report.statistics import (
     geometric_mean,
     interval,
     jain,
@@ -21,7 +22,6 @@ from agentrt.bench.compound.statistics import (
     percentile,
     percentiles,
 )
-from agentrt.report.plot import Interval
 
 SCHEMA = "agentrt.bench.compound/1"
 SLOWDOWNS = (2.0, 5.0, 10.0)
