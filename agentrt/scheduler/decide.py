@@ -6,6 +6,10 @@ be decided about, and what has to wait (for a thread, for the admission gate) st
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
+from typing import cast
+
 from agentrt.ids import RequestId
 from agentrt.scheduler.decisions import (
     Admit,
@@ -18,10 +22,10 @@ from agentrt.scheduler.decisions import (
     Stop,
     Tell,
 )
-from agentrt.scheduler.node import NodeState, RunFacts
-from agentrt.scheduler.run import RunState
+from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.state import State
-from agentrt.scheduler.urgency import urgency
+from agentrt.scheduler.telling import Telling
+from agentrt.scheduler.urgency import in_order
 
 
 def decide(state: State, now_s: float) -> tuple[Decision, ...]:
@@ -73,23 +77,16 @@ def _expired(state: State, now_s: float) -> list[NodeState]:
 
 
 def _start(state: State, now_s: float, ending: set[NodeState], decisions: list[Decision]) -> None:
-    starting = [*state.ready, *state.workers.next()]
-    if len(starting) > 1:
-        starting.sort(key=urgency)
-    number = state.next_request
-    known: dict[RunState, RunFacts] = {}
+    numbers: Iterator[RequestId] = cast("Iterator[RequestId]", count(state.next_request))
+    telling = Telling(now_s)
+    starting = in_order([*state.ready, *state.workers.next()])
+    if ending:
+        starting = [node for node in starting if node not in ending]
     for node in starting:
-        if node in ending:
-            continue
-        run = node.run
-        run_id, node_id = run.run_id, node.node_id
+        run_id, node_id = node.run.run_id, node.node_id
         if node.kind == "generate":
             held_s = 0.0 if node.held_at_s is None else now_s - node.held_at_s
-            if run not in known:
-                known[run] = run.facts(now_s)
-            facts = node.facts(now_s, RequestId(number), known[run])
-            decisions.append(Send(run_id, node_id, facts, held_s))
-            number += 1
+            decisions.append(Send(run_id, node_id, telling.facts(node, next(numbers)), held_s))
         else:
             decisions.append(Start(run_id, node_id))
 
@@ -98,5 +95,6 @@ def _tell(state: State, now_s: float, decisions: list[Decision]) -> None:
     by_model: dict[str, list[NodeState]] = {}
     for node in state.to_tell:
         by_model.setdefault(node.model, []).append(node)
+    telling = Telling(now_s)
     for model, nodes in by_model.items():
-        decisions.append(Tell(model, tuple(node.facts(now_s) for node in nodes)))
+        decisions.append(Tell(model, tuple(telling.facts(node, node.request_id) for node in nodes)))

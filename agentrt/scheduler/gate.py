@@ -23,6 +23,7 @@ from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import Order
 from agentrt.scheduler.run import Footprint, RunState
+from agentrt.scheduler.telling import Telling
 
 RESERVE_AFTER_PATHS = 10.0
 RESERVE_AFTER_S = 1.0
@@ -241,7 +242,7 @@ class Gate:
         node = next(iter(run.held))
         peak = max((peak_tokens(run, role) for role in self.rooms), default=0.0)
         return order.key(
-            now_s, node.facts(now_s, RequestId(node.order)), int(peak)
+            now_s, Telling(now_s).facts(node, RequestId(node.order)), int(peak)
         ), run.started_at_s
 
     def _reserved(self, now_s: float) -> RunState | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from agentrt.backend import RequestFacts
 from agentrt.events import NodeDeclared, NodeKind
 from agentrt.ids import RequestId
 from agentrt.scheduler.estimates import Place, site_of
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from agentrt.scheduler.run import RunState
 
 Status = Literal["waiting", "running", "ended"]
-RunFacts = tuple[float, float, float, int, float | None]
-"""Of a run: its rest, its tenant's debt, its waiting so far, nodes that wait, its true rest."""
 
 
 class NodeState:
@@ -135,39 +132,3 @@ class NodeState:
         self.busy_s = 0.0
         self.context_tokens = 0.0
         self.prompt_tokens = 0
-
-    def facts(
-        self, now_s: float, request_id: RequestId | None = None, run: RunFacts | None = None
-    ) -> RequestFacts:
-        """What its engine needs for the order of waiting work.
-
-        Args:
-            now_s: Now.
-            request_id: Of a request that is about to be sent; None takes the one that was.
-            run: What is so of its run now, where the caller has it already.
-        """
-        of_run = self.run
-        rest_s, debt_s, waited_s, waiting, true_rest_s = run or of_run.facts(now_s)
-        number = self.request_id if request_id is None else request_id
-        assert number is not None
-        lengths = self.place.of("output_tokens")
-        return RequestFacts(
-            number,
-            self.demanded,
-            of_run.started_at_s,
-            rest_s,
-            self.deadline_at_s,
-            of_run.run_id,
-            of_run.tenant,
-            debt_s,
-            of_run.priority,
-            of_run.attained_s,
-            waited_s,
-            waiting,
-            self.rank_s,
-            of_run.path_p50_s,
-            of_run.path_p90_s,
-            0.0 if lengths is None else lengths.mean,
-            true_rest_s,
-            now_s,
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentrt.events import RunStarted
 from agentrt.ids import NodeId, RunId
 from agentrt.scheduler.estimates import Estimates
-from agentrt.scheduler.node import NodeState, RunFacts
+from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.tenants import Account
 
 LEAST_REST = 0.05
@@ -108,16 +108,6 @@ class RunState:
         """What it really needs, where a replay has said so."""
         whole_s = self.true_service_s
         return None if whole_s is None else max(0.0, whole_s - self.attained_s)
-
-    def facts(self, now_s: float) -> RunFacts:
-        """What the facts of all its requests have in common, as far as it has to be worked out."""
-        return (
-            self.rest_s,
-            self.account.debt_s,
-            self.waited_until(now_s),
-            len(self.waiting),
-            self.true_rest_s,
-        )
 
     def waited_until(self, now_s: float) -> float:
         """How long its runnable nodes have waited, all added up."""

@@ -1,0 +1,95 @@
+"""What engines are told of nodes: all that the order of waiting work depends on, as of one instant.
+
+When a thousand nodes of a hundred runs become ready at once, most of what is told of each is so of
+its whole run, or learned at a call site that it shares with others: that is worked out once.
+"""
+
+from __future__ import annotations
+
+from agentrt.backend import RequestFacts
+from agentrt.ids import RequestId, RunId
+from agentrt.scheduler.estimates import Place
+from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.run import RunState
+
+_OfRun = tuple[float, float, RunId, str, float, int, float, float, int, float, float, float | None]
+"""Of a run, in the order of `RequestFacts`: from its start to its path and its true rest."""
+
+
+class Telling:
+    """Facts of any number of nodes at one instant; of no use once the state has changed.
+
+    Args:
+        now_s: The instant.
+    """
+
+    __slots__ = ("_lengths", "_now_s", "_runs")
+
+    def __init__(self, now_s: float) -> None:
+        self._now_s = now_s
+        self._runs = _Runs(now_s)
+        self._lengths = _Lengths()
+
+    def facts(self, node: NodeState, request_id: RequestId | None) -> RequestFacts:
+        """What its engine needs for the order of waiting work.
+
+        Args:
+            node: A generation.
+            request_id: Of its request, sent or about to be.
+        """
+        assert request_id is not None
+        started, rest, run_id, tenant, debt, priority, attained, waited, waiting, p50, p90, true = (
+            self._runs[node.run]
+        )
+        return RequestFacts(
+            request_id,
+            node.demanded,
+            started,
+            rest,
+            node.deadline_at_s,
+            run_id,
+            tenant,
+            debt,
+            priority,
+            attained,
+            waited,
+            waiting,
+            node.rank_s,
+            p50,
+            p90,
+            self._lengths[node.place],
+            true,
+            self._now_s,
+        )
+
+
+class _Runs(dict[RunState, _OfRun]):
+    __slots__ = ("_now_s",)
+
+    def __init__(self, now_s: float) -> None:
+        self._now_s = now_s
+
+    def __missing__(self, run: RunState) -> _OfRun:
+        found = self[run] = (
+            run.started_at_s,
+            run.rest_s,
+            run.run_id,
+            run.tenant,
+            run.account.debt_s,
+            run.priority,
+            run.attained_s,
+            run.waited_until(self._now_s),
+            len(run.waiting),
+            run.path_p50_s,
+            run.path_p90_s,
+            run.true_rest_s,
+        )
+        return found
+
+
+class _Lengths(dict[Place, float]):
+    __slots__ = ()
+
+    def __missing__(self, place: Place) -> float:
+        found = self[place] = place.mean("output_tokens")
+        return found
