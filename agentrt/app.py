@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import anyio
 from anyio import to_thread
@@ -24,13 +24,10 @@ from agentrt.events import Observer
 from agentrt.program import Program
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
+from agentrt.runtime.memory import Memory
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.histogram import DECAY
 from agentrt.store import estimates_path
 from agentrt.telemetry import collector_of
-
-if TYPE_CHECKING:
-    from agentrt.store.estimates import EstimateStore
 
 _log = logging.getLogger("agentrt")
 
@@ -71,7 +68,7 @@ async def open_runtime(
         api_key: `env:NAME`, the variable that holds the key of a remote engine.
         scheduler: How runs share the engines; its policy is that of embedded engines too.
         estimates: What past runs told. None takes what was kept on this machine of runs on the
-            same engines, and keeps what these runs add (see `agentrt.store`).
+            same engines, and keeps what these runs add soon after each (see `agentrt.store`).
 
     Raises:
         EngineUnavailable: An engine does not answer or cannot start.
@@ -86,16 +83,19 @@ async def open_runtime(
             backends[role] = _backend(
                 _ordered(choice, scheduler), clock, place, remote_model, api_key
             )
-        memory = _Memory(choices, remote_model) if estimates is None else None
-        if memory is not None:  # while the engines start
-            estimates = await to_thread.run_sync(memory.recall)
+        memory = Memory(estimates_path(os.environ), _engines(choices, remote_model))
+        if estimates is not None:
+            memory = Memory(None, "", estimates)
+        await to_thread.run_sync(memory.recall)  # while the engines start
         runtime = Runtime(
             backends,
             clock=clock,
             observers=observers,
             config=config,
             scheduler=scheduler,
-            estimates=estimates,
+            estimates=memory.estimates,
+            patterns=memory.patterns,
+            on_run_ended=memory.run_ended,
         )
     except BaseException:
         for backend, _ in backends.values():
@@ -105,9 +105,8 @@ async def open_runtime(
         async with runtime:
             yield runtime
     finally:
-        if memory is not None:
-            with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(memory.keep, runtime.estimates)
+        with anyio.CancelScope(shield=True):
+            await memory.aclose()
 
 
 def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -143,32 +142,10 @@ def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str
             collector.close()
 
 
-class _Memory:
-    """What was learned on some engines, from one runtime to the next."""
-
-    def __init__(self, choices: Mapping[str, EngineChoice], remote_model: str | None) -> None:
-        self._path = estimates_path(os.environ)
-        named = sorted((role, _name(choice, remote_model)) for role, choice in choices.items())
-        self._engines = " ".join(f"{role}={name}" for role, name in named)
-        self._store: EstimateStore | None = None
-
-    def recall(self) -> Estimates:
-        """What is kept; nothing where the user wants nothing kept."""
-        if self._path is None:
-            return Estimates()
-        from agentrt.store.estimates import EstimateStore
-
-        self._store = EstimateStore(self._path, DECAY)
-        try:
-            return Estimates(self._store.load(self._engines))
-        except ValueError as error:
-            self._store.set_aside(str(error))
-            return Estimates()
-
-    def keep(self, estimates: Estimates) -> None:
-        """Add what came to it."""
-        if self._store is not None:
-            self._store.save(self._engines, estimates.news())
+def _engines(choices: Mapping[str, EngineChoice], remote_model: str | None) -> str:
+    """What serves each role, as far as it decides how long things take."""
+    named = sorted((role, _name(choice, remote_model)) for role, choice in choices.items())
+    return " ".join(f"{role}={name}" for role, name in named)
 
 
 def _name(choice: EngineChoice, remote_model: str | None) -> str:

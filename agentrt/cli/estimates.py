@@ -7,7 +7,7 @@ from typing import Any
 
 from agentrt.scheduler.estimates import QUANTITIES, Estimates, Place
 from agentrt.store.estimates import fits
-from agentrt.store.row import Row
+from agentrt.store.row import CALLS, Row
 
 SCHEMA = "agentrt.estimates/1"
 HEAD = ("call site", "seen", "tokens", "takes", "rest", "path", "depth", "then")
@@ -45,7 +45,8 @@ def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
 def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[Place]]]:
     by_engines: dict[str, list[Row]] = {}
     for engines, row in kept:
-        by_engines.setdefault(engines, []).append(row)
+        if row.quantity != CALLS:
+            by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):
         places = [p for p in Estimates(rows).places() if fits(pattern, p.template, p.site)]
         yield engines, places

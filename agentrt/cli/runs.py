@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentrt.errors import UsageError
+
 if TYPE_CHECKING:
     from agentrt.store.estimates import EstimateStore
+    from agentrt.store.row import Row
+
+    Kept = Sequence[tuple[str, Row]]
 
 runs = typer.Typer(help="What past runs taught.", no_args_is_help=True)
 
@@ -29,13 +35,53 @@ def estimates(
     """Show what was learned of each call site: lengths, times, what is left behind it."""
     from agentrt.cli.estimates import as_object, lines_of
 
+    return _tell(site, as_object, lines_of, as_json=as_json)
+
+
+@runs.command("patterns")
+def patterns(
+    site: Site = "*",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> int:
+    """Show which tools are expected next (run --speculate), and where arguments come from.
+
+    Kept are names and positions, no values; but for true, false, null and what a tool's own
+    signature names.
+    """
+    from agentrt.cli.patterns import as_object, lines_of
+
+    return _tell(site, as_object, lines_of, as_json=as_json)
+
+
+@runs.command("forget")
+def forget(site: Site = "*") -> int:
+    """Drop what was learned of call sites or programs, patterns too; of all without --site."""
+    store = _store()
+    rows = store.forget(site) if store is not None else 0
+    sys.stdout.write(f"forgot {rows} rows\n")
+    return 0
+
+
+def _tell(
+    site: str,
+    as_object: Callable[[Kept, str], object],
+    lines_of: Callable[[Kept, str], list[str]],
+    *,
+    as_json: bool,
+) -> int:
     store = _store()
     kept = store.all() if store is not None else []
-    if as_json:
-        told = json.dumps(as_object(kept, site), ensure_ascii=False, separators=(",", ":"))
-        sys.stdout.write(told + "\n")
-        return 0
-    lines = lines_of(kept, site)
+    try:
+        if as_json:
+            told = json.dumps(as_object(kept, site), ensure_ascii=False, separators=(",", ":"))
+            sys.stdout.write(told + "\n")
+            return 0
+        lines = lines_of(kept, site)
+    except ValueError as error:
+        raise UsageError(
+            f"{store.path if store is not None else 'the file'}: {error}",
+            hint="`agentrt runs forget` begins anew; the next run moves it aside by itself",
+        ) from None
     if not lines:
         where = "is switched off" if store is None else f"knows of none: {store.path}"
         lines = [f"Nothing was learned of {site!r}. What is kept {where}"]
@@ -43,22 +89,12 @@ def estimates(
     return 0
 
 
-@runs.command("forget")
-def forget(site: Site = "*") -> int:
-    """Drop what was learned of call sites or programs; of all without --site."""
-    store = _store()
-    rows = store.forget(site) if store is not None else 0
-    sys.stdout.write(f"forgot {rows} rows\n")
-    return 0
-
-
 def _store() -> EstimateStore | None:
     """The user's file; None where it is switched off."""
     import os
 
-    from agentrt.scheduler.histogram import DECAY
     from agentrt.store import estimates_path
     from agentrt.store.estimates import EstimateStore
 
     path = estimates_path(os.environ)
-    return EstimateStore(path, DECAY) if path is not None else None
+    return EstimateStore(path) if path is not None else None

@@ -19,6 +19,7 @@ from agentrt.runtime.run import Run
 from agentrt.runtime.speculation import Speculation
 from agentrt.runtime.task import Task
 from agentrt.scheduler import Fact
+from agentrt.scheduler.patterns import Patterns
 from agentrt.tools import AttemptEnded, AttemptStarted, OnAttempt, execute
 
 
@@ -34,13 +35,14 @@ class Bodies:
         post: Callable[[Fact], None],
         clock: Clock,
         max_threads: int,
+        patterns: Patterns,
         *,
         speculate: bool = False,
     ) -> None:
         self._post = post
         self._clock = clock
         self._threads = anyio.CapacityLimiter(max_threads)
-        self.speculation = Speculation(post, clock, self._threads, is_on=speculate)
+        self.speculation = Speculation(post, clock, self._threads, patterns, is_on=speculate)
 
     def start(self, run: Run, node: Node[Any]) -> None:
         """Start a node's task, with the context variables of the code that made it."""

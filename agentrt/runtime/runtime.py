@@ -39,6 +39,7 @@ from agentrt.runtime.sharing import Sharing
 from agentrt.runtime.so_far import so_far
 from agentrt.runtime.speculation import Speculation
 from agentrt.scheduler import Estimates, State
+from agentrt.scheduler.patterns import Patterns
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,6 +62,8 @@ class Runtime:
         config: For runs that do not say otherwise.
         scheduler: How runs share the engines.
         estimates: What past runs told; they go on learning here.
+        patterns: Which tools past runs called next; the same.
+        on_run_ended: Called when a run is over and what it taught is known; must return at once.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class Runtime:
         config: RunConfig | None = None,
         scheduler: SchedulerConfig | None = None,
         estimates: Estimates | None = None,
+        patterns: Patterns | None = None,
+        on_run_ended: Callable[[], None] | None = None,
     ) -> None:
         if "default" not in backends:
             raise UsageError("no engine has the role 'default'", hint="Name one of them so")
@@ -79,6 +84,8 @@ class Runtime:
         self._config = config or RunConfig()
         self.scheduler = scheduler or SchedulerConfig()
         self.estimates = Estimates() if estimates is None else estimates
+        self.patterns = Patterns() if patterns is None else patterns
+        self._on_run_ended = on_run_ended
         self._engines = {
             role: Engine(role, backend, codec) for role, (backend, codec) in backends.items()
         }
@@ -199,6 +206,8 @@ class Runtime:
         del self._runs[run_id]
         loop.retention.run_ended(run_id)
         await run.under_way.ended()
+        if self._on_run_ended is not None:
+            self._on_run_ended()
         if error is not None:
             raise error
         return cast(R, result)
@@ -270,7 +279,7 @@ class Runtime:
         revisions = Revisions(self._post, rooms)
         generations = Generations(self._engines, revisions, rooms, sharing, retention)
         speculate = self.scheduler.speculate
-        bodies = Bodies(self._post, self._clock, threads, speculate=speculate)
+        bodies = Bodies(self._post, self._clock, threads, self.patterns, speculate=speculate)
         self._speculation = bodies.speculation
         effects = Effects(self._runs, self._engines, generations, bodies, retention)
         intake = Intake(generations, self._runs, retention)

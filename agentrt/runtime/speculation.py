@@ -16,15 +16,17 @@ import anyio
 
 from agentrt.canonical_json import dumps
 from agentrt.clock import Clock
-from agentrt.errors import AgentrtError
+from agentrt.errors import AgentrtError, UsageError
 from agentrt.events import Scheduled
 from agentrt.ids import NodeId, RunId
-from agentrt.program import GenerateWork, Node, ToolWork
+from agentrt.program import GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import active
 from agentrt.runtime.run import Run
 from agentrt.scheduler import Fact
-from agentrt.scheduler.patterns import Called, Guess, Patterns
-from agentrt.tools import ToolSpec, execute
+from agentrt.scheduler.patterns import Patterns
+from agentrt.scheduler.rule import Called, Guess
+from agentrt.scheduler.run import template_of
+from agentrt.tools import ToolSpec, declared, execute
 
 MOST_AHEAD = 4
 """Guesses of one run under way or kept at once."""
@@ -87,6 +89,7 @@ class Speculation:
         post: Where what was decided is told.
         clock: Of all instants.
         threads: That synchronous tools share.
+        patterns: What is known of which call comes next; goes on learning.
         is_on: Whether anything is called ahead.
 
     Attributes:
@@ -98,6 +101,7 @@ class Speculation:
         post: Callable[[Fact], None],
         clock: Clock,
         threads: anyio.CapacityLimiter,
+        patterns: Patterns,
         *,
         is_on: bool,
     ) -> None:
@@ -105,7 +109,7 @@ class Speculation:
         self._post = post
         self._clock = clock
         self._threads = threads
-        self._patterns = Patterns()
+        self._patterns = patterns
         self._specs: dict[tuple[str, str], ToolSpec] = {}  # by program and name
         self._stories: dict[RunId, _Story] = {}
 
@@ -124,7 +128,8 @@ class Speculation:
         if not work.spec.bound:  # what is bound is this run's own
             self._specs[name, work.spec.name] = work.spec
         if arguments is not None:
-            self._patterns.learn(name, story.before, story.since, work.spec.name, arguments)
+            tool, public = work.spec.name, _public(work.spec, arguments)
+            self._patterns.learn(name, story.before, story.since, tool, arguments, public)
         story.since += 1
 
     def take(self, run: Run, work: ToolWork) -> Ahead | None:
@@ -174,6 +179,7 @@ class Speculation:
 
     def _begin(self, run: Run, node: Node[Any], story: _Story, guess: Guess) -> None:
         spec = story.specs.get(guess.tool) or self._specs.get((_program_of(run), guess.tool))
+        spec = spec or declared(guess.tool)  # another process has seen it called
         if spec is None or not may_be_called_ahead(spec):
             return
         if not spec.is_async and self._threads.available_tokens <= IDLE_THREADS:
@@ -232,7 +238,28 @@ def may_be_called_ahead(spec: ToolSpec) -> bool:
 
 
 def _program_of(run: Run) -> str:
-    return run.root.name if run.root is not None else ""
+    """As all that is learned of it is found."""
+    root = run.root
+    if root is None or not isinstance(root.work, ProgramWork):
+        return ""
+    return template_of(root.name, root.work.source)
+
+
+def _public(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+    """Arguments whose values are no secret: true, false, null, and what the signature names."""
+    try:
+        properties = spec.parameters.get("properties", {})
+    except (UsageError, NameError):
+        properties = {}  # a type that has no JSON form
+    return [
+        name
+        for name, value in arguments.items()
+        if value is None
+        or isinstance(value, bool)
+        or (form := properties.get(name, {})).get("default") == value
+        or form.get("const") == value
+        or value in form.get("enum", ())
+    ]
 
 
 def _key(spec: ToolSpec, arguments: Mapping[str, Any] | None) -> Key:

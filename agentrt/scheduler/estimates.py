@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
-from agentrt.scheduler.histogram import DECAY, Learned
-from agentrt.store.row import Row
+from agentrt.scheduler.histogram import NOTHING, Learned
+from agentrt.store.row import DECAY, Row
 
 Quantity = Literal[
     "output_tokens",
@@ -63,25 +63,32 @@ class Place:
             end.
         passed: Decayed weight of how often what follows was looked at.
         seen: How often that was.
-        kept_seen: Of that, what some store has.
         above: What answers for it, as long as it knows too little; None above all.
         deeper: Of a call site: by depth.
+        touched: Places of the same table that have learned since somebody asked.
     """
 
     __slots__ = (
         "above",
         "deeper",
         "depth",
-        "kept_seen",
         "learned",
         "nexts",
         "passed",
         "seen",
         "site",
         "template",
+        "touched",
     )
 
-    def __init__(self, template: str, site: str, depth: int | None, above: Place | None) -> None:
+    def __init__(
+        self,
+        template: str,
+        site: str,
+        depth: int | None,
+        above: Place | None,
+        touched: dict[Place, None],
+    ) -> None:
         self.template = template
         self.site = site
         self.depth = depth
@@ -90,9 +97,8 @@ class Place:
         self.nexts: dict[str, float] = {}
         self.passed = 0.0
         self.seen = 0
-        self.kept_seen = 0
-        self.above = above
         self.deeper: dict[int, Place] = {}
+        self.touched = touched
 
     def observe(self, quantity: Quantity, value: float) -> None:
         """Learn one value, here and above.
@@ -104,6 +110,7 @@ class Place:
         if learned is None:
             learned = self.learned[quantity] = Learned()
         learned.add(value)
+        self.touched[self] = None
         above = self.above
         count = learned.count
         if above is not None and (count <= _ALL_OF_FIRST or count % _EVERY == 0):
@@ -142,6 +149,7 @@ class Place:
         for site in self.nexts:
             self.nexts[site] *= DECAY
         self.passed = self.passed * DECAY + 1.0
+        self.touched[self] = None
         self.seen += 1
         for site in sites:
             self.nexts[site] = self.nexts.get(site, 0.0) + 1.0
@@ -162,12 +170,11 @@ class Place:
         shares = {site: weight / self.passed for site, weight in self.nexts.items()}
         return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
-    def rows(self, *, news: bool = False) -> Iterator[Row]:
-        """What is known here as plain data, all of it or what no store has yet."""
+    def rows(self) -> Iterator[Row]:
+        """What is known here as plain data."""
         for quantity, learned in self.learned.items():
-            if not news or learned.count > learned.kept:
-                yield self._row(quantity, learned.count, learned.sums())
-        if self.seen and not (news and self.seen == self.kept_seen):
+            yield self._row(quantity, learned.count, learned.sums())
+        if self.seen:
             sums = {f"next:{site}": weight for site, weight in self.nexts.items()}
             yield self._row("next", self.seen, {**sums, "weight": self.passed})
 
@@ -179,7 +186,8 @@ class Estimates:
     """All places. See the module."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._all = Place("", "", None, None)
+        self._touched: dict[Place, None] = {}
+        self._all = Place("", "", None, None, self._touched)
         self._places: dict[tuple[str, str], Place] = {("", ""): self._all}
         self._count = 1
         self.take(rows)
@@ -195,7 +203,7 @@ class Estimates:
         place = self._places.get((template, site))
         if place is None:
             above = self.place(template) if site else self._all
-            place = self._places[template, site] = Place(template, site, None, above)
+            place = self._places[template, site] = Place(template, site, None, above, self._touched)
             self._added()
         return place if depth is None else self.at(place, depth)
 
@@ -204,7 +212,9 @@ class Estimates:
         depth = depth_class(depth)
         deep = place.deeper.get(depth)
         if deep is None:
-            deep = place.deeper[depth] = Place(place.template, place.site, depth, place)
+            deep = place.deeper[depth] = Place(
+                place.template, place.site, depth, place, self._touched
+            )
             self._added()
         return deep
 
@@ -236,8 +246,10 @@ class Estimates:
             yield from place.rows()
 
     def news(self) -> list[Row]:
-        """What has changed since it was taken from a store."""
-        return [row for place in self.places() for row in place.rows(news=True)]
+        """All that is known of the places which have learned since this was asked last."""
+        rows = [row for place in self._touched for row in place.rows()]
+        self._touched.clear()
+        return rows
 
     def _added(self) -> None:
         """Names that programs make up without end must not fill the memory: the older half goes.
@@ -260,12 +272,14 @@ class Estimates:
         """Raises `ValueError` when it is no row of ours."""
         place = self.place(row.template, row.site, row.depth)
         if row.quantity == "next":
-            place.seen = place.kept_seen = row.count
-            place.passed = float(row.sums["weight"])
+            place.seen = row.count
+            place.passed = row.sums.get("weight", 0.0)
+            if place.passed <= NOTHING:
+                raise ValueError("these are no sums of what followed: they weigh nothing")
             place.nexts = {
-                name.removeprefix("next:"): float(weight)
+                name.removeprefix("next:"): weight
                 for name, weight in row.sums.items()
-                if name.startswith("next:")
+                if name.startswith("next:") and weight > NOTHING
             }
         elif row.quantity in QUANTITIES:
             place.learned[row.quantity] = Learned.of(row.count, row.sums)

@@ -11,13 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-DECAY = 0.99
+from agentrt.store.row import DECAY
+
 BUCKETS = 64
 SMALLEST, LARGEST = 1e-4, 1e6
 _LOG_SMALLEST = math.log(SMALLEST)
 _PER_LOG = BUCKETS / (math.log(LARGEST) - _LOG_SMALLEST)
 _RESCALE_AT = 1e12
-_NOTHING = 1e-9
+NOTHING = 1e-9
+"""What a merge leaves of what had faded."""
 
 
 class Learned:
@@ -27,7 +29,6 @@ class Learned:
 
     Attributes:
         count: Observations ever, those of other processes included.
-        kept: Of them, those that some store has.
     """
 
     __slots__ = (
@@ -40,12 +41,10 @@ class Learned:
         "_weight",
         "_weights",
         "count",
-        "kept",
     )
 
     def __init__(self) -> None:
         self.count = 0
-        self.kept = 0
         self._unit = 1.0  # weight of the next observation
         self._weight = 0.0
         self._total = 0.0
@@ -151,7 +150,7 @@ class Learned:
             ValueError: It is none of ours.
         """
         learned = cls()
-        learned.count = learned.kept = count
+        learned.count = count
         try:
             learned._unit = 1.0 / DECAY
             learned._weight = float(sums["weight"])
@@ -165,7 +164,7 @@ class Learned:
         except KeyError as error:
             raise ValueError(f"these are no sums of a sample: {error}") from None
         weights = learned._weights
-        for bucket in [one for one, weight in weights.items() if abs(weight) < _NOTHING]:
+        for bucket in [one for one, weight in weights.items() if abs(weight) < NOTHING]:
             del weights[bucket]  # what a merge has left of one that had faded
             learned._logs.pop(bucket, None)
         if count < 1 or learned._weight <= 0.0 or min(weights.values(), default=0.0) <= 0.0:

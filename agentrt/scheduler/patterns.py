@@ -1,119 +1,52 @@
 """Which tool a program calls next, and with what: learned from the calls that were made.
 
-What comes next is looked for by what went before, the last two tools that ended and how. An
-argument comes from somewhere: it is always the same, or it was an argument of one of those two, or
-stands in one of their results. Each call leaves of these origins those that explain it, too; a rule
-is as probable as it has been right.
+What comes next is looked for by what went before, the last two tools that ended and how, and by how
+many calls were made since then. There stands a `Rule`; it is as probable as it was right lately.
+
+What is kept for other processes are names and numbers: of programs, tools and arguments, and by
+which names and positions an argument was found in what went before. No argument and no result is
+kept, but for arguments that the tool's own signature names, or that are true, false or null. Other
+constants are known again after one call. A rule is kept once it has foreseen a call.
 
 Pure: plain data goes in, plain data comes out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from agentrt.fact import fact
+from agentrt.scheduler.histogram import NOTHING
+from agentrt.scheduler.rule import LEAST_PROBABILITY, LEAST_TRIALS, Called, Guess, Rule, Trail
+from agentrt.store.row import CALLS, Row
 
-LEAST_TRIALS = 2
-LEAST_PROBABILITY = 0.5
 MOST_RULES = 1024
-MOST_ORIGINS = 64
-_MOST_DEPTH = 4
+MOST_KEPT_ORIGINS = 4
+"""Of one argument."""
 
-Origin = tuple[Any, ...]
-"""`("always", value)`, or `(tool, "arguments" | "result", key, ...)`; the last tool is 0."""
+MOST_KEPT_CHARACTERS = 4000
+MOST_NAME_CHARACTERS = 64
 
-
-@fact
-class Called:
-    """A call of a tool that has ended.
-
-    Attributes:
-        tool: Its name.
-        arguments: As plain data, by name.
-        result: As plain data; None where it has no such form, or failed.
-        ok: Whether it gave a result.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any]
-    result: Any
-    ok: bool
-
-
-@fact
-class Guess:
-    """A call that is likely next.
-
-    Attributes:
-        tool: Its name.
-        arguments: By name.
-        probability: How often such a guess was right.
-        trials: Of how many.
-    """
-
-    tool: str
-    arguments: dict[str, Any]
-    probability: float
-    trials: int
-
-
-class _Rule:
-    """What is known of the call that comes at one place."""
-
-    __slots__ = ("hits", "origins", "tool", "trials")
-
-    def __init__(self, tool: str, arguments: Mapping[str, Any], before: tuple[Called, ...]) -> None:
-        self.hits = self.trials = 0
-        self._begin(tool, arguments, before)
-
-    def _begin(self, tool: str, arguments: Mapping[str, Any], before: tuple[Called, ...]) -> None:
-        self.tool = tool
-        self.origins: dict[str, list[Origin]] = {
-            name: [("always", value), *_origins_of(value, before)]
-            for name, value in arguments.items()
-        }
-
-    def arguments(self, before: tuple[Called, ...]) -> dict[str, Any] | None:
-        """Those of the next call, or None where one of them has no value there."""
-        found: dict[str, Any] = {}
-        for name, origins in self.origins.items():
-            try:
-                # What was always the same explains least: anything else that does goes before.
-                found[name] = _value_at(origins[-1], before)
-            except LookupError:
-                return None
-        return found
-
-    def learn(self, tool: str, arguments: Mapping[str, Any], before: tuple[Called, ...]) -> None:
-        """A call was made here: was it foreseen, and what of the rule is left."""
-        self.trials += 1
-        self.hits += tool == self.tool and self.arguments(before) == dict(arguments)
-        if tool != self.tool or arguments.keys() != self.origins.keys():
-            self._begin(tool, arguments, before)
-            return
-        for name, value in arguments.items():
-            left = [origin for origin in self.origins[name] if _explains(origin, value, before)]
-            self.origins[name] = left or [("always", value), *_origins_of(value, before)]
-
-    @property
-    def probability(self) -> float:
-        return self.hits / self.trials if self.trials else 0.0
-
-
-Place = tuple[str, tuple[tuple[str, bool], ...], int]
+Place = tuple[str, str, int]
+"""The program, what went before (`after` spells it), and how many calls were made since."""
 
 
 class Patterns:
     """Rules by place.
 
-    A place is the program, the last two tools with how they ended, and how many calls were made
-    since then.
+    Args:
+        rows: What some store has kept.
+
+    Raises:
+        ValueError: One is no row of ours.
     """
 
-    def __init__(self) -> None:
-        self._rules: dict[Place, _Rule] = {}
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._rules: dict[Place, Rule] = {}
+        self._touched: dict[Place, None] = {}
+        for row in rows:
+            self._put((row.template, row.site, row.depth or 0), _rule_of(row))
 
     def learn(
         self,
@@ -122,6 +55,7 @@ class Patterns:
         index: int,
         tool: str,
         arguments: Mapping[str, Any],
+        public: Collection[str] = (),
     ) -> None:
         """A call was made.
 
@@ -131,74 +65,119 @@ class Patterns:
             index: How many calls were made since.
             tool: What was called.
             arguments: With what, as plain data.
+            public: Arguments whose values are no secret, as the tool's signature names them.
         """
-        place = _place(program, before, index)
-        rule = self._rules.get(place)
-        if rule is not None:
-            rule.learn(tool, arguments, before)
-            return
-        if len(self._rules) >= MOST_RULES:
-            del self._rules[next(iter(self._rules))]
-        self._rules[place] = _Rule(tool, arguments, before)
+        place = (program, after(before), index)
+        rule = self._rules.pop(place, None) or Rule()
+        rule.learn(tool, arguments, before, public)
+        self._put(place, rule)
+        self._touched[place] = None
 
     def guesses(self, program: str, before: tuple[Called, ...]) -> Iterator[Guess]:
         """Calls that are likely next, the first one first."""
-        index = 0
-        while (rule := self._rules.get(_place(program, before, index))) is not None:
+        index, context = 0, after(before)
+        while (rule := self._rules.get((program, context, index))) is not None:
             index += 1
-            if rule.trials < LEAST_TRIALS or rule.probability < LEAST_PROBABILITY:
+            trials = rule.count - 1
+            if trials < LEAST_TRIALS or rule.probability < LEAST_PROBABILITY:
                 continue
             arguments = rule.arguments(before)
             if arguments is not None:
-                yield Guess(rule.tool, arguments, rule.probability, rule.trials)
+                yield Guess(rule.tool, arguments, rule.probability, trials)
+
+    def rules(self) -> Iterator[tuple[Place, Rule]]:
+        """All of them, those used last at the end."""
+        yield from self._rules.items()
+
+    def rows(self) -> list[Row]:
+        """What may be kept of all rules."""
+        return [row for place, rule in self._rules.items() for row in _rows(place, rule)]
+
+    def news(self) -> list[Row]:
+        """The same of those that have learned since this was asked last."""
+        touched = [place for place in self._touched if place in self._rules]
+        self._touched.clear()
+        return [row for place in touched for row in _rows(place, self._rules[place])]
+
+    def _put(self, place: Place, rule: Rule) -> None:
+        if len(self._rules) >= MOST_RULES:
+            del self._rules[next(iter(self._rules))]
+        self._rules[place] = rule
 
 
-def _place(program: str, before: tuple[Called, ...], index: int) -> Place:
-    return (program, tuple([(one.tool, one.ok) for one in before]), index)
+def after(before: tuple[Called, ...]) -> str:
+    """What went before, for people and as a key: `fetch < search failed`, the last one first."""
+    return " < ".join(one.tool if one.ok else f"{one.tool} failed" for one in before)
 
 
-def _origins_of(value: Any, before: tuple[Called, ...]) -> list[Origin]:
-    """Everywhere among what went before that `value` stands."""
-    found: list[Origin] = []
-    for at, called in enumerate(before):
-        for part, data in (("arguments", dict(called.arguments)), ("result", called.result)):
-            for path, here in _walk(data, 0):
-                if here == value and type(here) is type(value):
-                    found.append((at, part, *path))
-    return found[:MOST_ORIGINS]
-
-
-def _walk(data: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every value in plain data, with the way to it."""
-    yield (), data
-    if depth == _MOST_DEPTH:
+def _rows(place: Place, rule: Rule) -> Iterator[Row]:
+    """A rule as plain data, or nothing where it may not be kept."""
+    if rule.hits <= NOTHING:
         return
-    parts: Iterator[tuple[Any, Any]] = iter(())
-    if isinstance(data, Mapping):
-        parts = iter(data.items())
-    elif isinstance(data, list):
-        parts = iter(list(enumerate(data))[:MOST_ORIGINS])
-    for key, part in parts:
-        for path, value in _walk(part, depth + 1):
-            yield (key, *path), value
+    sums = {_spelt(trail): weight for trail, weight in _lasting(rule)}
+    if sum(map(len, sums)) <= MOST_KEPT_CHARACTERS:
+        program, context, index = place
+        sums |= {"tried": rule.tried, "hits": rule.hits}
+        yield Row(program, context, index, CALLS, rule.count, sums)
 
 
-def _explains(origin: Origin, value: Any, before: tuple[Called, ...]) -> bool:
+def _lasting(rule: Rule) -> Iterator[tuple[Trail, float]]:
+    """Tools and arguments, and of these the origins that explain most of the calls."""
+    for trail, weight in rule.trails.items():
+        if any(isinstance(part, str) and len(part) > MOST_NAME_CHARACTERS for part in trail):
+            continue
+        if len(trail) == 1:
+            yield trail, weight
+        elif len(trail) == 2:
+            yield trail, weight
+            found = [
+                (origin, explained)
+                for origin, explained in rule.origins(trail, 0)
+                if 2.0 * explained > weight and (origin[2] != "always" or origin in rule.public)
+            ]
+            yield from sorted(found, key=lambda one: -one[1])[:MOST_KEPT_ORIGINS]
+
+
+def _spelt(trail: Trail) -> str:
+    return json.dumps(trail, ensure_ascii=False, separators=(",", ":"))
+
+
+def _rule_of(row: Row) -> Rule:
+    rule = Rule()
+    rule.count = row.count
+    rule.tried, rule.hits = (max(0.0, row.sums.get(name, 0.0)) for name in ("tried", "hits"))
+    for name, weight in row.sums.items():
+        if name in ("tried", "hits") or weight <= NOTHING:
+            continue
+        trail = _trail_of(name)
+        rule.trails[trail] = weight
+        if trail[2:3] == ("always",):
+            rule.public.add(trail)
+    if not any(len(trail) == 1 for trail in rule.trails):
+        raise ValueError(f"what is kept of calls after {row.site!r} names no tool")
+    return rule
+
+
+def _trail_of(name: str) -> Trail:
+    """Raises `ValueError` where it is none."""
     try:
-        return bool(_value_at(origin, before) == value)
-    except LookupError:
-        return False
-
-
-def _value_at(origin: Origin, before: tuple[Called, ...]) -> Any:
-    """Raises `LookupError` where there is none."""
-    if origin[0] == "always":
-        return origin[1]
-    at, part, *path = origin
-    called = before[at]
-    value: Any = called.arguments if part == "arguments" else called.result
-    for key in path:
-        if not isinstance(value, Mapping | list):
-            raise LookupError(key)
-        value = value[key]
-    return value
+        found = json.loads(name)
+    except RecursionError:
+        found = None
+    trail: Trail = tuple(found) if isinstance(found, list) else ()
+    head = trail[:2]
+    origin: Trail = trail[2:]
+    if not trail or not all(isinstance(part, str) for part in head):
+        raise ValueError(f"{name!r} is no way to an argument")
+    is_constant = len(origin) == 2 and origin[0] == "always" and isinstance(origin[1], str)
+    is_place = (
+        len(origin) >= 2
+        and origin[0] in (0, 1)
+        and origin[1] in ("arguments", "result")
+        and all(isinstance(part, str | int) for part in origin[2:])
+    )
+    if origin and not is_constant and not is_place:
+        raise ValueError(f"{name!r} is no way to an argument")
+    if is_constant:
+        json.loads(origin[1])
+    return trail

@@ -1,14 +1,17 @@
-"""The file of learned quantities: read when a runtime opens, written when it closes.
+"""The file of learned quantities: read when a runtime opens, written while it runs.
 
-Several processes may use it at once: what each has learned since it read the file is added to what
-stands there then. Nothing here may fail a run: a file that cannot be read is moved aside, one that
-cannot be written is left, each with a warning.
+Several processes may use it at once: what each has learned since it last read or wrote the file is
+added to what stands there then, in one transaction, and what was forgotten meanwhile stays so.
+Nothing here may fail a run: a file that cannot be read is moved aside, one that cannot be written
+is left, each with one warning. What nobody has added to for `KEEP_DAYS` is dropped: programs are
+renamed, and their lines move.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,10 +20,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
-from agentrt.store.row import Key, Row, merged
+from agentrt.store.anchor import anchored, shown
+from agentrt.store.row import CALLS, Key, Row, merged, numbers_of, spelt
 
-VERSION = 1
+VERSION = 2
 MOST_ROWS = 50_000
+MOST_CALLS = 2048
+"""Rows that tell of calls: they are longer than others, at most some 4 kB."""
+
+KEEP_DAYS = 90.0
+SWEEP_EVERY_S = 3600.0
+_DAY_S = 86_400.0
 BUSY_S = 5.0
 RETRY_S = 0.02
 _SCHEMA = """
@@ -36,6 +46,7 @@ CREATE TABLE IF NOT EXISTS estimates (
     PRIMARY KEY (engines, template, site, depth, quantity)
 ) WITHOUT ROWID
 """
+_KEPT = "changed_unix_s >= ?"
 _FIND = "engines = ? AND template = ? AND site = ? AND depth = ? AND quantity = ?"
 
 _HELD = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -49,37 +60,50 @@ class EstimateStore:
 
     Args:
         path: Of the file; its folder is made when something is written.
-        decay: By which an observation weighs earlier ones.
+        folder: By which places in files are spelled, the working directory by itself.
     """
 
-    def __init__(self, path: Path, decay: float) -> None:
+    def __init__(self, path: Path, folder: str | None = None) -> None:
         self.path = path
-        self._decay = decay
-        # By engines and key: what was learned here when it was last read or written, and the
-        # count that the file had then.
-        self._base: dict[tuple[str, Key], tuple[Row, int]] = {}
+        self._folder = os.getcwd() if folder is None else folder
+        # By engines and key: what was known here when it was last read or written.
+        self._base: dict[tuple[str, Key], Row] = {}
         self._is_ours = True  # else a later version wrote it, and it is left alone
+        self._sweep_at_s: float | None = None
+        self._told: set[str] = set()
 
-    def load(self, engines: str) -> list[Row]:
-        """Everything that was learned on these engines; [] when that cannot be read."""
-        if not self.path.exists():
-            return []
-        read: list[tuple[str, Row]] = []
-        read = self._guarded(lambda: list(self._read("engines = ?", engines)), read)
-        rows = [row for _, row in read]
-        self._base.update({(engines, row.key): (row, row.count) for row in rows})
+    def load(self, engines: str, *, now_unix_s: float | None = None) -> list[Row]:
+        """Everything that was learned on these engines, the latest last; [] if it is unreadable."""
+        since_s = _since_s(time.time() if now_unix_s is None else now_unix_s)
+        rows = [row for _, row in self._all(f"engines = ? AND {_KEPT}", engines, since_s)]
+        self._base.update({(engines, row.key): row for row in rows})
         return rows
 
-    def save(self, engines: str, rows: Iterable[Row], *, now_unix_s: float | None = None) -> None:
-        """Add what was learned since `load`; rows that have not changed may be left out."""
+    def save(self, engines: str, rows: Iterable[Row], *, now_unix_s: float | None = None) -> bool:
+        """Add what was learned since it was last read or written here.
+
+        Args:
+            engines: That it was learned on.
+            rows: All that is known of each place now; those that have not changed may be left out.
+            now_unix_s: On the calendar; None looks at the clock.
+
+        Returns:
+            Whether there is no use in trying again.
+        """
         at_s = time.time() if now_unix_s is None else now_unix_s
         changed = [row for row in rows if self._count(engines, row.key) != row.count]
-        if changed and self._is_ours:
-            self._guarded(lambda: self._write(engines, changed, at_s), None)
+        if not changed or not self._is_ours:
+            return True
+        if self._guarded(lambda: self._write(engines, changed, at_s), otherwise=False):
+            return True
+        if self.path.exists():
+            return False
+        # It was broken and has been moved aside.
+        return self._guarded(lambda: self._write(engines, changed, at_s), otherwise=False)
 
     def all(self) -> list[tuple[str, Row]]:
         """Everything with the engines that it was learned on."""
-        return self._guarded(lambda: list(self._read("1")), []) if self.path.exists() else []
+        return self._all(_KEPT, _since_s(time.time()))
 
     def forget(self, site: str = "*") -> int:
         """Drop what was learned of call sites and programs that fit a pattern; how many rows."""
@@ -97,24 +121,36 @@ class EstimateStore:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                _log.warning("%s: %s, and it cannot be moved aside: %s", part, reason, error)
+                self._warn(f"{part}: {reason}, and it cannot be moved aside: {error}")
                 return
         self._base.clear()
-        _log.warning("%s: %s; it is kept as %s, and learning begins anew", self.path, reason, aside)
+        self._warn(f"{self.path}: {reason}; it is kept as {aside}, and learning begins anew")
+
+    def _warn(self, said: str) -> None:
+        """Once: a disk that is full stays so every few seconds."""
+        if said not in self._told:
+            self._told.add(said)
+            _log.warning("%s", said)
+
+    def _all(self, where: str, *given: object) -> list[tuple[str, Row]]:
+        if not self.path.exists():
+            return []
+        nothing: list[tuple[str, Row]] = []
+        return self._guarded(lambda: list(self._read(where, *given)), nothing)
 
     def _count(self, engines: str, key: Key) -> int:
         base = self._base.get((engines, key))
-        return 0 if base is None else base[0].count
+        return 0 if base is None else base.count
 
     def _guarded(self, work: Callable[[], T], otherwise: T) -> T:
         try:
             return _patiently(work)
         except sqlite3.OperationalError as error:  # locked, read-only, full: nothing is broken
-            _log.warning("%s: %s; what was learned is not kept", self.path, error)
+            self._warn(f"{self.path}: {error}; what was learned is not kept")
         except (sqlite3.DatabaseError, ValueError) as error:
             self.set_aside(f"cannot be read ({error})")
         except OSError as error:
-            _log.warning("%s: %s; what was learned is not kept", self.path, error)
+            self._warn(f"{self.path}: {error}; what was learned is not kept")
         return otherwise
 
     @contextmanager
@@ -124,46 +160,54 @@ class EstimateStore:
             self._is_ours = version <= VERSION
             if version == 0:
                 database.execute("PRAGMA journal_mode = WAL")
-                database.execute(_SCHEMA)
-                database.execute(f"PRAGMA user_version = {VERSION}")
+            if version < VERSION:
+                _set_up(database)
             if not self._is_ours:
-                _log.warning("%s was written by a later agentrt and is left alone", self.path)
+                self._warn(
+                    f"{self.path} was written by a later agentrt and is left alone: nothing is "
+                    "learned from it or kept; AGENTRT_ESTIMATES names another file"
+                )
             database.execute("PRAGMA synchronous = NORMAL")
             yield database
 
-    def _read(self, where: str, *given: str) -> Iterator[tuple[str, Row]]:
+    def _read(self, where: str, *given: object) -> Iterator[tuple[str, Row]]:
         with self._open() as database:
             if not self._is_ours:
                 return
-            for line in database.execute(f"SELECT * FROM estimates WHERE {where}", given):
-                yield line[0], _row(line)
+            ask = f"SELECT * FROM estimates WHERE {where} ORDER BY changed_unix_s"
+            for line in database.execute(ask, given):
+                yield line[0], self._here(_row(line))
 
-    def _write(self, engines: str, rows: Sequence[Row], at_s: float) -> None:
+    def _here(self, row: Row) -> Row:
+        return spelt(row, lambda place: shown(place, self._folder))
+
+    def _there(self, row: Row) -> Row:
+        return spelt(row, lambda place: anchored(place, self._folder))
+
+    def _write(self, engines: str, rows: Sequence[Row], at_s: float) -> bool:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._open() as database:
             if not self._is_ours:
-                return
+                return True
             database.execute("BEGIN IMMEDIATE")
             with database:
                 for mine in rows:
-                    base, known_count = self._base.get((engines, mine.key), (None, 0))
-                    row = mine
+                    name = _named(engines, self._there(mine))
                     line = database.execute(
-                        f"SELECT * FROM estimates WHERE {_FIND}", _named(engines, mine)
+                        f"SELECT * FROM estimates WHERE {_FIND}", name
                     ).fetchone()
-                    if line is not None and line[5] != known_count:
-                        row = merged(_row(line), base, mine, self._decay)
-                    sums = json.dumps(row.sums, allow_nan=False)
+                    stored = None if line is None else self._here(_row(line))
+                    row = merged(stored, self._base.get((engines, mine.key)), mine)
+                    sums = json.dumps(self._there(row).sums, allow_nan=False)
                     database.execute(
                         "INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                        (*_named(engines, row), row.count, sums, at_s),
+                        (*name, row.count, sums, at_s),
                     )
-                    self._base[engines, mine.key] = (mine, row.count)
-                database.execute(
-                    "DELETE FROM estimates WHERE changed_unix_s < (SELECT changed_unix_s FROM "
-                    "estimates ORDER BY changed_unix_s DESC LIMIT 1 OFFSET ?)",
-                    (MOST_ROWS,),
-                )
+                if self._sweep_at_s is None or at_s >= self._sweep_at_s:
+                    _sweep(database, at_s)
+                    self._sweep_at_s = at_s + SWEEP_EVERY_S
+        self._base.update({(engines, row.key): row for row in rows})
+        return True
 
     def _drop(self, site: str) -> int:
         with self._open() as database:
@@ -176,11 +220,36 @@ class EstimateStore:
                     for line in database.execute(
                         "SELECT engines, template, site, depth, quantity FROM estimates"
                     )
-                    if fits(site, line[1], line[2])
+                    if fits(site, shown(line[1], self._folder), shown(line[2], self._folder))
                 ]
                 database.executemany(f"DELETE FROM estimates WHERE {_FIND}", keys)
         self._base.clear()
         return len(keys)
+
+
+def _since_s(now_unix_s: float) -> float:
+    return now_unix_s - KEEP_DAYS * _DAY_S
+
+
+def _set_up(database: sqlite3.Connection) -> None:
+    """Make the table, or forget what an earlier version kept, which told no folders apart."""
+    database.execute("BEGIN IMMEDIATE")
+    with database:
+        if database.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+            database.execute(_SCHEMA)
+            database.execute("DELETE FROM estimates")
+            database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _sweep(database: sqlite3.Connection, now_unix_s: float) -> None:
+    """Drop what is too old, and the oldest of what is too much."""
+    database.execute(f"DELETE FROM estimates WHERE NOT {_KEPT}", (_since_s(now_unix_s),))
+    for which, most in ((f"quantity = '{CALLS}'", MOST_CALLS), ("1", MOST_ROWS)):
+        database.execute(
+            f"DELETE FROM estimates WHERE {which} AND changed_unix_s < (SELECT changed_unix_s FROM "
+            f"estimates WHERE {which} ORDER BY changed_unix_s DESC LIMIT 1 OFFSET ?)",
+            (most - 1,),
+        )
 
 
 def _patiently(work: Callable[[], T]) -> T:
@@ -211,9 +280,11 @@ def _named(engines: str, row: Row) -> tuple[str, str, str, str, str]:
 def _row(line: Sequence[object]) -> Row:
     """Raises `ValueError` where somebody else has written into the table."""
     _, template, site, depth, quantity, count, text, _ = line
-    sums = json.loads(str(text))
-    if not isinstance(sums, dict) or not isinstance(count, int):
-        raise ValueError(f"what is kept of {site!r} is no row of ours")
-    numbers = {str(name): float(value) for name, value in sums.items()}
+    try:
+        sums = numbers_of(json.loads(str(text)))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"what is kept of {site!r} is no row of ours: {error}") from None
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"what is kept of {site!r} is no row of ours: it counts {count!r}")
     where = int(str(depth)) if depth != "" else None
-    return Row(str(template), str(site), where, str(quantity), count, numbers)
+    return Row(str(template), str(site), where, str(quantity), count, sums)

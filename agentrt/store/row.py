@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 from agentrt.fact import fact
+
+DECAY = 0.99
+"""By which an observation of a quantity weighs earlier ones."""
+
+CALLS = "calls"
+"""What a row is called that tells of the tool which comes next; all others are quantities."""
+
+CALLS_DECAY = 0.9
+"""The same of calls: programs change at once, machines slowly."""
 
 Key = tuple[str, str, int | None, str]
 
@@ -32,24 +45,58 @@ class Row:
         """What it is of."""
         return (self.template, self.site, self.depth, self.quantity)
 
+    @property
+    def decay(self) -> float:
+        """That factor."""
+        return CALLS_DECAY if self.quantity == CALLS else DECAY
 
-def merged(stored: Row, base: Row | None, mine: Row, decay: float) -> Row:
+
+def merged(stored: Row | None, base: Row | None, mine: Row) -> Row:
     """What two processes learned apart, as if this one had learned after the other.
 
     Args:
-        stored: What is kept now; the other process has changed it.
-        base: What was kept when this process began; None when nothing was.
+        stored: What is kept now; None where nothing is, for it was forgotten meanwhile.
+        base: What this one had when it last read or wrote the file; None when nothing was kept.
         mine: What came of that here.
-        decay: By which an observation weighs earlier ones.
     """
+    if stored is None and base is None:
+        return mine
     news = mine.count - (base.count if base is not None else 0)
-    faded = decay**news
+    faded = mine.decay**news
     before = base.sums if base is not None else {}
-    names = {*stored.sums, *mine.sums, *before}
+    there = stored.sums if stored is not None else {}
     sums = {
-        name: stored.sums.get(name, 0.0) * faded
-        + mine.sums.get(name, 0.0)
-        - before.get(name, 0.0) * faded
-        for name in names
+        name: mine.sums.get(name, 0.0) + (there.get(name, 0.0) - before.get(name, 0.0)) * faded
+        for name in {**there, **mine.sums, **before}
     }
-    return Row(mine.template, mine.site, mine.depth, mine.quantity, stored.count + news, sums)
+    if mine.quantity in (CALLS, "next"):  # of which the lightest names are left out at times
+        sums = {name: value for name, value in sums.items() if value > 0.0}
+    count = news + (stored.count if stored is not None else 0)
+    return replace(mine, count=count, sums=sums)
+
+
+def spelt(row: Row, spell: Callable[[str], str]) -> Row:
+    """The same row, its places spelt in another way."""
+    sums: Mapping[str, float] = row.sums
+    if row.quantity == "next":
+        sums = {
+            f"next:{spell(name.removeprefix('next:'))}" if name.startswith("next:") else name: value
+            for name, value in sums.items()
+        }
+    return replace(row, template=spell(row.template), site=spell(row.site), sums=dict(sums))
+
+
+def numbers_of(found: object) -> dict[str, float]:
+    """Sums as they were read.
+
+    Raises:
+        ValueError: They are no finite numbers by name.
+    """
+    if not isinstance(found, dict):
+        raise ValueError("these are no sums")
+    for name, value in found.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{name!r} is no number")
+        if not math.isfinite(value):
+            raise ValueError(f"{name!r} is no finite number")
+    return {str(name): float(value) for name, value in found.items()}

@@ -2,7 +2,7 @@
 
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.execute import execute
-from agentrt.tools.spec import Effects, ToolSpec, prepare_declared
+from agentrt.tools.spec import Effects, ToolSpec, declared, prepare_declared
 from agentrt.tools.workers import calls_under_way
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "OnAttempt",
     "ToolSpec",
     "calls_under_way",
+    "declared",
     "execute",
     "prepare_declared",
 ]

@@ -229,6 +229,12 @@ class ToolSpec:
 _declared: weakref.WeakSet[ToolSpec] = weakref.WeakSet()
 
 
+def declared(name: str) -> ToolSpec | None:
+    """The tool of that name that some module holds, nothing bound; None where not just one does."""
+    found = [spec for spec in list(_declared) if spec.name == name]
+    return found[0] if len(found) == 1 else None
+
+
 def prepare_declared() -> None:
     """Build the schemas of all tools that modules hold, while there is time for it.
 

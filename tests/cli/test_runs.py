@@ -8,7 +8,9 @@ import pytest
 from agentrt.cli.main import answer
 from agentrt.cli.run_flags import settings_of
 from agentrt.scheduler.estimates import Estimates, site_of
-from agentrt.scheduler.histogram import DECAY
+from agentrt.scheduler.patterns import Patterns
+from agentrt.scheduler.rule import Called
+from agentrt.store import Row
 from agentrt.store.estimates import EstimateStore
 
 PLAN, TOOL = site_of("plan", "finance.py:3"), site_of("lookup", "finance.py:5")
@@ -29,7 +31,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         table.place(TEMPLATE, TOOL).follow(("",))
         table.place(TEMPLATE, "engine default").observe("context_tokens", 504)
     path = tmp_path / "estimates.sqlite"
-    EstimateStore(path, DECAY).save("default=tiny", table.rows())
+    EstimateStore(path).save("default=tiny", table.rows())
     monkeypatch.setenv("AGENTRT_ESTIMATES", str(path))
     return path
 
@@ -81,6 +83,64 @@ def test_nothing_is_kept_where_the_user_wants_none(
     (told,) = lines(capsys, "estimates")
     assert told == "Nothing was learned of '*'. What is kept is switched off"
     assert lines(capsys, "forget") == ["forgot 0 rows"]
+
+
+@pytest.fixture
+def calls(path: Path) -> Path:
+    table = Patterns()
+    for query in "abcd":
+        search = Called("search", {"q": query}, {"hits": [{"id": f"{query}1"}]}, True)
+        asked = {"page": f"{query}1", "size": 3, "who": "Ada", "raw": True}
+        table.learn(TEMPLATE, (search,), 0, "fetch", asked, ["size", "raw"])
+    EstimateStore(path).save("default=tiny", table.rows())
+    return path
+
+
+def test_patterns_are_a_table(calls: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = lines(capsys, "patterns")
+    assert told[0] == f"{TEMPLATE}   on default=tiny"
+    assert told[1].split() == ["after", "next", "seen", "right", "arguments"]
+    assert told[2].split()[:4] == ["search", "fetch", "4", "100%"]
+    assert told[2].endswith(
+        "page = search's result.hits[0].id, size = 3, who = ? (a constant that is not kept), "
+        "raw = true"
+    )
+    assert "fetch" not in "".join(lines(capsys, "estimates")), "tables of their own"
+
+
+def test_patterns_are_an_object(calls: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (text,) = lines(capsys, "patterns", "--json", "--site", "search")
+    (told,) = json.loads(text)["patterns"]
+    assert (told["after"], told["tool"], told["probability"]) == ("search", "fetch", 1.0)
+    assert told["arguments"] == {
+        "page": [0, "result", "hits", 0, "id"],
+        "size": ["always", "3"],
+        "raw": ["always", "true"],
+        "who": None,
+    }
+
+
+def test_no_value_that_may_be_private_is_in_the_file(calls: Path) -> None:
+    for part in calls.parent.iterdir():
+        content = part.read_bytes()
+        assert b"Ada" not in content
+        assert b"a1" not in content
+
+
+def test_patterns_are_forgotten_with_their_program(
+    calls: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lines(capsys, "forget", "--site", "search") == ["forgot 1 rows"]
+    (told,) = lines(capsys, "patterns")
+    assert told.startswith("Nothing was learned")
+
+
+def test_a_file_that_somebody_changed_is_told(
+    calls: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    EstimateStore(calls).save("default=tiny", [Row("p", "s", None, "colour", 1, {"weight": 1.0})])
+    assert answer(["runs", "estimates"]) == 2
+    assert "'colour' is nothing that is learned" in capsys.readouterr().err
 
 
 def test_a_run_says_who_pays_and_how_urgent_it_is() -> None:

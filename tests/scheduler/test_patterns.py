@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from agentrt.scheduler.patterns import Called, Guess, Patterns
+from agentrt.scheduler.patterns import Patterns
+from agentrt.scheduler.rule import Called, Guess
 
 
 def searched(query: str, ok: bool = True) -> Called:

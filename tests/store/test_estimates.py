@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentrt.scheduler.estimates import Estimates
-from agentrt.scheduler.histogram import DECAY
 from agentrt.store import Row, estimates_path
-from agentrt.store.estimates import EstimateStore
+from agentrt.store.estimates import KEEP_DAYS, EstimateStore
 from agentrt.store.row import merged
 
 ENGINES = "default=tiny"
@@ -23,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def store(path: Path) -> EstimateStore:
-    return EstimateStore(path, DECAY)
+    return EstimateStore(path)
 
 
 def learned(values: list[float], table: Estimates | None = None) -> Estimates:
@@ -81,6 +82,13 @@ def test_saving_again_adds_only_what_is_new(path: Path) -> None:
     wanted = {row.key: row for row in learned([5.0] * 3 + [9.0] * 4 + [5.0]).rows()}
     assert sums(rows) == {row.key: pytest.approx(wanted[row.key].sums) for row in rows}
     assert all(row.count == 8 for row in rows)
+    one.save(ENGINES, learned([6.0], mine).rows())
+    other.save(ENGINES, learned([7.0], theirs).rows())
+    in_turn = learned([5.0] * 3 + [9.0] * 4 + [5.0, 6.0, 7.0])
+    wanted = {row.key: row for row in in_turn.rows() if row.depth == 2}
+    found = [row for row in store(path).load(ENGINES) if row.depth == 2]
+    assert sums(found) == {key: pytest.approx(row.sums) for key, row in wanted.items()}
+    assert [row.count for row in found] == [10]
 
 
 def test_merging_is_learning_in_turn() -> None:
@@ -89,7 +97,7 @@ def test_merging_is_learning_in_turn() -> None:
     for mine in learned([3.0, 30.0]).rows():
         if not mine.site:
             continue
-        row = merged(stored[mine.key], base[mine.key], mine, DECAY)
+        row = merged(stored[mine.key], base[mine.key], mine)
         wanted = next(r for r in learned([3.0, 7.0, 7.0, 30.0]).rows() if r.key == mine.key)
         assert row.count == 4
         assert row.sums == pytest.approx(wanted.sums)
@@ -116,12 +124,26 @@ def test_a_broken_file_is_moved_aside(
     assert store(path).load(ENGINES)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "sums = 'hello'",
+        "sums = '[1]'",
+        """sums = '{"weight": [1]}'""",
+        """sums = '{"weight": NaN}'""",
+        f"sums = '{'[' * 100_000}'",
+        "count = 0",
+        "count = 'many'",
+        "depth = 'deep'",
+    ],
+    ids=range(8),
+)
 def test_a_row_that_somebody_wrote_is_no_error(
-    path: Path, caplog: pytest.LogCaptureFixture
+    path: Path, caplog: pytest.LogCaptureFixture, change: str
 ) -> None:
     store(path).save(ENGINES, learned([1.0]).rows())
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE estimates SET sums = 'hello'")
+        database.execute(f"UPDATE estimates SET {change} WHERE depth = '2'")
     database.close()
     assert store(path).load(ENGINES) == []
     assert "learning begins anew" in caplog.text
@@ -165,12 +187,89 @@ def test_a_folder_that_cannot_be_made_is_no_error(
     assert "is not kept" in caplog.text
 
 
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(turns=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans()), max_size=14))
+def test_whoever_saves_when_nothing_is_lost_or_counted_twice(
+    tmp_path_factory: pytest.TempPathFactory, turns: list[tuple[int, int, bool]]
+) -> None:
+    """Three processes observe and save in any order, each as often as it likes."""
+    path = tmp_path_factory.mktemp("turns") / "estimates.sqlite"
+    stores = [store(path) for _ in range(3)]
+    tables = [Estimates(one.load(ENGINES)) for one in stores]
+    told = 0
+    for who, more, saves in [*turns, (0, 0, True), (1, 0, True), (2, 0, True)]:
+        for _ in range(more):
+            told += 1
+            tables[who].place("p", "a p.py:1").observe("output_tokens", float(told))
+        if saves:
+            stores[who].save(ENGINES, tables[who].news())
+    rows = {row.key: row for row in store(path).load(ENGINES)}
+    assert sum(row.count for key, row in rows.items() if key[1] == "a p.py:1") == told
+    Estimates(rows.values())
+
+
+def test_what_another_process_forgot_does_not_come_back(path: Path) -> None:
+    one = store(path)
+    table = Estimates(one.load(ENGINES))
+    one.save(ENGINES, learned([5.0] * 3, table).rows())
+    store(path).forget("a")
+    one.save(ENGINES, learned([9.0] * 2, table).rows())
+    rows = {row.key: row for row in store(path).load(ENGINES)}
+    fresh = {row.key: row for row in learned([9.0] * 2).rows()}
+    key = ("p", "a p.py:1", 2, "rest_s")
+    assert rows[key].count == 2
+    again = Estimates([rows[key]]).place(*key[:3])
+    assert again.mean("rest_s", 0.0) == Estimates([fresh[key]]).place(*key[:3]).mean("rest_s", 0.0)
+    assert again.learned["rest_s"].mean == pytest.approx(9.0)
+
+
+def test_two_files_of_one_name_are_two_programs(path: Path) -> None:
+    here, there = EstimateStore(path, "/home/me/here"), EstimateStore(path, "/home/me/there")
+    table = Estimates()
+    table.place("agent sub/agent.py:agent", "plan sub/agent.py:31").observe("output_tokens", 5.0)
+    table.place("agent sub/agent.py:agent", "plan sub/agent.py:31").follow(("a sub/agent.py:32",))
+    here.save(ENGINES, table.rows())
+    assert {r.template for r in there.load(ENGINES)} == {
+        "",
+        "agent /home/me/here/sub/agent.py:agent",
+    }
+    above = EstimateStore(path, "/home/me").load(ENGINES)
+    (follows,) = [row for row in above if row.quantity == "next"]
+    assert follows.site == "plan here/sub/agent.py:31"
+    assert set(follows.sums) == {"weight", "next:a here/sub/agent.py:32"}
+    again = sums(EstimateStore(path, "/home/me/here").load(ENGINES))
+    assert again == sums(list(table.rows()))
+
+
+def test_what_nobody_uses_any_more_is_forgotten(path: Path) -> None:
+    day_s = 86_400.0
+    row = Row("p", "renamed", None, "rest_s", 1, {"weight": 1.0})
+    store(path).save(ENGINES, [row], now_unix_s=day_s)
+    late_s = (KEEP_DAYS + 0.5) * day_s
+    used = Row("p", "used", None, "rest_s", 1, {"weight": 1.0})
+    assert [r.site for r in store(path).load(ENGINES, now_unix_s=late_s)] == ["renamed"]
+    store(path).save(ENGINES, [used], now_unix_s=late_s + day_s)
+    assert [r.site for r in store(path).load(ENGINES, now_unix_s=late_s)] == ["used"]
+
+
+def test_an_earlier_file_is_begun_anew(path: Path) -> None:
+    """It told no folders apart."""
+    store(path).save(ENGINES, learned([1.0]).rows())
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+    assert store(path).load(ENGINES) == []
+    store(path).save(ENGINES, learned([2.0]).rows())
+    assert store(path).load(ENGINES)
+
+
 def test_only_so_much_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentrt.store.estimates.MOST_ROWS", 3)
     for number in range(8):
         row = Row("p", f"s{number}", None, "rest_s", 1, {"weight": 1.0})
         store(path).save(ENGINES, [row], now_unix_s=float(number))
-    assert [row.site for row in store(path).load(ENGINES)] == ["s4", "s5", "s6", "s7"]
+    kept = store(path).load(ENGINES, now_unix_s=8.0)
+    assert [row.site for row in kept] == ["s5", "s6", "s7"]
 
 
 def test_forgetting_goes_by_pattern(path: Path) -> None:
@@ -190,7 +289,7 @@ def test_processes_write_at_once(path: Path) -> None:
         "from agentrt.scheduler.estimates import Estimates\n"
         "from agentrt.store.estimates import EstimateStore\n"
         "for _ in range(10):\n"
-        "    store = EstimateStore(Path(sys.argv[1]), 0.99)\n"
+        "    store = EstimateStore(Path(sys.argv[1]))\n"
         "    table = Estimates(store.load('e'))\n"
         "    table.place('p', 's').observe('busy_s', 1.0)\n"
         "    store.save('e', table.rows())\n"

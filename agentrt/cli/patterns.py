@@ -1,0 +1,85 @@
+"""Which tools are expected next, for people, as a table, and for programs, as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agentrt.scheduler.patterns import Patterns, Place
+from agentrt.scheduler.rule import Origin, Rule
+from agentrt.store.estimates import fits
+from agentrt.store.row import CALLS, Row
+
+SCHEMA = "agentrt.patterns/1"
+HEAD = ("after", "next", "seen", "right", "arguments")
+
+Kept = Sequence[tuple[str, Row]]
+
+
+def lines_of(kept: Kept, pattern: str) -> list[str]:
+    """A table for each program on each set of engines."""
+    tables: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    for engines, (program, before, index), rule in _rules(kept, pattern):
+        after = before or "its start"
+        tables.setdefault((engines, program), [HEAD]).append(
+            (
+                f"{after}, {_nth(index)}" if index else after,
+                rule.tool,
+                str(rule.count),
+                f"{rule.probability:.0%}",
+                ", ".join(_said(name, origin, before) for name, origin in rule.sources().items()),
+            )
+        )
+    lines: list[str] = []
+    for (engines, program), rows in tables.items():
+        lines += ([""] if lines else []) + [f"{program}   on {engines}"]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            lines.append("  " + "  ".join(cells).rstrip())
+    return lines
+
+
+def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
+    """All of it; of an argument that nobody knows the origin of, null."""
+    told = [
+        {
+            "engines": engines,
+            "template": program,
+            "after": before,
+            "index": index,
+            "tool": rule.tool,
+            "count": rule.count,
+            "probability": rule.probability,
+            "arguments": {name: list(found) or None for name, found in rule.sources().items()},
+        }
+        for engines, (program, before, index), rule in _rules(kept, pattern)
+    ]
+    return {"schema": SCHEMA, "patterns": told}
+
+
+def _rules(kept: Kept, pattern: str) -> Iterator[tuple[str, Place, Rule]]:
+    by_engines: dict[str, list[Row]] = {}
+    for engines, row in kept:
+        if row.quantity == CALLS and fits(pattern, row.template, row.site):
+            by_engines.setdefault(engines, []).append(row)
+    for engines, rows in sorted(by_engines.items()):
+        for place, rule in sorted(Patterns(rows).rules(), key=lambda found: found[0]):
+            yield engines, place, rule
+
+
+def _said(name: str, origin: Origin, before: str) -> str:
+    """`page = search's result.hits[0].id`."""
+    if not origin:
+        return f"{name} = ? (a constant that is not kept)"
+    if origin[0] == "always":
+        return f"{name} = {origin[1]}"
+    at, part, *path = origin
+    tool = [*before.split(" < "), "?", "?"][at].removesuffix(" failed")
+    way = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return f"{name} = {tool}'s {part}{way}"
+
+
+def _nth(index: int) -> str:
+    """Which of the calls made since then, counted from 0."""
+    return f"call {index + 1}"

@@ -1,0 +1,116 @@
+"""What was learned on some engines, from one process to the next.
+
+A process may be killed at any time, and one that serves does not end for weeks: so what its runs
+taught is written soon after they end, all of the last seconds in one transaction, by a thread that
+nobody waits for. Closing writes the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from agentrt.scheduler import Estimates
+from agentrt.scheduler.patterns import Patterns
+from agentrt.store.row import CALLS, Key, Row
+
+if TYPE_CHECKING:
+    from agentrt.store.estimates import EstimateStore
+
+SAVE_AFTER_S = 0.25
+"""Whoever waits for the run that has just ended goes first."""
+
+SAVE_EVERY_S = 3.0
+
+_log = logging.getLogger("agentrt")
+
+
+class Memory:
+    """Reads what is known once, and keeps what comes to it.
+
+    Args:
+        path: Of the file; None where the user wants nothing kept.
+        engines: On which it is learned: other engines take other times.
+        estimates: To go on from where nothing is kept; None begins anew.
+
+    Attributes:
+        estimates: How long things take; goes on learning.
+        patterns: Which tools are called next; goes on learning.
+        saves: How often something was written.
+    """
+
+    def __init__(self, path: Path | None, engines: str, estimates: Estimates | None = None) -> None:
+        self.estimates = Estimates() if estimates is None else estimates
+        self.patterns = Patterns()
+        self.saves = 0
+        self._path = path
+        self._engines = engines
+        self._store: EstimateStore | None = None
+        self._writer: ThreadPoolExecutor | None = None
+        self._unsaved: dict[Key, Row] = {}  # the thread's own
+        self._timer: asyncio.TimerHandle | None = None
+        self._next_at_s = 0.0
+
+    def recall(self) -> None:
+        """Know what is kept. Blocks; what cannot be read is moved aside, with a warning."""
+        if self._path is None:
+            return
+        from agentrt.store.estimates import EstimateStore
+
+        self._store = EstimateStore(self._path)
+        rows = self._store.load(self._engines)
+        try:
+            self.estimates = Estimates(row for row in rows if row.quantity != CALLS)
+            self.patterns = Patterns(row for row in rows if row.quantity == CALLS)
+        except ValueError as error:
+            self._store.set_aside(str(error))
+            self.estimates, self.patterns = Estimates(), Patterns()
+
+    def run_ended(self) -> None:
+        """A run is over: what it taught will be written. Returns at once; on the event loop."""
+        if self._store is None or self._timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        at_s = max(loop.time() + SAVE_AFTER_S, self._next_at_s)
+        self._timer = loop.call_at(at_s, self._hand_over, loop)
+
+    async def aclose(self) -> None:
+        """Write the rest."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._store is not None:
+            self._write(self._news())
+        if self._writer is not None:
+            await to_thread.run_sync(self._writer.shutdown)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        self._next_at_s = loop.time() + SAVE_EVERY_S
+        self._write(self._news())
+
+    def _news(self) -> list[Row]:
+        return [*self.estimates.news(), *self.patterns.news()]
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        if self._writer is None:
+            self._writer = ThreadPoolExecutor(1, "agentrt estimates")
+        self._writer.submit(self._save, rows)
+
+    def _save(self, rows: Sequence[Row]) -> None:
+        assert self._store is not None
+        self._unsaved.update({row.key: row for row in rows})
+        if not self._unsaved:
+            return
+        try:
+            if self._store.save(self._engines, self._unsaved.values()):
+                self._unsaved.clear()
+                self.saves += 1
+        except Exception:
+            _log.exception("%s: what was learned is not kept", self._path)
