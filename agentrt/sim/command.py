@@ -21,9 +21,10 @@ Tell = Callable[[str], None]
 
 SCALES: Mapping[str, Scale] = {
     "half-cpu": Scale(0.125, 0.125, 0.125, 0.5, 0.01),
-    "8b-h200": Scale(0.125, 1.0, 0.25, 1.0, 0.02),
+    "8b-h200": Scale(1.0, 1.0, 0.25, 1.0, 0.02),
 }
-"""For named costs: what such a machine gets through in minutes of its time."""
+"""For named costs: what such a machine gets through in minutes of its time. The large one has
+contexts of life size: those of coding agents are divided by eight already where sizes stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,7 @@ def run_sweep(
         kv_tokens=kv_tokens,
         tell=tell,
     )
+    tell(operating.in_words())
     return sweep(study, chosen, operating, curves=curves, tell=tell)
 
 

@@ -1,8 +1,12 @@
 """Where a comparison is made: the rate at which a plain engine is slow, and memory to match.
 
-With little memory the rate is low, with a low rate few programs are under way and the working set
-is small: both are found together. Memory is a share of what the programs under way would keep, at
-the rate at which requests served as they come make programs so many times slower than alone.
+A mix's working set is what the programs under way would keep, at the rate at which requests served
+as they come make programs so many times slower than alone, with all the memory that they want. The
+engine gets a share of that, and with it each draw of programs its own rate of the same slowdown.
+
+It is not taken anew at that lower rate. There fewer programs are under way, so that the memory
+would shrink, the rate with it, and so on: with one third nothing stops that above the largest
+request, as an engine whose memory is short gets ten times slower with twice its memory under way.
 """
 
 from __future__ import annotations
@@ -14,14 +18,11 @@ from statistics import fmean
 
 from agentrt.errors import UsageError
 from agentrt.sim.arms import arms_named
-from agentrt.sim.study import Study
+from agentrt.sim.study import AMPLE_TOKENS, Study
 
-_ROUNDS = 4
 _NEAR = 0.05
-_NEAR_MEMORY = 0.1
 _MOST_HALVINGS = 6
 _MOST_RATES = 50
-_FIRST_TOKENS = 1 << 15
 _FACTOR = 1.4
 
 Tell = Callable[[str], None]
@@ -52,11 +53,14 @@ class OperatingPoint:
         kv_tokens: Of the engine.
         found: By seed, the rate and what fcfs makes of it.
         tried: Every rate that was looked at.
+        ample: What fcfs makes of the first seed with all the memory that it wants; None where the
+            engine's memory was given.
     """
 
     kv_tokens: int
     found: tuple[Look, ...]
     tried: tuple[Look, ...]
+    ample: Look | None = None
 
     @property
     def slowdown(self) -> float:
@@ -65,8 +69,25 @@ class OperatingPoint:
 
     @property
     def working_set_tokens(self) -> float:
-        """That the programs under way would keep, mean over seeds."""
+        """That the programs under way would keep at the rates found, mean over seeds."""
         return fmean(one.working_set_tokens for one in self.found)
+
+    def in_words(self) -> str:
+        """What was chosen, in a sentence."""
+        told = f"{self.kv_tokens} tokens of KV memory"
+        if self.ample is not None:
+            whole = self.ample.working_set_tokens
+            told += (
+                f", {self.kv_tokens / whole:.2f} of the mix's working set ({whole:.0f} tokens at "
+                f"{self.ample.rate:.3g} programs a second, where fcfs with all the memory it wants "
+                f"has a mean slowdown of {self.ample.slowdown:.1f})"
+            )
+        rates = ", ".join(f"{one.rate:.3g}" for one in self.found)
+        return (
+            f"{told}; each draw at the rate at which fcfs has a mean slowdown of about "
+            f"{self.slowdown:.1f} ({rates} programs a second), where the programs under way would "
+            f"keep {self.working_set_tokens:.0f} tokens"
+        )
 
 
 def operating_point(
@@ -79,7 +100,7 @@ def operating_point(
     kv_tokens: int = 0,
     tell: Tell = lambda text: None,
 ) -> OperatingPoint:
-    """Rate and memory at which fcfs has that mean slowdown, with that share of its working set.
+    """Rate and memory at which fcfs has that mean slowdown, with that share of the working set.
 
     How slow an engine gets at a rate differs from draw to draw, and steeply: memory is found with
     the first, and each draw has a rate of its own.
@@ -110,18 +131,17 @@ def operating_point(
 
         return look(rate) if rate else _rate_of(look, at, slowdown, study)
 
-    tokens = kv_tokens or _FIRST_TOKENS
-    found = find(0, study.full_rate, tokens)
-    for again in range(0 if kv_tokens else _ROUNDS):
-        wanted = int(kv_share * found.working_set_tokens) // 16 * 16
-        if abs(wanted / tokens - 1) <= _NEAR_MEMORY:
-            break
-        if again:
-            wanted = int((wanted * tokens) ** 0.5) // 16 * 16  # else it swings to and fro
+    ample = None if kv_tokens else find(0, study.full_rate, AMPLE_TOKENS)
+    at, tokens = study.full_rate, kv_tokens
+    if ample is not None:
+        at = ample.rate
+        wanted = int(kv_share * ample.working_set_tokens) // 16 * 16
         tokens = _at_least(study, wanted, seeds)
-        found = find(0, found.rate, tokens)
-    others = [find(seed, found.rate, tokens) for seed in range(1, seeds)]
-    return OperatingPoint(tokens, (found, *others), tuple(tried))
+    found: list[Look] = []
+    for seed in range(seeds):
+        found.append(find(seed, at, tokens))
+        at = found[0].rate
+    return OperatingPoint(tokens, tuple(found), tuple(tried), ample)
 
 
 def _look(study: Study, seed: int, rate: float, kv_tokens: int, tell: Tell) -> Look:

@@ -27,8 +27,10 @@ from agentrt.workloads.trace import prompt_tokens
 WARM_SHARE = 0.1
 """Of the programs, the first, that do not count."""
 
+AMPLE_TOKENS = 1 << 20
+"""KV memory that no mix fills."""
+
 _BUSY_SHARE = 0.7
-_ENDLESS_TOKENS = 1 << 24
 _PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 
 
@@ -69,7 +71,8 @@ class Point:
         sums: Seconds and tokens of all programs, by name.
         fairness: Jain's index over tenants' mean slowdowns.
         steps: Of the engine.
-        working_set_tokens: KV that the programs under way at once would keep, on average.
+        working_set_tokens: KV that the programs under way at once would keep, on average while
+            programs came.
     """
 
     arm: str
@@ -136,7 +139,7 @@ class Study:
     def alone(self, seed: int) -> Alone:
         """Each program of a seed with an engine and memory of its own, cold."""
         if seed not in self._alone:
-            setup = replace(self._setup, kv_tokens=_ENDLESS_TOKENS // 16, scheduler=_PLAIN)
+            setup = replace(self._setup, kv_tokens=AMPLE_TOKENS, scheduler=_PLAIN)
             found = [
                 Simulation(setup).run((Arrival(0.0, one),)).programs[0]
                 for one in self.programs(seed)
@@ -167,20 +170,23 @@ class Study:
         slowdown = latency_s / alone.latency_s[warm:]
         (engine,) = outcome.engines
         prompt_tokens = sum(one.prompt_tokens for one in counted)
-        submitted_s = [one.submitted_at_s for one in outcome.programs]
-        arriving_s = max(submitted_s) - submitted_s[warm]
+        submitted_s = np.array([one.submitted_at_s for one in outcome.programs])
+        finished_s = np.array([one.finished_at_s for one in outcome.programs])
+        first_s, last_s = submitted_s[warm], submitted_s.max()
+        under_way_s = np.minimum(finished_s, last_s) - np.maximum(submitted_s, first_s)
+        working_token_s = float(np.sum(alone.kept_tokens * np.maximum(under_way_s, 0.0)))
         return Point(
             arm.name,
             rate,
             seed,
             latency_s,
             slowdown,
-            engine.busy_s / (outcome.ended_at_s - min(submitted_s)),
+            engine.busy_s / (outcome.ended_at_s - float(submitted_s.min())),
             sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
             {name: _mean(counted, name) for name in SUMMED},
             _fairness(counted, slowdown),
             engine.steps,
-            float(np.sum(alone.kept_tokens[warm:] * latency_s)) / max(arriving_s, 1e-9),
+            working_token_s / max(float(last_s - first_s), 1e-9),
         )
 
     def _run(
@@ -196,7 +202,7 @@ class Study:
             return Estimates()
         if self._learned is None:
             self._learned = Estimates()
-            setup = replace(self._setup, kv_tokens=_ENDLESS_TOKENS // 16, scheduler=_PLAIN)
+            setup = replace(self._setup, kv_tokens=AMPLE_TOKENS, scheduler=_PLAIN)
             rate = _BUSY_SHARE * self.full_rate
             workload = poisson(self._mixed.drawn(-1), rate, Random("arrivals before"))
             Simulation(setup, self._learned).run(workload)

@@ -20,15 +20,10 @@ _WAITS = ("held_s", "queue_s", "prefill_s", "decode_s")
 
 def sweep_page(found: Sweep, about: Mapping[str, Any]) -> str:
     """All of a sweep as HTML."""
-    operating = found.operating
-    share = operating.kv_tokens / operating.working_set_tokens
-    rates = ", ".join(f"{one.rate:.3g}" for one in operating.found)
     words = (
-        f"<p>An engine with {operating.kv_tokens} tokens of KV memory, {share:.2f} of what the "
-        "programs under way would keep; each draw of programs at the rate at which fcfs has a "
-        f"mean slowdown of about {operating.slowdown:.1f} ({rates} programs a second). Slowdown is "
-        "by the same program alone, in the same simulator. All arms serve the same programs at "
-        "the same instants; intervals are 95 % over seeds.</p>"
+        f"<p>{escape(found.operating.in_words())}. Slowdown is by the same program alone, in "
+        "the same simulator. All arms serve the same programs at the same instants; intervals are "
+        "95 % over seeds.</p>"
     )
     targets = table(
         ("target", "found", "95 %", "at most", ""),

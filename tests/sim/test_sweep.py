@@ -13,7 +13,7 @@ from agentrt.sim.command import Asked
 from agentrt.sim.operating_point import Look, operating_point
 from agentrt.sim.service import service_of
 from agentrt.sim.statistics import kendall_tau, over_seeds, ratio_over_seeds
-from agentrt.sim.study import Study
+from agentrt.sim.study import AMPLE_TOKENS, Study
 from agentrt.sim.sweep import Sweep, sweep, to_json
 from agentrt.sim.sweep_page import sweep_page
 from agentrt.workloads import Call, Piece, ProgramTrace
@@ -45,18 +45,35 @@ def test_the_rate_is_where_fcfs_is_slow() -> None:
 
 
 def test_memory_follows_the_working_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what the programs under way keep, a share; never less than the largest request."""
-    asked: list[int] = []
+    """A share of what would be kept with memory for all; never less than the largest request."""
+    asked: list[tuple[int, float, int]] = []
 
     def look(_: Study, seed: int, rate: float, kv_tokens: int, tell: object) -> Look:
-        asked.append(kv_tokens)
-        return Look(rate, kv_tokens, 10.0, 30_000.0)
+        asked.append((seed, rate, kv_tokens))
+        ample = kv_tokens == AMPLE_TOKENS
+        return Look(rate, kv_tokens, 10.0, 30_000.0 if ample else 9_000.0)
 
     monkeypatch.setattr("agentrt.sim.operating_point._look", look)
-    assert operating_point(study(), kv_share=1 / 3, slowdown=10).kv_tokens == 10_000
-    assert asked == [1 << 15, 10_000]
+    where = operating_point(study(), kv_share=1 / 3, slowdown=10, seeds=2)
+    assert where.kv_tokens == 10_000, "by the mix, not by what is under way with so little memory"
+    full = study().full_rate
+    assert asked == [(0, full, AMPLE_TOKENS), (0, full, 10_000), (1, full, 10_000)]
+    assert "0.33 of the mix's working set (30000 tokens" in where.in_words()
+    assert "would keep 9000 tokens" in where.in_words()
     least = operating_point(study(), kv_share=1e-4, slowdown=10).kv_tokens
     assert study().largest_tokens(0) <= least < study().largest_tokens(0) + 64
+    given = operating_point(study(), kv_share=1 / 3, slowdown=10, kv_tokens=4096)
+    assert (given.kv_tokens, given.ample) == (4096, None)
+
+
+def test_the_working_set_is_that_of_the_time_in_which_programs_came() -> None:
+    """What goes on after the last arrival is no sign of more programs under way at once."""
+    point = small_sweep().points["fcfs"][0]
+    kept = study().alone(0).kept_tokens
+    assert point.working_set_tokens < kept.sum()
+    burst = study().point(arms_named("fcfs")[0], 1000.0, 0, KV_TOKENS)
+    assert burst.working_set_tokens < kept.sum(), "not all of a draw is under way before it came"
+    assert burst.working_set_tokens > 0.3 * kept.sum()
 
 
 def test_what_knows_programs_is_better() -> None:
