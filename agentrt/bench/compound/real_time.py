@@ -18,7 +18,7 @@ from agentrt.bench.compound.arm import OpenPlayer
 from agentrt.bench.compound.plan import Drawing, default_scale, longest_tokens
 from agentrt.bench.compound.players import Wanted, our_arm
 from agentrt.bench.compound.servers import Served
-from agentrt.bench.compound.wire import StepTold
+from agentrt.bench.compound.wire import ProgramTold, StepTold
 from agentrt.bench.peer_files import peers_root
 from agentrt.bench.shapes import shape_in, shape_named
 from agentrt.errors import UsageError
@@ -81,6 +81,9 @@ class RealTime:
         threads: Of the engine; 0 lets it choose.
         dtype: That it computes in.
         stack: Closes it.
+
+    Attributes:
+        told: Of each program, in the last play.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class RealTime:
         self._stage = stage
         self._player = OpenPlayer(our_arm(wanted, policy), None)
         self._plays = 0
+        self.told: Sequence[ProgramTold] = ()
         stack.callback(self._player.close)
 
     @property
@@ -116,5 +120,5 @@ class RealTime:
             raise UsageError("an empty workload plays nothing", hint="Give at least one program")
         self._plays += 1
         lines = self._stage.drawing.round("real time", workload).lines(f"play {self._plays}")
-        told = self._player.play(lines)
-        return [one["ended_s"] - one["arrived_s"] for one in told]
+        self.told = self._player.play(lines)
+        return [one["ended_s"] - one["arrived_s"] for one in self.told]
