@@ -292,13 +292,15 @@ def validate(
     threads: Annotated[int, typer.Option(help="Of the engine; 0 lets it choose.")] = 0,
     seconds: Annotated[float, typer.Option(help="To measure steps for.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Of programs and arrivals.")] = 0,
+    repeats: Annotated[int, typer.Option(help="Of each load by each policy, in turns.")] = 2,
     *,
     json_path: Json = None,
     html_path: Html = None,
 ) -> int:
     """Hold the simulator against the real engine: latencies, and the order of policies."""
     from agentrt.cli.sim_validate import run_validation
-    from agentrt.sim.validate import MOST_ERROR, to_json, validation_page
+    from agentrt.sim.validate import MOST_ERROR
+    from agentrt.sim.validation_page import to_json, validation_page
 
     found, about = run_validation(
         shape=shape,
@@ -310,9 +312,13 @@ def validate(
         threads=threads,
         seconds=seconds,
         seed=seed,
+        repeats=repeats,
     )
-    for rate, tau in found.taus().items():
-        typer.echo(f"{rate:.4g}/s: order of policies agrees to {tau:.2f}")
+    for rate, ranking in found.rankings.items():
+        order = f"{len(ranking.ranked)} of {len(ranking.pairs)} pairs of policies are ranked"
+        if ranking.tau is not None:
+            order += f", tau {ranking.tau:.2f}"
+        typer.echo(f"{rate:.4g}/s: {order} (of all means: {ranking.plain_tau:.2f})")
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         worst = found.worst(share)
         verdict = "within" if worst <= MOST_ERROR else "beyond"
@@ -320,7 +326,7 @@ def validate(
     if json_path is not None:
         write(json_path, to_json(found, {**about, "commit": _commit()}))
     if html_path is not None:
-        _write_page(html_path, validation_page(found))
+        _write_page(html_path, validation_page(found, about))
     return 0
 
 

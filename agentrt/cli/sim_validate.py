@@ -17,13 +17,16 @@ from agentrt.bench.result import machine
 from agentrt.cli.bench import tell
 from agentrt.config import EngineConfig, Policy
 from agentrt.errors import UsageError
+from agentrt.program import chat
+from agentrt.prompt import Codec
 from agentrt.sim.arms import arms_named
 from agentrt.sim.calibrate import calibrate
 from agentrt.sim.costs import Costs, load_costs
 from agentrt.sim.service import service_of
 from agentrt.sim.simulation import Setup
-from agentrt.sim.validate import Play, Played, Validation, validate
-from agentrt.workloads import Workload
+from agentrt.sim.token_ids import MESSAGE_TOKENS
+from agentrt.sim.validate import Play, Played, Terms, Validation, validate
+from agentrt.workloads import Call, ProgramTrace, Workload
 from agentrt.workloads.arrivals import poisson
 
 LOADS = (0.5, 0.3, 0.6, 0.9)
@@ -41,6 +44,7 @@ def run_validation(
     threads: int,
     seconds: float,
     seed: int,
+    repeats: int,
 ) -> tuple[Validation, dict[str, Any]]:
     """Measure, simulate, compare; and what it was done with.
 
@@ -57,10 +61,12 @@ def run_validation(
         )
     if programs < 4:
         raise UsageError(f"--programs {programs} says nothing", hint="Give 4 or more; 24 or so")
+    if repeats < 1:
+        raise UsageError(f"--repeats {repeats} measures nothing", hint="Give 1 or more; 2 or so")
     stage = stage_of(shape)
     known = _costs(stage, costs, threads=threads, seconds=seconds)
     loads = _loads(stage, known, shapes, programs, seed)
-    setup = Setup(known, kv_tokens)
+    setup = Setup(known, kv_tokens, start_tokens=_start_tokens(stage))
     with ExitStack() as stack:
         players = {
             policy: _play(
@@ -70,7 +76,7 @@ def run_validation(
             )
             for policy in chosen
         }
-        found = validate(players, loads, setup, tell=tell)
+        found = validate(players, loads, setup, repeats=repeats, tell=tell)
     about = {
         "command": sys.argv[1:],
         "machine": machine(),
@@ -80,18 +86,43 @@ def run_validation(
         "shapes": list(shapes),
         "programs": programs,
         "seed": seed,
+        "repeats": repeats,
     }
     return found, about
 
 
 def _play(engine: RealTime) -> Play:
-    """The engine as validation wants it, with the steps that it told."""
+    """The engine as validation wants it, with the steps and the generations that it told."""
 
     def play(workload: Workload) -> Played:
         latency_s = engine.play(workload)
-        return Played(latency_s, [(step[0], step[1], step[2], step[3]) for step in engine.steps])
+        steps = [(step[0], step[1], step[2], step[3]) for step in engine.steps]
+        return Played(latency_s, steps, _terms(engine))
 
     return play
+
+
+def _terms(engine: RealTime) -> Terms:
+    """As `sim.validate.terms_of` has them, of the last play."""
+    calls = [call for told in engine.told for call in told["calls"]]
+    waits = [wait for told in engine.told for wait in told["waits"]]
+    firsts = [(call, call["first_s"]) for call in calls]
+    return {
+        "steps": len(engine.steps),
+        "prefill_tokens": sum(step[1] for step in engine.steps),
+        "decode_tokens": sum(step[2] for step in engine.steps),
+        "busy_s": sum(step[0] for step in engine.steps),
+        "first_s": sum(at_s - call["began_s"] for call, at_s in firsts if at_s is not None),
+        "rest_s": sum(call["ended_s"] - at_s for call, at_s in firsts if at_s is not None),
+        "tool_s": sum(wait["ended_s"] - wait["began_s"] for wait in waits),
+    }
+
+
+def _start_tokens(stage: Stage) -> int:
+    """What the model's template writes before the first message."""
+    ask = chat().user(stage.drawing.spell("start", 1))
+    encoded = Codec.load(stage.model).encode(ask.tools, ask.segments(), ask.history)
+    return max(0, len(encoded.token_ids) - 1 - MESSAGE_TOKENS - 1)
 
 
 def _costs(stage: Stage, costs: str, *, threads: int, seconds: float) -> Costs:
@@ -108,8 +139,18 @@ def _loads(
     found = []
     for number, load in enumerate(LOADS):
         drawn = stage.draw(programs, dict.fromkeys(shapes, 1.0), seed + number)
-        drawn = [replace(program, serial=at) for at, program in enumerate(drawn)]
+        drawn = [_played(stage, replace(one, serial=at)) for at, one in enumerate(drawn)]
         service_s = sum(sum(service_of(one, costs.step).values()) for one in drawn) / programs
         rate = load / service_s
         found.append((rate, poisson(drawn, rate, Random(f"loads {seed} {number}"))))
     return found
+
+
+def _played(stage: Stage, program: ProgramTrace) -> ProgramTrace:
+    """The program as it is played: with text that makes no pattern nothing is given by a form."""
+    if stage.drawing.spell.word_letters is not None:
+        return program
+    nodes = tuple(
+        replace(node, forced_tokens=0) if isinstance(node, Call) else node for node in program.nodes
+    )
+    return replace(program, nodes=nodes)

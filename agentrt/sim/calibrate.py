@@ -27,11 +27,15 @@ from agentrt.sim.around import around
 from agentrt.sim.costs import Costs, StepWork
 from agentrt.sim.fit import Fitted, Observed, fit
 from agentrt.sim.step_log import StepLog
+from agentrt.step import StepRecord
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 PROMPTS = (16, 64, 256, 512, 1024, 2048)
 NEW_TOKENS = 12
 _AROUND_PAGES = 1024
+Gap = tuple[int, float]
+"""How many sequences a step told of, and the seconds until the next step began."""
+
 _ODD = 2.0
 """Steps that took so many times what the others say were disturbed, or did something else too."""
 
@@ -97,27 +101,60 @@ async def calibrate(
         points = points_of(window_tokens, kv_tokens, config.max_running)
         random = Random(seed)
         observed: list[Observed] = []
+        gaps: list[Gap] = []
         began_s = time.monotonic()
         rounds = 0
         while rounds == 0 or time.monotonic() - began_s < seconds:
             for point in random.sample(points, len(points)):
                 if rounds and time.monotonic() - began_s >= seconds:
                     break
-                observed += await engine.measure(point)
+                observed += await engine.measure(point, gaps)
             rounds += 1
             tell(f"round {rounds}: {len(observed)} samples")
-    found = fit_without_odd(observed)
+    found = fit_without_odd(alike(observed))
+    gap_s, gap_row_s = line_through(gaps)
     beside = await around(replace(config, kv_pages=max(config.kv_pages, _AROUND_PAGES)))
     facts = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": config.model_path.name,
         "points": len(points),
         "rounds": rounds,
-        "samples": found.observations,
+        "samples": len(observed),
+        "unlike_samples": found.observations,
         "measured_by_computed": found.residuals,
         **(about or {}),
     }
-    return replace(beside, step=found.step, pair_s=found.pair_s, about=facts)
+    return replace(
+        beside,
+        step=found.step,
+        pair_s=found.pair_s,
+        gap_s=gap_s,
+        gap_row_s=gap_row_s,
+        about=facts,
+    )
+
+
+def alike(observed: Sequence[Observed]) -> list[Observed]:
+    """Of the steps that computed the same, one that took as long as half of them."""
+    found: dict[tuple[int, StepWork], list[float]] = {}
+    for one in observed:
+        found.setdefault((one.steps, one.work), []).append(one.took_s)
+    return [Observed(steps, work, median(took)) for (steps, work), took in found.items()]
+
+
+def line_through(gaps: Sequence[Gap]) -> tuple[float, float]:
+    """Seconds between steps, and more for each sequence, from medians by the number of those."""
+    by_sequences: dict[int, list[float]] = {}
+    for sequences, gap_s in gaps:
+        by_sequences.setdefault(sequences, []).append(gap_s)
+    steps = [
+        Observed(1, StepWork(0, sequences, 0, 0.0), median(found))
+        for sequences, found in by_sequences.items()
+    ]
+    if len(steps) < 2:
+        return (steps[0].took_s if steps else 0.0), 0.0
+    step = fit(steps).step
+    return step.base_s, step.decode_s
 
 
 def fit_without_odd(observed: Sequence[Observed]) -> Fitted:
@@ -156,8 +193,13 @@ class _Engine:
     async def __aexit__(self, *_: object) -> None:
         await self.backend.aclose()
 
-    async def measure(self, point: Point) -> list[Observed]:
-        """The steps of one point: those with prompt tokens one by one, the others together."""
+    async def measure(self, point: Point, gaps: list[Gap]) -> list[Observed]:
+        """The steps of one point: those with prompt tokens one by one, the others together.
+
+        Args:
+            point: Which.
+            gaps: Between its steps; they are added.
+        """
         prompts: dict[RequestId, int] = {}
         for _ in range(point.batch):
             self._serial += 1
@@ -178,7 +220,7 @@ class _Engine:
         found: list[Observed] = []
         decodes: list[tuple[StepWork, float]] = []
         open_ = len(prompts)
-        before_s: float | None = None
+        before: StepRecord | None = None
         async for event in self.backend.events():
             if not isinstance(event, StepDone):
                 raise revive(event.error)
@@ -188,8 +230,11 @@ class _Engine:
             open_ -= len(event.ends)
             if event.step is not None:
                 work = log.work_of(event.step)
-                took_s = event.step.ended_at_s - (before_s or event.step.started_at_s)
-                before_s = event.step.ended_at_s
+                took_s = event.step.ended_at_s - event.step.started_at_s
+                if before is not None:
+                    gap_s = event.step.started_at_s - before.ended_at_s
+                    gaps.append((len(before.requests), gap_s))
+                before = event.step
                 if work.prefill_tokens:
                     found.append(Observed(1, work, took_s))
                 else:

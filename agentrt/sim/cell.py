@@ -108,7 +108,7 @@ class Cell:
         self._by_node: dict[tuple[RunId, NodeId], Sending] = {}
         self._tools: set[tuple[RunId, NodeId]] = set()
         self._flight: Flight | None = None
-        self._timer_s: float | None = None
+        self._said: list[Callable[[float], None]] = []
         self._free_at_s = 0.0
 
     def arrive(self, program: ProgramTrace, run_id: RunId, now_s: float) -> ProgramOutcome:
@@ -186,6 +186,7 @@ class Cell:
 
     def _deliver(self, done: StepDone, told: list[tuple[Sending, int]], now_s: float) -> None:
         facts: list[Fact] = [done]
+        self._busy(now_s, self._costs.close_s * len(done.ends))
         for sending, tokens in told:
             sending.run.reached(sending.name, tokens)
         runs = {sending.run.run_id: sending.run for sending, _ in told}
@@ -204,7 +205,10 @@ class Cell:
         run, name = sending.run, sending.name
         del self._by_node[run.run_id, run.node_id(name)]
         wanted = end.reason == "length"
-        self._outcomes[run.run_id].book(end.ledger, wanted=wanted)
+        outcome = self._outcomes[run.run_id]
+        outcome.book(end.ledger, wanted=wanted)
+        if wanted:
+            outcome.answered(run.declared_at_s[name], end.ledger.first_token_at_s, now_s)
         return self._finished(run, name, now_s, wanted=wanted, end=end)
 
     def _finished(
@@ -229,7 +233,7 @@ class Cell:
         if run.run_id not in self.live or not run.is_over:
             return
         del self.live[run.run_id]
-        self._outcomes.pop(run.run_id).end(now_s)
+        self._outcomes.pop(run.run_id).end(now_s + self._costs.end_s)
         self._ids.forget(run.run_id, run.program)
         self._handle((NodeFinished(run.run_id, run.root, "ok", now_s), run.finish(now_s)), now_s)
 
@@ -243,6 +247,7 @@ class Cell:
                 for fact in self._perform(decision, now_s):
                     apply(state, fact)
                 apply(state, Performed(decision))
+        self._flush(now_s)
         wake_s = state.next_deadline_s()
         if wake_s is not None and wake_s != self._wake_s:
             self._wake_s = wake_s
@@ -252,7 +257,7 @@ class Cell:
         match decision:
             case Tell(facts=facts):
                 known = tuple(self._known(one) for one in facts)
-                self._later(now_s, lambda _: self.engine.facts(known))
+                self._said.append(lambda _: self.engine.facts(known))
                 return ()
             case Admit():
                 return ()
@@ -271,9 +276,17 @@ class Cell:
             case _:
                 assert_never(decision)
 
-    def _later(self, now_s: float, act: Callable[[float], None]) -> None:
-        """The engine is told, once the runtime's thread has got so far."""
-        self._at(max(now_s, self._free_at_s) + self._costs.submit_s, act)
+    def _flush(self, now_s: float) -> None:
+        """What was said in a turn reaches the engine at once, when the thread is through."""
+        said, self._said = self._said, []
+        if not said:
+            return
+
+        def heard(at_s: float) -> None:
+            for act in said:
+                act(at_s)
+
+        self._at(max(now_s, self._free_at_s) + self._costs.submit_s, heard)
 
     def _known(self, facts: RequestFacts) -> RequestFacts:
         """The facts of a request, with what its run really needs."""
@@ -305,10 +318,11 @@ class Cell:
             facts=facts,
         )
         ids = self._ids.output(run.run_id, name, call.output_tokens)
-        output = Output(ids, call.forced_tokens, run.marks(name))
-        spelt = run.spell(call)
-        self._busy(now_s, self._costs.call_s + self._costs.call_token_s * spelt)
-        self._later(now_s, lambda at_s: self.engine.submit(request, output, at_s))
+        costs = self._costs
+        forced_tokens = round(call.forced_tokens * costs.jump_share)
+        output = Output(ids, forced_tokens, run.marks(name), formed=call.forced_tokens > 0)
+        self._busy(now_s, costs.call_s + costs.call_token_s * run.spell(call))
+        self._said.append(lambda at_s: self.engine.submit(request, output, at_s))
         yield RequestSent(
             run.run_id,
             decision.node_id,
@@ -328,7 +342,7 @@ class Cell:
         more = FillRequest(sending.prompt.known(sending.run.ended), sending.prompt.complete)
         if more.token_ids or more.complete:
             request_id = sending.request_id
-            self._later(now_s, lambda at_s: self.engine.fill(request_id, more, at_s))
+            self._said.append(lambda at_s: self.engine.fill(request_id, more, at_s))
         if more.complete:
             yield HoleFilled(decision.run_id, decision.node_id, now_s)
 
@@ -344,7 +358,8 @@ class Cell:
         key = (run.run_id, decision.node_id)
         self._tools.add(key)
         self._outcomes[run.run_id].tool_s += node.seconds
-        self._at(now_s + node.seconds, lambda at_s: self._tool_ended(run, name, at_s))
+        took_s = node.seconds + self._costs.tool_s
+        self._at(now_s + took_s, lambda at_s: self._tool_ended(run, name, at_s))
         yield ToolStarted(run.run_id, decision.node_id, 0, now_s)
 
     def _tool_ended(self, run: ProgramRun, name: str, now_s: float) -> None:
@@ -366,7 +381,7 @@ class Cell:
         sending = self._by_node.get(key)
         if sending is not None:
             sending.stopped = True
-            self._later(now_s, lambda at_s: self._cancel(sending, at_s))
+            self._said.append(lambda at_s: self._cancel(sending, at_s))
             return
         self._tools.discard(key)
         yield self._finished(run, name, now_s, wanted=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,14 @@ class StepWork:
         decode_tokens: Sequences past their prompt.
         kv_tokens: Tokens whose KV is read, those shared by several sequences counted for each.
         pairs: Of prompt tokens, each with every token that it attends to.
+        formed: Sequences whose next token a grammar has a say in.
     """
 
     prefill_tokens: int
     decode_tokens: int
     kv_tokens: int
     pairs: float
+    formed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +39,37 @@ class Costs:
     Attributes:
         step: Of the engine's steps.
         pair_s: More for each pair of a prompt token and one that it attends to.
-        submit_s: From when a generation was handed over until its engine has it.
-        call_s: That the runtime's one thread is busy with handing a generation over.
+        form_s: More for each sequence under a grammar: its mask, and guesses computed along.
+        gap_s: From the end of a step to the beginning of the next: it is told, others are heard.
+        gap_row_s: More for each sequence that is told of.
+        jump_share: Of the tokens that a grammar gives, those written without a step.
+        submit_s: From when a turn of the runtime is over until its engine has what was said in it.
+        call_s: That the runtime's one thread is busy with declaring and sending a generation.
         call_token_s: More for each token of the prompt that it spells.
         deliver_s: From the end of a step until the runtime has it.
         delta_s: That its thread is busy for each sequence of a step.
-        run_s: From a run's submission until its first nodes are declared.
+        close_s: The same for each generation that ends.
+        run_s: From when a run is due until its first nodes are declared.
+        end_s: From its last value until its caller has the result.
+        tool_s: More than a tool itself takes: to begin it, and until what follows is declared.
         about: Where the figures come from: device, commit, date, residuals.
     """
 
     step: StepTime
     pair_s: float = 0.0
+    form_s: float = 0.0
+    gap_s: float = 0.0
+    gap_row_s: float = 0.0
+    jump_share: float = 1.0
     submit_s: float = 0.0
     call_s: float = 0.0
     call_token_s: float = 0.0
     deliver_s: float = 0.0
     delta_s: float = 0.0
+    close_s: float = 0.0
     run_s: float = 0.0
+    end_s: float = 0.0
+    tool_s: float = 0.0
     about: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def of(self, work: StepWork) -> float:
@@ -65,6 +81,20 @@ class Costs:
             + step.decode_s * work.decode_tokens
             + step.kv_s * work.kv_tokens
             + self.pair_s * work.pairs
+            + self.form_s * work.formed
+        )
+
+    def gap_of(self, sequences: int) -> float:
+        """Seconds between a step over so many sequences and the next."""
+        return self.gap_s + self.gap_row_s * sequences
+
+    def paced(self, pace: float) -> Costs:
+        """Of a machine on which everything takes `pace` times as long."""
+        shares = {"step", "jump_share", "about"}
+        times = {part.name for part in fields(self)} - shares
+        step = {part.name: pace * getattr(self.step, part.name) for part in fields(StepTime)}
+        return replace(
+            self, step=StepTime(**step), **{name: pace * getattr(self, name) for name in times}
         )
 
     def to_json(self) -> dict[str, Any]:

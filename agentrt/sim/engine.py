@@ -93,6 +93,7 @@ class VirtualEngine:
         self._ends: list[End] = []
         self._serial = 0
         self._steps = 0
+        self._ready_at_s = 0.0
 
     @property
     def steps(self) -> int:
@@ -169,7 +170,7 @@ class VirtualEngine:
         if not shares:
             return None
         decodes = [one.computed_tokens >= one.prompt_tokens for one, _ in shares]
-        work = _work(shares, decodes)
+        work = self._work(shares, decodes)
         steps = self._equal_steps(shares, decodes) if self._leaps else 1
         records = self._records(shares, work, now_s, steps, until_s)
         if len(records) == 1:
@@ -186,6 +187,7 @@ class VirtualEngine:
                 sequence.computed_tokens += steps
                 sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
         now_s = flight.ended_at_s
+        self._ready_at_s = now_s + self._costs.gap_of(len(flight.members))
         landing = Landing([])
         over: list[Sequence] = []
         page_tokens = self.paging.page_tokens
@@ -269,7 +271,9 @@ class VirtualEngine:
         """Of one step and those equal to it that end before `until_s`."""
         batch = len(shares)
         requests = tuple(one.request.request_id for one, _ in shares)
+        gap_s = self._costs.gap_of(batch)
         records: list[StepRecord] = []
+        now_s = max(now_s, self._ready_at_s)
         while True:
             ended_s = now_s + self._costs.of(work)
             if records and ended_s >= until_s:
@@ -288,8 +292,9 @@ class VirtualEngine:
             self._steps += 1
             if len(records) == most:
                 return records
-            now_s = ended_s
-            work = StepWork(0, batch, work.kv_tokens + batch, 0.0)  # everybody is one longer
+            now_s = ended_s + gap_s
+            # Everybody is one longer.
+            work = StepWork(0, batch, work.kv_tokens + batch, 0.0, work.formed)
 
     def _equal_steps(self, shares: list[Share], decodes: list[bool]) -> int:
         """How many steps with these shares may follow each other if nobody says anything.
@@ -324,19 +329,20 @@ class VirtualEngine:
         for sequence, _ in shares:
             self.paging.extend(sequence, self.paging.missing_pages(sequence, steps))
 
-
-def _work(shares: list[Share], decodes: list[bool]) -> StepWork:
-    """As the engine counts: a sequence decodes when the step gives it a token."""
-    prefill_tokens = decode_tokens = kv_tokens = 0
-    pairs = 0.0
-    for (sequence, count), decoded in zip(shares, decodes, strict=True):
-        done = sequence.computed_tokens
-        kv_tokens += done + count
-        decode_tokens += sequence.complete and done + count == len(sequence.tokens)
-        if not decoded:
-            prefill_tokens += count
-            pairs += count * (done + count / 2)
-        elif count > 1:  # forced tokens, or those of an output that lost its pages
-            prefill_tokens += count - 1
-            pairs += (count - 1) * (done + count / 2)
-    return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs)
+    def _work(self, shares: list[Share], decodes: list[bool]) -> StepWork:
+        """As the engine counts: a sequence decodes when the step gives it a token."""
+        prefill_tokens = decode_tokens = kv_tokens = formed = 0
+        pairs = 0.0
+        for (sequence, count), decoded in zip(shares, decodes, strict=True):
+            done = sequence.computed_tokens
+            kv_tokens += done + count
+            draws = sequence.complete and done + count == len(sequence.tokens)
+            decode_tokens += draws
+            formed += draws and self._outputs[sequence.request.request_id].formed
+            if not decoded:
+                prefill_tokens += count
+                pairs += count * (done + count / 2)
+            elif count > 1:  # forced tokens, or those of an output that lost its pages
+                prefill_tokens += count - 1
+                pairs += (count - 1) * (done + count / 2)
+        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed)

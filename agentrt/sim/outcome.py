@@ -24,6 +24,8 @@ class ProgramOutcome:
         prefill_s: Their prompts were computed.
         decode_s: Their tokens were.
         tool_s: Its tools and people took.
+        first_s: From the declarations of its generations to their first tokens, all added up.
+        rest_s: From there to their values.
         prompt_tokens: Of its generations.
         cached_tokens: Of those, found in the cache.
         output_tokens: That it got.
@@ -46,6 +48,8 @@ class ProgramOutcome:
     prefill_s: float = 0.0
     decode_s: float = 0.0
     tool_s: float = 0.0
+    first_s: float = 0.0
+    rest_s: float = 0.0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
@@ -64,6 +68,11 @@ class ProgramOutcome:
         """Its result is there."""
         self.finished_at_s = at_s
         self.kept_token_s += self.kept_tokens * at_s
+
+    def answered(self, declared_at_s: float, first_token_at_s: float, at_s: float) -> None:
+        """A generation has its value."""
+        self.first_s += first_token_at_s - declared_at_s
+        self.rest_s += at_s - first_token_at_s
 
     def book(self, ledger: Ledger, *, wanted: bool) -> None:
         """A generation of it is over."""

@@ -12,13 +12,22 @@ class Output:
         ids: Its tokens.
         forced_tokens: Of those, written by the grammar without a step of their own; they follow
             the others in even runs.
+        formed: Whether a grammar has a say in it.
         marks: Lengths at which somebody looks: a tool's arguments are complete there.
     """
 
-    __slots__ = ("_ids", "_marks", "forced_tokens")
+    __slots__ = ("_ids", "_marks", "forced_tokens", "formed")
 
-    def __init__(self, ids: range, forced_tokens: int = 0, marks: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        ids: range,
+        forced_tokens: int = 0,
+        marks: tuple[int, ...] = (),
+        *,
+        formed: bool = False,
+    ) -> None:
         self._ids = ids
+        self.formed = formed
         self.forced_tokens = min(forced_tokens, len(ids) - 1)
         self._marks = sorted(marks)
 

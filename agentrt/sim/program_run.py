@@ -32,6 +32,7 @@ class ProgramRun:
         program: What it runs.
         nodes: By name.
         declared: Names of nodes that the scheduler knows.
+        declared_at_s: Since when.
         ended: Names of nodes whose values are there.
         given_up: Names of nodes that the program does without.
         closed: Names of nodes that are over, with a value or without.
@@ -46,6 +47,7 @@ class ProgramRun:
         self.program = program
         self.nodes: dict[str, TraceNode] = {node.name: node for node in program.nodes}
         self.declared: set[str] = set()
+        self.declared_at_s: dict[str, float] = {}
         self.ended: set[str] = set()
         self.given_up: set[str] = set()
         self.closed: set[str] = set()
@@ -135,6 +137,7 @@ class ProgramRun:
                     found = True
                     del self._undeclared[name]
                     self.declared.add(name)
+                    self.declared_at_s[name] = now_s
                     yield self._declaration(node, now_s)
                     if name in self._awaited:
                         yield NodeDemanded(self.run_id, self.node_id(name), now_s)

@@ -37,6 +37,7 @@ class Setup:
         max_running: Most sequences that run at once.
         prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
         page_tokens: Tokens of a page.
+        start_tokens: What the model's template writes before the first message.
         scheduler: How programs share the engine.
         leaps: Whether equal steps are taken at once.
     """
@@ -48,6 +49,7 @@ class Setup:
     max_running: int = 64
     prefill_chunk_tokens: int = 512
     page_tokens: int = 16
+    start_tokens: int = 0
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     leaps: bool = True
 
@@ -76,7 +78,7 @@ class Simulation:
         self._estimates = estimates if estimates is not None else Estimates()
         self._agenda: list[tuple[float, int, int, Callable[[float], None]]] = []
         self._serial = 0
-        ids = TokenIds()
+        ids = TokenIds(setup.start_tokens)
         self._cells = [self._cell(setup, ids, at) for at in range(setup.engines)]
 
     def run(self, workload: Workload) -> SimulationOutcome:

@@ -12,6 +12,7 @@ from agentrt.workloads.trace import Part, parts
 END_ID = 0
 """Stands behind every message, as templates have it."""
 
+START_ID = 4
 _HEADER_IDS = {"system": 1, "user": 2, "assistant": 3}
 _FIRST_ID = 16
 _MOST_ID = 2**31 - 1
@@ -24,9 +25,13 @@ class TokenIds:
 
     Ranges never meet, so that two prompts share exactly the tokens of the pieces they share. All
     engines of one simulation use one of these.
+
+    Args:
+        start_tokens: What a template writes before the first message.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, start_tokens: int = 0) -> None:
+        self.start = (START_ID,) * start_tokens
         self._ranges: dict[tuple[str, ...], range] = {}
         self._next = _FIRST_ID
 
@@ -90,7 +95,7 @@ class PromptIds:
         self._ids = ids
         self._run_id = run_id
         self._outputs = outputs
-        self._parts: list[Part | int] = []
+        self._parts: list[Part | int] = [*ids.start]
         for role, message in call.prompt:
             self._parts.append(_HEADER_IDS[role])
             self._parts.extend(message)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from agentrt.config import Policy, SchedulerConfig
-from agentrt.report.page import page, table
-from agentrt.report.plot import Line, lines
+from agentrt.report.plot import Interval
 from agentrt.scheduler.estimates import Estimates
-from agentrt.scheduler.step_model import StepTime
 from agentrt.sim.costs import Costs, StepWork
 from agentrt.sim.fluid.library import Floats
+from agentrt.sim.outcome import SimulationOutcome
+from agentrt.sim.ranking import Ranking, ranking_of
 from agentrt.sim.simulation import Setup, Simulation
-from agentrt.sim.statistics import kendall_tau
+from agentrt.sim.statistics import bootstrap
 from agentrt.workloads import Workload
 
-SCHEMA = "agentrt.sim.validation/1"
 MOST_ERROR = 0.10
+LEAST_TAU = 0.9
 
 Step = tuple[float, int, int, int]
 """Seconds of a step, prompt tokens, sequences that decoded, tokens whose KV was read."""
+
+Terms = Mapping[str, float]
+"""Sums over all programs of a play; those of `terms_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +35,21 @@ class Played:
     Attributes:
         latency_s: Compound latency of each program.
         steps: Of the engine, as far as it tells.
+        terms: What the latencies are made of, as far as it tells.
     """
 
     latency_s: Sequence[float]
     steps: Sequence[Step] = ()
+    terms: Terms = field(default_factory=dict)
 
     def pace(self, costs: Costs) -> float:
-        """Time that its steps took by what they should have: how the machine was disturbed."""
-        should_s = sum(
-            costs.of(StepWork(prefill, decodes, kv, 0.0))  # pairs are not told, and little
-            for _, prefill, decodes, kv in self.steps
-        )
-        return sum(step[0] for step in self.steps) / should_s if should_s else 1.0
+        """Time that its steps took by what they should have: how the machine was disturbed.
+
+        Of steps without prompt tokens, for of the others it is not told who reads how much.
+        """
+        decodes = [step for step in self.steps if step[1] == 0]
+        should_s = sum(costs.of(StepWork(0, tokens, kv, 0.0)) for _, _, tokens, kv in decodes)
+        return sum(step[0] for step in decodes) / should_s if should_s else 1.0
 
 
 Play = Callable[[Workload], Played]
@@ -58,25 +63,38 @@ class Case:
     Attributes:
         policy: Which.
         rate: Programs a second.
-        measured_s: `[programs]` on the engine.
-        simulated_s: `[programs]` in the simulator, its steps at the pace of the measured ones.
-        pace: Of the measured steps by the costs: 1 where the machine was as when it was calibrated.
+        measured_s: `[repeats, programs]` on the engine.
+        simulated_s: `[repeats, programs]` in the simulator, the machine at the measured pace.
+        unpaced_s: `[repeats, programs]` in the simulator, by the costs as they were calibrated.
+        paces: Of each repeat: 1 where the machine was as when it was calibrated.
+        terms: What the latencies are made of, measured and simulated.
     """
 
     policy: str
     rate: float
     measured_s: Floats
     simulated_s: Floats
-    pace: float
+    unpaced_s: Floats
+    paces: tuple[float, ...]
+    terms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def error(self, share: float) -> float:
-        """Of a percentile, simulated by measured less 1."""
-        return float(np.quantile(self.simulated_s, share) / np.quantile(self.measured_s, share) - 1)
+    def error(self, share: float) -> Interval:
+        """Of a percentile over programs and repeats: simulated by measured, less 1."""
+        return _error(self.simulated_s, self.measured_s, share)
+
+    def unpaced_error(self, share: float) -> Interval:
+        """The same without regard to how the machine was disturbed."""
+        return _error(self.unpaced_s, self.measured_s, share)
 
     @property
     def mean_error(self) -> float:
         """Of the mean."""
         return float(self.simulated_s.mean() / self.measured_s.mean() - 1)
+
+    def repeat_error(self, share: float) -> float:
+        """How far the engine's own repeats are apart in a percentile, by the lowest of them."""
+        found = np.quantile(self.measured_s, share, axis=1)
+        return float(found.max() / found.min() - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +107,21 @@ class Validation:
 
     cases: Sequence[Case]
 
-    def taus(self) -> dict[float, float]:
-        """By rate, how far both agree on which policy has the lower mean latency."""
+    @property
+    def rankings(self) -> dict[float, Ranking]:
+        """By rate, which policy has the lower mean latency, and whether both agree on that."""
         found = {}
         for rate in dict.fromkeys(case.rate for case in self.cases):
             here = [case for case in self.cases if case.rate == rate]
-            found[rate] = kendall_tau(
-                [float(case.measured_s.mean()) for case in here],
-                [float(case.simulated_s.mean()) for case in here],
+            found[rate] = ranking_of(
+                {case.policy: case.measured_s for case in here},
+                {case.policy: case.simulated_s for case in here},
             )
         return found
 
     def worst(self, share: float) -> float:
         """The largest error of a percentile, either way."""
-        return max(abs(case.error(share)) for case in self.cases)
+        return max(abs(case.error(share).value) for case in self.cases)
 
 
 def validate(
@@ -110,102 +129,119 @@ def validate(
     loads: Sequence[tuple[float, Workload]],
     setup: Setup,
     *,
+    repeats: int = 1,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Validation:
     """Serve every load by every policy, on the engine and in the simulator.
 
     What is learned at one load is known at the next, on both sides; the first load is not counted.
+    Policies take turns, repeat by repeat, so that what disturbs the machine disturbs all alike.
 
     Args:
         players: By policy, a real engine that serves by it.
         loads: Rates with their programs.
         setup: Of the simulated engine: as the real one.
+        repeats: Of each load but the first.
         tell: Called with what was found.
     """
-    learned = {policy: Estimates() for policy in players}
-    cases = []
+    learned = {policy: (Estimates(), Estimates()) for policy in players}
+    cases: list[Case] = []
     for at, (rate, workload) in enumerate(loads):
-        for policy, play in players.items():
-            played = play(workload)
-            measured_s = np.array(played.latency_s)
-            pace = played.pace(setup.costs)
-            here = replace(
-                setup,
-                scheduler=SchedulerConfig(policy=policy),
-                costs=replace(
-                    setup.costs,
-                    step=_paced(setup.costs.step, pace),
-                    pair_s=setup.costs.pair_s * pace,
-                ),
-            )
-            outcome = Simulation(here, learned[policy]).run(workload)
-            simulated_s = np.array([one.latency_s for one in outcome.programs])
-            case = Case(policy, rate, measured_s, simulated_s, pace)
-            if at:
-                cases.append(case)
-                tell(line_of(case))
+        found: dict[Policy, list[_Repeat]] = {policy: [] for policy in players}
+        for _ in range(repeats if at else 1):
+            for policy, play in players.items():
+                found[policy].append(_repeat(play(workload), workload, policy, setup, learned))
+        if at:
+            for policy, several in found.items():
+                cases.append(_case(policy, rate, several))
+                tell(line_of(cases[-1]))
     return Validation(cases)
 
 
-def _paced(step: StepTime, pace: float) -> StepTime:
-    return StepTime(
-        step.base_s * pace, step.prefill_s * pace, step.decode_s * pace, step.kv_s * pace
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    played: Played
+    pace: float
+    paced: SimulationOutcome
+    unpaced: SimulationOutcome
+
+
+def _repeat(
+    played: Played,
+    workload: Workload,
+    policy: Policy,
+    setup: Setup,
+    learned: Mapping[Policy, tuple[Estimates, Estimates]],
+) -> _Repeat:
+    """A play, and the same simulated twice: at the pace of the machine, and as calibrated."""
+    pace = played.pace(setup.costs)
+    paced, unpaced = (
+        Simulation(
+            replace(
+                setup, scheduler=SchedulerConfig(policy=policy), costs=setup.costs.paced(at_pace)
+            ),
+            estimates,
+        ).run(workload)
+        for at_pace, estimates in zip((pace, 1.0), learned[policy], strict=True)
     )
+    return _Repeat(played, pace, paced, unpaced)
+
+
+def _case(policy: Policy, rate: float, repeats: Sequence[_Repeat]) -> Case:
+    simulated = [terms_of(one.paced) for one in repeats]
+    told = [name for name in simulated[0] if all(name in one.played.terms for one in repeats)]
+    return Case(
+        policy,
+        rate,
+        np.array([one.played.latency_s for one in repeats]),
+        np.array([[program.latency_s for program in one.paced.programs] for one in repeats]),
+        np.array([[program.latency_s for program in one.unpaced.programs] for one in repeats]),
+        tuple(one.pace for one in repeats),
+        {
+            name: (
+                float(np.mean([one.played.terms[name] for one in repeats])),
+                float(np.mean([terms[name] for terms in simulated])),
+            )
+            for name in told
+        },
+    )
+
+
+def terms_of(outcome: SimulationOutcome) -> dict[str, float]:
+    """What latencies are made of, summed over all programs.
+
+    Steps of the engine, the prompt tokens and the tokens that they computed, the seconds that
+    steps took; seconds from the declaration of each generation to its first token, and from there
+    to its value; seconds of tools and people.
+    """
+    (engine,) = outcome.engines
+    programs = outcome.programs
+    return {
+        "steps": engine.steps,
+        "prefill_tokens": engine.prefill_tokens,
+        "decode_tokens": engine.decode_tokens,
+        "busy_s": engine.busy_s,
+        "first_s": sum(one.first_s for one in programs),
+        "rest_s": sum(one.rest_s for one in programs),
+        "tool_s": sum(one.tool_s for one in programs),
+    }
+
+
+def _error(simulated_s: Floats, measured_s: Floats, share: float) -> Interval:
+    """Of a percentile, with what other programs of the same kind would leave to chance."""
+    both = np.stack([simulated_s, measured_s]).transpose(2, 0, 1)  # [programs, 2, repeats]
+
+    def error(found: Floats) -> float:
+        return float(np.quantile(found[:, 0], share) / np.quantile(found[:, 1], share) - 1)
+
+    return bootstrap(both, error)
 
 
 def line_of(case: Case) -> str:
     """A case for people."""
+    paces = ", ".join(f"{pace:.2f}" for pace in case.paces)
     return (
         f"{case.rate:.4g}/s {case.policy}: mean {case.measured_s.mean():.3f} s measured, "
         f"{case.simulated_s.mean():.3f} s simulated ({case.mean_error:+.1%}), "
-        f"p50 {case.error(0.5):+.1%}, p95 {case.error(0.95):+.1%}, steps at {case.pace:.2f}"
+        f"p50 {case.error(0.5).value:+.1%}, p95 {case.error(0.95).value:+.1%}, steps at {paces}"
     )
-
-
-def to_json(found: Validation, about: Mapping[str, Any]) -> dict[str, Any]:
-    """All of it, with every latency."""
-    return {
-        "schema": SCHEMA,
-        **about,
-        "kendall_tau": [{"rate": rate, "tau": tau} for rate, tau in found.taus().items()],
-        "cases": [
-            {
-                "policy": case.policy,
-                "rate": case.rate,
-                "pace": case.pace,
-                "mean_error": case.mean_error,
-                "p50_error": case.error(0.5),
-                "p95_error": case.error(0.95),
-                "measured_s": case.measured_s.tolist(),
-                "simulated_s": case.simulated_s.tolist(),
-            }
-            for case in found.cases
-        ],
-    }
-
-
-def validation_page(found: Validation) -> str:
-    """All of it as HTML."""
-    rows = [
-        (
-            case.policy,
-            f"{case.rate:.3g}",
-            f"{case.measured_s.mean():.3f}",
-            f"{case.simulated_s.mean():.3f}",
-            *(f"{error:+.1%}" for error in (case.mean_error, case.error(0.5), case.error(0.95))),
-        )
-        for case in found.cases
-    ]
-    head = ("policy", "programs a second", "measured, s", "simulated, s", "mean", "p50", "p95")
-    series = []
-    for policy in dict.fromkeys(case.policy for case in found.cases):
-        here = [case for case in found.cases if case.policy == policy]
-        for name, of in (("measured", "measured_s"), ("simulated", "simulated_s")):
-            points = tuple((case.rate, float(getattr(case, of).mean())) for case in here)
-            series.append(Line(f"{policy}, {name}", points, dashed=name == "simulated"))
-    taus = table(
-        ("programs a second", "Kendall's tau of the policies' order"),
-        [(f"{rate:.3g}", f"{tau:.2f}") for rate, tau in found.taus().items()],
-    )
-    drawn = lines("Mean latency", series, x="programs a second", y="seconds", log_y=True)
-    return page("The simulator against the engine", [table(head, rows), taus, drawn])

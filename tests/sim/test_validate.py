@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from agentrt.sim.costs import Costs, StepWork
+from agentrt.sim.ranking import ranking_of
 from agentrt.sim.simulation import Setup, Simulation
-from agentrt.sim.validate import Play, Played, to_json, validate, validation_page
+from agentrt.sim.validate import Play, Played, terms_of, validate
+from agentrt.sim.validation_page import to_json, validation_page
 from agentrt.workloads import Workload
 
 Draw = Callable[[int, int, float], Workload]
@@ -19,28 +22,83 @@ def test_errors_and_orders_are_told(draw: Draw, costs: Costs) -> None:
 
     def slower(by: float) -> Play:
         def play(workload: Workload) -> Played:
-            programs = Simulation(setup).run(workload).programs
-            return Played([one.latency_s * by for one in programs])
+            outcome = Simulation(setup).run(workload)
+            return Played([one.latency_s * by for one in outcome.programs], (), terms_of(outcome))
 
         return play
 
     loads = [(rate, draw(at, 20, rate)) for at, rate in enumerate((1.0, 1.0, 3.0))]
     told: list[str] = []
-    found = validate({"rwa": slower(1.25), "fcfs": slower(10.0)}, loads, setup, tell=told.append)
+    players = {"rwa": slower(1.25), "fcfs": slower(10.0)}
+    found = validate(players, loads, setup, repeats=2, tell=told.append)  # type: ignore[arg-type]
     assert len(found.cases) == len(told) == 4  # the first load only warms up
     assert found.cases[0].policy == "rwa"
+    assert found.cases[0].measured_s.shape == (2, 20)
     assert found.cases[0].mean_error == pytest.approx(-0.2, abs=0.02)
+    assert found.cases[0].repeat_error(0.5) == 0.0
+    error = found.cases[0].error(0.5)
+    assert error.low <= error.value == pytest.approx(-0.2, abs=0.02)
     assert found.worst(0.5) > 0.5
-    assert set(found.taus().values()) <= {-1.0, 0.0, 1.0}
-    written = json.loads(json.dumps(to_json(found, {"model": "none"})))
+    about = {"model": "none", "costs": costs.to_json()}
+    written = json.loads(json.dumps(to_json(found, about)))
     assert len(written["cases"]) == 4
-    assert len(written["cases"][0]["measured_s"]) == 20
-    assert "<svg" in validation_page(found)
+    assert len(written["cases"][0]["measured_s"][0]) == 20
+    assert written["cases"][0]["terms"]["decode_tokens"]["measured"] > 0
+    assert [one["tau_of_ranked_pairs"] for one in written["rankings"]] in (
+        [None, None],
+        [1.0, 1.0],
+        [-1.0, -1.0],
+        [1.0, -1.0],
+        [-1.0, 1.0],
+    )
+    page = validation_page(found, about)
+    assert "<svg" in page
+    assert "gap_s" in page
 
 
-def test_a_disturbed_machine_has_a_pace(costs: Costs) -> None:
-    """Steps that took twice what was calibrated make the simulated ones twice as long."""
-    work = StepWork(100, 4, 900, 0.0)
-    steps = [(2 * costs.of(work), 100, 4, 900)] * 3
-    assert Played([1.0], steps).pace(costs) == pytest.approx(2.0)
-    assert Played([1.0]).pace(costs) == 1.0
+def test_a_disturbed_machine_has_a_pace(draw: Draw, costs: Costs) -> None:
+    """Where everything takes twice what was calibrated the simulated machine is half as fast."""
+    work = StepWork(0, 4, 900, 0.0)
+    prompts = (9.0, 512, 4, 900)  # which do not tell who reads how much
+    steps = [(2 * costs.of(work), 0, 4, 900)] * 3
+    assert Played([1.0], [*steps, prompts]).pace(costs) == pytest.approx(2.0)
+    assert Played([1.0], [prompts]).pace(costs) == 1.0
+    workload = draw(0, 10, 1.0)
+    halved = Setup(costs.paced(2.0), 4096, max_running=8)
+
+    def play(workload: Workload) -> Played:
+        outcome = Simulation(halved).run(workload)
+        return Played([one.latency_s for one in outcome.programs], steps)
+
+    found = validate({"fcfs": play}, [(1.0, workload)] * 2, Setup(costs, 4096, max_running=8))
+    assert found.cases[0].paces == (pytest.approx(2.0),)
+    assert found.worst(0.5) < 0.05
+    assert found.cases[0].unpaced_error(0.5).value < -0.2
+
+
+def test_a_pace_is_of_all_that_takes_time(costs: Costs) -> None:
+    twice = costs.paced(2.0)
+    assert twice.of(StepWork(7, 3, 100, 50.0, 2)) == 2 * costs.of(StepWork(7, 3, 100, 50.0, 2))
+    assert (twice.submit_s, twice.gap_of(3)) == (2 * costs.submit_s, 2 * costs.gap_of(3))
+    assert twice.jump_share == costs.jump_share
+
+
+def test_what_chance_may_have_made_is_not_ranked() -> None:
+    """Of three policies two differ by noise: whoever orders these is right in any way."""
+    random = np.random.default_rng(0)
+    base = random.uniform(1, 3, size=(1, 40))
+    noise = [random.normal(0, 0.05, size=(2, 40)) for _ in range(3)]
+    measured = {"a": base + noise[0], "b": base + noise[1], "c": 1.5 * base + noise[2]}
+    order = "ab" if measured["a"].mean() > measured["b"].mean() else "ba"
+    other = {order[0]: base, order[1]: base + 0.01, "c": 1.4 * base}
+    found = ranking_of(measured, other)
+    assert [(pair.one + pair.other, pair.is_ranked) for pair in found.pairs] == [
+        ("ab", False),
+        ("ac", True),
+        ("bc", True),
+    ]
+    assert found.tau == 1.0
+    assert found.plain_tau == pytest.approx(1 / 3)
+    wrong = ranking_of(measured, {"a": 2 * base, "b": base, "c": 1.5 * base})
+    assert wrong.tau == 0.0
+    assert ranking_of({"a": base, "b": base}, {"a": base, "b": 2 * base}).tau is None
