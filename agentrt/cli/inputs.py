@@ -68,7 +68,7 @@ def batch_of(
             continue
         place = f"{path}:{number}"
         try:
-            given = checked_object(own, json.loads(line), place)
+            given = checked_object(own, json.loads(line), place, where=place)
         except ValueError as error:
             raise UsageError(
                 f"{place} is not JSON: {error}", hint="write one JSON object a line", where=place
@@ -81,19 +81,24 @@ def batch_of(
     return runs
 
 
-def checked_object(own: Sequence[Parameter], given: Any, source: str) -> dict[str, Any]:
+def checked_object(
+    own: Sequence[Parameter], given: Any, source: str, *, where: str = ""
+) -> dict[str, Any]:
     """`given` as an object whose keys are all parameters."""
     if not isinstance(given, dict):
         raise UsageError(
             f"{source} is no JSON object but {type(given).__name__}",
             hint='give {"parameter": value, ...}',
+            where=where,
         )
     names = [one.name for one in own]
     for key in given:
         if key not in names:
             close = get_close_matches(key, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"it has {listed(names)}"
-            raise UsageError(f"{source} names {key!r}, which the program has not", hint=hint)
+            raise UsageError(
+                f"{source} names {key!r}, which the program has not", hint=hint, where=where
+            )
     return given
 
 

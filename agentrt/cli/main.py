@@ -120,8 +120,16 @@ def usage_error(error: typer.TyperException) -> UsageError:
     if close or meant:
         hint = f"did you mean {close[0] if close else meant.strip('?').replace(chr(39), '')}?"
     else:
-        hint = "agentrt run FILE --help shows the flags; a program's own stand after FILE"
+        context = getattr(error, "ctx", None)
+        hint = help_for(context.command_path if context else "agentrt")
     return UsageError(what.rstrip("."), hint=hint)
+
+
+def help_for(command: str) -> str:
+    """Where the words that a command takes are told, such as for `agentrt trace show`."""
+    if command == "agentrt run":
+        return "agentrt run FILE --help shows the flags; a program's own stand after FILE"
+    return f"{command} --help shows what it takes"
 
 
 def complain(error: BaseException, folder: Path | None, *, verbose: bool) -> int:

@@ -125,6 +125,11 @@ def settings_of(
     """Run a program. Its own parameters are flags too: agentrt run FILE --help shows them."""
     if device not in ("cpu", "cuda"):
         raise UsageError(f"--device {device!r} is no device", hint="give cpu or cuda")
+    if engine != "embedded" and not engine.startswith(("http://", "https://")):
+        raise UsageError(
+            f"--engine {engine!r} is no engine",
+            hint="give http://HOST:PORT, https://... or embedded",
+        )
     if api_key is not None and engine == "embedded":
         raise UsageError(
             "--api-key is for an engine with an address", hint="give --engine URL too, or leave it"

@@ -88,7 +88,8 @@ def policy_of(text: str) -> Policy:
     for name in get_args(Policy):
         if name == text and name != "oracle":
             return cast(Policy, name)
-    why = "is for replays, which know what their runs will need" if text == "oracle" else "is none"
+    replays = "is for replays, which know what their runs will need"
+    why = replays if text == "oracle" else "is no policy"
     raise UsageError(f"--policy {text!r} {why}", hint="give rwa, plas, lpm or fcfs")
 
 

@@ -27,6 +27,8 @@ def load(file: Path) -> ModuleType:
     Raises:
         UsageError: When there is no such file. What the file itself raises passes through.
     """
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder", hint=file_hint(file))
     if not file.is_file():
         raise UsageError(f"there is no file {file}", hint=file_hint(file))
     if file.suffix != ".py":
@@ -90,7 +92,12 @@ def choices(file: Path, wanted: str, programs: Iterable[str]) -> str:
 
 
 def file_hint(file: Path) -> str:
-    """The file that was probably meant."""
+    """The file that was probably meant, or the files of a folder."""
+    if file.is_dir():
+        inside = sorted(path for path in file.glob("*.py") if not path.name.startswith("_"))
+        if inside:
+            return f"name a file in it: {', '.join(str(path) for path in inside[:5])}"
+        return "name a file with a program: agentrt run FILE[:fn]"
     folder = file.parent if file.parent.is_dir() else Path()
     found = sorted(path.name for path in folder.glob("*.py"))
     close = get_close_matches(file.name, found, n=1) or get_close_matches(f"{file.name}.py", found)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from agentrt.errors import UsageError
+
 trace = typer.Typer(help="What past runs did, and why.", no_args_is_help=True)
 
 Folder = Annotated[
@@ -25,6 +27,8 @@ def list_runs(
     from agentrt.telemetry import RUNS_FOLDER, names
     from agentrt.telemetry.reading import number_of, read
 
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", hint="name one that has trace files")
     place = folder or RUNS_FOLDER
     files = trace_files(place)
     if not files:

@@ -59,9 +59,11 @@ def node_of(story: Story, wanted: str) -> Span:
         )
     known = [*story.nodes, *(one.rpartition("/")[2] for one in story.nodes)]
     close = get_close_matches(wanted, known, n=1, cutoff=0.4)
+    run_id = story.root.attributes.get(names.RUN_ID, "?")
+    lists = f"agentrt trace show {run_id} lists its nodes"
     raise UsageError(
-        f"the run has no node {wanted!r}",
-        hint=f"did you mean {close[0]}?" if close else "agentrt trace show RUN lists its nodes",
+        f"run {run_id} has no node {wanted!r}",
+        hint=f"did you mean {close[0]}?" if close else lists,
     )
 
 

@@ -11,8 +11,8 @@ from agentrt.report.spared import spared
 def latency_line(record: RunRecord, trace: str = "") -> str:
     """Such as `compound 2.31 s = queue 0.04 + prefill 0.31 + decode 1.96 | parallelism 1.9x | ...`.
 
-    The numbers printed add up; parts that round to nothing are left out. Runs under a second are
-    told in ms.
+    The numbers printed add up; parts that round to nothing are left out, and so is the parallelism
+    of a run that did nothing. Runs under a second are told in ms.
 
     Args:
         record: A run that is over.
@@ -32,7 +32,8 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
     line = f"compound {total / scale:.{decimals}f} {unit}"
     if shown:
         line += " = " + " + ".join(shown)
-    line += f" | parallelism {parallelism(record, causes):.1f}x"
+    if (at_once := parallelism(record, causes)) >= 0.05:
+        line += f" | parallelism {at_once:.1f}x"
     if told := spared(record).told():
         line += f" | {told}"
     line += f" | trace {trace_id_of(record.run_id)[:7]}"

@@ -82,6 +82,8 @@ def test_standard_input_is_read_once() -> None:
         ('{"question": "a"}\n{"n": 1}\n', "needs `question`", ":2"),
         ('{"question": "a"}\n{"question": \n', "is not JSON", ":2"),
         ('{"question": "a", "n": "x"}\n', "valid integer", ":1"),
+        ('{"qestion": "a"}\n', "names 'qestion'", ":1"),
+        ('{"question": "a"}\n[1]\n', "no JSON object but list", ":2"),
     ],
 )
 def test_a_bad_line_is_named_before_anything_runs(

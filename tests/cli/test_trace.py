@@ -149,7 +149,8 @@ WRONG: list[tuple[list[str], str, str]] = [
     (["show", ""], "no run in traces/runs begins with ''", "agentrt trace list"),
     (["show", "traces/runs/notes.json"], "notes.json is no trace", "agentrt trace list"),
     (["show", "last", "--why", "generat0"], "no node 'generat0'", "did you mean generate0?"),
-    (["show", "last", "--why", "%"], "the run has no node '%'", "lists its nodes"),
+    (["show", "last", "--why", "%"], "run c3 has no node '%'", "show c3 lists its"),
+    (["list", "--folder", "absent"], "there is no folder absent", "name one"),
     (["shw", "last"], "No such command 'shw'", "show"),
 ]
 
@@ -179,7 +180,8 @@ def test_a_name_that_several_nodes_have_is_not_guessed(folder: Path, say: Say) -
 
 
 @pytest.mark.parametrize(
-    ("policy", "why"), [("oracle", "is for replays"), ("srpt", "is none"), ("", "is none")]
+    ("policy", "why"),
+    [("oracle", "is for replays"), ("srpt", "is no policy"), ("", "is no policy")],
 )
 def test_a_policy_that_cannot_serve_is_said(
     folder: Path, capsys: pytest.CaptureFixture[str], policy: str, why: str
