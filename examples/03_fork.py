@@ -21,6 +21,8 @@ async def fork(question: str, n: int = 5) -> int:
             votes[answer] += 1
             if votes[answer] > n // 2:
                 break  # leaving the block cancels the rest
+    if not votes:
+        await samples[0]  # all failed: so does this, and says why
     return votes.most_common(1)[0][0]
 
 

@@ -19,6 +19,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agentrt.errors import ProgramError
+
 COLUMNS = ("symbol", "date", "price")
 DATE_FORMATS = ("%Y-%m-%d", "%b %d %Y", "%B %d %Y", "%Y-%m", "%Y/%m/%d")
 DAYS_A_YEAR = 365.25
@@ -28,7 +30,7 @@ Metric = Literal["total_return", "annual_return", "volatility", "drawdown"]
 Fact = dict[str, str | float | list[str]]
 
 
-class TableError(ValueError):
+class TableError(ProgramError):
     """A table that cannot be read, or that does not hold what was asked of it."""
 
 
@@ -88,15 +90,18 @@ def load(path: Path) -> Table:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise TableError(
-            f"cannot read {path}: {error}. Give --data a CSV file with the columns {COLUMNS}."
+            f"cannot read {path}: {error}",
+            hint=f"give --data a CSV file with the columns {', '.join(COLUMNS)}",
         ) from error
     if not rows:
-        raise TableError(f"{path} has no rows. It needs the columns {COLUMNS} and one row a close.")
+        raise TableError(
+            f"{path} has no rows", hint=f"it needs the columns {', '.join(COLUMNS)}, a row a close"
+        )
     missing = [column for column in COLUMNS if column not in rows[0]]
     if missing:
         raise TableError(
-            f"{path}, line 1: no column {', '.join(missing)}; found {', '.join(rows[0])}. "
-            "Rename the column."
+            f"{path}, line 1: no column {', '.join(missing)}; found {', '.join(rows[0])}",
+            hint="rename the column",
         )
     closes: dict[str, list[Close]] = {}
     for line, row in enumerate(rows, start=2):
@@ -104,7 +109,7 @@ def load(path: Path) -> Table:
             close = Close(parse_day(row["date"]), parse_price(row["price"]))
         except (TypeError, ValueError) as error:
             raise TableError(
-                f"{path}, line {line}: {error}. Correct the row or remove it."
+                f"{path}, line {line}: {error}", hint="correct the row or remove it"
             ) from error
         closes.setdefault(row["symbol"].strip(), []).append(close)
     return Table(

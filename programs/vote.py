@@ -36,4 +36,6 @@ async def vote(question: str, n: int = 9) -> int:
             (_, first), (_, second) = [*votes.most_common(2), (0, 0)][:2]
             if first > second + finished.pending:  # nobody can catch up
                 break  # leaving the block cancels the rest
+    if not votes:
+        await samples[0]  # all failed: so does this, and says why
     return votes.most_common(1)[0][0]
