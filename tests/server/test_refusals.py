@@ -88,6 +88,7 @@ def test_paths_and_methods_that_do_not_exist(portal, own_server_url, wire):
     missing, wrong = portal.call(main)
     assert (missing.status_code, wrong.status_code) == (404, 405)
     assert "/v1/nothing" in missing.json()["error"]["message"]
+    assert {one.json()["error"]["type"] for one in (missing, wrong)} == {"invalid_request_error"}
 
 
 def test_a_key_is_asked_for_everywhere_but_for_health(portal, own_server, wire):
