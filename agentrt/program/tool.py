@@ -114,14 +114,30 @@ class ToolOptions:
         return Tool(spec)
 
 
+@overload
+def tool(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
+@overload
+def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
 def tool(
     *,
     effects: Effects = "write",
     timeout: float | None = None,
     retries: int = 0,
     stable_for: float | None = None,
-) -> ToolOptions:
+) -> ToolOptions: ...
+def tool(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    effects: Effects = "write",
+    timeout: float | None = None,
+    retries: int = 0,
+    stable_for: float | None = None,
+) -> Any:
     """Makes a tool of a function; its schema comes from the signature and the docstring.
+
+    `@tool` by itself makes one that may change anything: say more, and it may start sooner.
 
     Example:
         ```python
@@ -132,10 +148,12 @@ def tool(
         ```
 
     Args:
+        fn: The function.
         effects: `pure` and `read` may be cancelled and tried again, `idempotent` tried again;
             `write` starts once, only when the model has finished asking, and is never interrupted.
         timeout: Seconds for one attempt.
         retries: How often to try again.
         stable_for: Seconds for which a result stays true, as told to the scheduler and in traces.
     """
-    return ToolOptions(effects, timeout, retries, stable_for)
+    options = ToolOptions(effects, timeout, retries, stable_for)
+    return options if fn is None else options(fn)

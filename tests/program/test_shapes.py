@@ -72,6 +72,15 @@ def test_names_of_outputs_are_names_of_nodes() -> None:
     assert items_of(Point).name == "Point"
 
 
+def test_a_tool_needs_no_options() -> None:
+    @tool
+    def halve(x: int) -> float:
+        """Half of x."""
+        return x / 2
+
+    assert (halve.name, halve.spec.effects, halve.spec.retries) == ("halve", "write", 0)
+
+
 def test_a_step_is_compiled_once() -> None:
     @tool(effects="pure")
     def double(x: int) -> int:

@@ -79,6 +79,11 @@ def growth(old: float, new: float) -> float:
     return new / old
 
 
+@tool
+def unlike(old: float, new: float) -> bool:
+    return old != new
+
+
 @program
 async def leaf(n: int) -> int:
     return n
@@ -207,6 +212,7 @@ async def calls() -> None:
     assert_type(prices, Tool[[str, int], list[float]])  # error
     assert_type(prices("X"), Node[list[float]])
     assert_type(await growth(1.0, 2.0), float)
+    assert_type(unlike(1.0, 2.0), Node[bool])
     assert_type(prices.bind(days=3), Tool[..., list[float]])
     assert_type(await leaf(3), int)
     assert_type(finance.run("X"), Report)
