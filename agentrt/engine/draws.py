@@ -28,8 +28,8 @@ def draw_rows(
         return
     values = logits[hot] / temperature[hot, None]
     values, ids = values.sort(dim=-1, descending=True, stable=True)  # equals keep their order
-    weights = (values - values[:, :1]).double().exp_()
-    weights.masked_fill_(values <= values[:, :1] - NEGLIGIBLE, 0.0)
+    below = values - values[:, :1]
+    weights = below.double().exp_().masked_fill_(below <= -NEGLIGIBLE, 0.0)
     place = torch.arange(weights.shape[1], device=weights.device)
     most = torch.where(top_k[hot] > 0, top_k[hot], weights.shape[1])
     weights.masked_fill_(place >= most[:, None], 0.0)

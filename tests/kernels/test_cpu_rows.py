@@ -1,4 +1,4 @@
-"""Row operations, linears and the sampler of the native set against the reference."""
+"""Row operations and linears of the native set against the reference."""
 
 import pytest
 import torch
@@ -174,63 +174,3 @@ def test_pages_are_copied_whole(kernels):
     assert torch.equal(target[0], source[5])
     assert torch.equal(target[8], source[2])
     assert target[1:8].count_nonzero() == 0
-
-
-how = st.fixed_dictionaries(
-    {
-        "temperature": st.sampled_from([0.0, 0.3, 1.0, 2.5]),
-        "top_k": st.sampled_from([0, 0, 1, 5, 80, 10_000]),
-        "top_p": st.sampled_from([1.0, 1.0, 0.05, 0.6, 0.95]),
-        "min_p": st.sampled_from([0.0, 0.0, 0.02, 0.5]),
-        "uniform": st.floats(0, 1, exclude_max=True),
-    }
-)
-
-
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
-@given(
-    rows=st.lists(how, min_size=1, max_size=5),
-    tokens=st.sampled_from([1, 16, 33, 500, 3000]),
-    spread=st.sampled_from([0.1, 3.0, 30.0]),
-    rounded=st.booleans(),
-    masked=st.booleans(),
-)
-def check_sample(kernels, rows, tokens, spread, rounded, masked):
-    source = torch.Generator().manual_seed(tokens)
-    logits = torch.randn(len(rows), tokens + 3, generator=source)[:, :tokens] * spread
-    if rounded:
-        logits = logits.round()  # many are equal
-    mask = None
-    if masked:
-        mask = torch.randint(-(2**31), 2**31, (len(rows), -(-tokens // 32)), generator=source)
-        mask = (mask & torch.randint(-(2**31), 2**31, mask.shape, generator=source)).int()
-        mask[:, 0] |= 1
-    columns = [
-        torch.tensor([row[name] for row in rows], dtype=dtype)
-        for name, dtype in (
-            ("temperature", torch.float32),
-            ("top_k", torch.int32),
-            ("top_p", torch.float32),
-            ("min_p", torch.float32),
-            ("uniform", torch.float64),
-        )
-    ]
-    outs = [torch.empty(len(rows), dtype=torch.int64) for _ in range(2)]
-    for one, out in zip((Reference(), kernels), outs, strict=True):
-        one.sample(logits.clone(), mask, *columns, out)
-    assert torch.equal(*outs)
-
-
-def test_tokens_are_drawn_as_the_reference_draws(kernels):
-    check_sample(kernels)
-
-
-def test_a_row_with_a_nan_gives_where_it_is(kernels):
-    logits = torch.zeros(2, 70)
-    logits[0, 60] = torch.nan
-    logits[1, 61] = torch.inf
-    zeros = torch.zeros(2)
-    out = torch.empty(2, dtype=torch.int64)
-    ones = torch.ones(2)
-    kernels.sample(logits, None, ones, zeros.int(), ones, zeros, zeros.double(), out)
-    assert out.tolist() == [60, 61]

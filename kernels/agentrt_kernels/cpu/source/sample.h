@@ -1,4 +1,9 @@
 // A token of each row of logits, read through packed masks and never widened to them.
+//
+// Nothing is sorted but some tens of tokens. Each cut (top-k, top-p) and the draw itself is the first
+// token, the most likely first and of equals the lower id, with which those so far pass a target of
+// count or of mass. It is found by what falls into slices of the range of values: the slice in which
+// the target is passed is cut into slices again, until few are left or all are equal.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -26,16 +31,33 @@ struct Sample {
   int64_t *out;
 };
 
-struct Candidate {
-  float value;  // below the largest
-  int32_t token;
-  double weight;
+constexpr int SLICES = 1024;
+constexpr int FEW = 48;
+
+// Tokens that may come, in the order of their ids.
+struct Crowd {
+  std::vector<float> value;  // logit over temperature
+  std::vector<int32_t> token;
+  std::vector<double> weight;
+  int count = 0;
+
+  void room_for(size_t tokens) {
+    if (value.size() >= tokens + LANES) return;
+    value.resize(tokens + LANES);
+    token.resize(tokens + LANES);
+    weight.resize(tokens + LANES);
+  }
+  void put(int at, const Crowd &from, int other) {
+    value[at] = from.value[other];
+    token[at] = from.token[other];
+    weight[at] = from.weight[other];
+  }
 };
 
-// Most likely first; of equals the lower id.
-INLINE bool before(const Candidate &a, const Candidate &b) {
-  return a.value > b.value || (a.value == b.value && a.token < b.token);
-}
+struct Scratch {
+  Crowd all, slice;
+  std::vector<int> order;
+};
 
 // e^x for x in [-40, 0], to about 1 ulp of a double.
 INLINE f64 exponential(f64 x) {
@@ -95,88 +117,183 @@ static int largest_of(const float *row, const int32_t *mask, int tokens, float *
   return 0;
 }
 
-static void gather(std::vector<Candidate> &found, const float *row, const int32_t *mask, int tokens,
-                   float best, float heat) {
-  found.clear();
+// All that are near enough to the largest to matter; returns their mass.
+static double gather(Crowd &crowd, const float *row, const int32_t *mask, int tokens, float best,
+                     float heat) {
+  crowd.room_for(tokens);
+  int count = 0;
   for (int at = 0; at < tokens; at += LANES) {
     if (mask != nullptr && (at & 31) == 0 && mask[at >> 5] == 0) {
       at += LANES;
       continue;
     }
     f32 values = visible(row, mask, at, tokens) / all(heat);
-    i32 near = values > all(best - NEGLIGIBLE);
-    for (int i = 0; i < LANES; i++)
-      if (near[i]) found.push_back(Candidate{values[i] - best, at + i, 0});
+    i32 near = values - all(best) > all(-NEGLIGIBLE);
+    if (!any(near)) continue;
+    if (!any(~near)) {
+      store(&crowd.value[count], values);
+      for (int i = 0; i < LANES; i++) crowd.token[count + i] = at + i;
+      count += LANES;
+      continue;
+    }
+    for (int i = 0; i < LANES; i++) {  // what does not count is overwritten
+      crowd.value[count] = values[i];
+      crowd.token[count] = at + i;
+      count -= near[i];
+    }
   }
-  for (size_t at = 0; at < found.size(); at += 8) {
-    f64 x = {};
-    size_t count = std::min<size_t>(8, found.size() - at);
-    for (size_t i = 0; i < count; i++) x[i] = (double)found[at + i].value;
+  crowd.count = count;
+  f64 masses = {};
+  for (int at = 0; at < count; at += 8) {
+    f64 x;
+    UNROLL
+    for (int i = 0; i < 8; i++) x[i] = (double)(crowd.value[at + i] - best);
     f64 weights = exponential(x);
-    for (size_t i = 0; i < count; i++) found[at + i].weight = weights[i];
+    memcpy(&crowd.weight[at], &weights, sizeof weights);
+    for (int i = count - at; i < 8; i++) weights[i] = 0;
+    masses += weights;
   }
+  double mass = 0;
+  for (int i = 0; i < 8; i++) mass += masses[i];
+  return mass;
 }
 
-// Candidates in order, sorted as far as they are asked for.
-struct Ranked {
-  std::vector<Candidate> &all;
-  size_t sorted = 0;
-
-  const Candidate &at(size_t index) {
-    while (index >= sorted) {
-      size_t past = std::min(all.size(), std::max<size_t>(64, sorted * 8));
-      if (past < all.size())
-        std::nth_element(all.begin() + sorted, all.begin() + past, all.end(), before);
-      std::sort(all.begin() + sorted, all.begin() + past, before);
-      sorted = past;
-    }
-    return all[index];
+// Only those that `stays` keeps, of which it is given the place; returns their mass.
+template <class Stays>
+static double keep(Crowd &crowd, Stays stays) {
+  double mass = 0;
+  int count = 0;
+  for (int at = 0; at < crowd.count; at++) {
+    bool here = stays(at);
+    mass += here ? crowd.weight[at] : 0;
+    crowd.put(count, crowd, at);
+    count += here;
   }
+  crowd.count = count;
+  return mass;
+}
+
+static void range_of(const Crowd &crowd, float *least, float *most) {
+  float low = crowd.value[0], high = low;
+  int at = 0;
+  if (crowd.count >= LANES) {
+    f32 lows = load(&crowd.value[0]), highs = lows;
+    for (; at + LANES <= crowd.count; at += LANES) {
+      f32 values = load(&crowd.value[at]);
+      highs = largest(highs, values);
+      lows = lows < values ? lows : values;
+    }
+    high = top(highs);
+    low = -top(-lows);
+  }
+  for (; at < crowd.count; at++) {
+    low = std::min(low, crowd.value[at]);
+    high = std::max(high, crowd.value[at]);
+  }
+  *least = low;
+  *most = high;
+}
+
+// Slices of equal width, the highest values in the first. Rounding keeps the order of values.
+struct Slices {
+  float most, scale;
+  int of(float value) const { return (int)((most - value) * scale); }
 };
 
-static int64_t draw(const Sample &how, int row, std::vector<Candidate> &found) {
+// The slice in which `reached`, with what lies before it, passes the target; else the last of all.
+template <bool COUNTED>
+static int passing(const Crowd &crowd, Slices slices, double target, double *reached) {
+  double masses[SLICES + LANES] = {};
+  for (int at = 0; at < crowd.count; at++)
+    masses[slices.of(crowd.value[at])] += COUNTED ? 1 : crowd.weight[at];
+  int last = 0;
+  double before = *reached;
+  for (int slice = 0; slice < SLICES; slice++) {
+    if (masses[slice] == 0) continue;
+    last = slice;
+    *reached = before;
+    before += masses[slice];
+    if (before > target) break;
+  }
+  return last;
+}
+
+struct Cut {
+  float value;
+  int32_t token;
+};
+
+// The first, in order, with which those so far pass the target; the last of all where none does.
+template <bool COUNTED>
+static Cut reach(Scratch &scratch, double target) {
+  double reached = 0;
+  Crowd *here = &scratch.all;
+  float least, most;
+  bool equal;
+  while (true) {
+    range_of(*here, &least, &most);
+    equal = least == most;
+    float scale = (float)(SLICES - 1) / (most - least);
+    if (equal || here->count <= FEW || std::isinf(scale)) break;
+    Slices slices{most, scale};
+    int slice = passing<COUNTED>(*here, slices, target, &reached);
+    scratch.slice.room_for(here->count);
+    int count = 0;
+    for (int at = 0; at < here->count; at++) {
+      if (slices.of(here->value[at]) != slice) continue;
+      scratch.slice.put(count++, *here, at);
+    }
+    scratch.slice.count = count;
+    here = &scratch.slice;
+  }
+  std::vector<int> &order = scratch.order;
+  order.resize(here->count);
+  for (int at = 0; at < here->count; at++) order[at] = at;
+  const float *value = here->value.data();
+  if (!equal)
+    std::sort(order.begin(), order.end(), [value](int a, int b) {
+      return value[a] > value[b] || (value[a] == value[b] && a < b);
+    });
+  int last = order.back();
+  for (int at : order) {
+    reached += COUNTED ? 1 : here->weight[at];
+    if (reached > target) {
+      last = at;
+      break;
+    }
+  }
+  return Cut{here->value[last], here->token[last]};
+}
+
+static double keep_up_to(Crowd &crowd, Cut cut) {
+  return keep(crowd, [&](int at) {
+    float value = crowd.value[at];
+    return (value > cut.value) | ((value == cut.value) & (crowd.token[at] <= cut.token));
+  });
+}
+
+static int64_t draw(const Sample &how, int row, Scratch &scratch) {
   float *logits = how.logits + row * how.stride;
   const int32_t *mask = how.mask ? how.mask + row * how.mask_stride : nullptr;
   float heat = how.temperature[row], best;
   int token = largest_of(logits, mask, how.tokens, &best);
   if (heat == 0 || how.top_k[row] == 1 || best != best || std::isinf(best)) return token;
-  gather(found, logits, mask, how.tokens, best / heat, heat);
-  if (found.empty()) return token;
-  Ranked ranked{found};
-  size_t kept = found.size();
-  double total = 0;
+  Crowd &crowd = scratch.all;
+  double mass = gather(crowd, logits, mask, how.tokens, best / heat, heat);
+  if (crowd.count == 0) return token;
   int top_k = how.top_k[row];
-  bool all_kept = top_k <= 0 || (size_t)top_k >= kept;
-  if (!all_kept) kept = (size_t)top_k;
-  if (all_kept)
-    for (const Candidate &one : found) total += one.weight;
-  else
-    for (size_t at = 0; at < kept; at++) total += ranked.at(at).weight;
-  if (how.top_p[row] < 1) {
-    double bound = (double)how.top_p[row] * total, reached = 0;
-    size_t count = 0;
-    while (count < kept && (count == 0 || reached < bound)) reached += ranked.at(count++).weight;
-    kept = count;
-    total = reached;
+  if (top_k > 0 && top_k < crowd.count)
+    mass = keep_up_to(crowd, reach<true>(scratch, (double)top_k - 0.5));
+  if (how.top_p[row] < 1) {  // up to the first that reaches the bound
+    double bound = std::nextafter((double)how.top_p[row] * mass, -1.0);
+    mass = keep_up_to(crowd, reach<false>(scratch, bound));
   }
-  double least = how.min_p[row];
-  if (least > 0) {
-    size_t count = 0;
-    double reached = 0;
-    while (count < kept && (count == 0 || ranked.at(count).weight >= least))
-      reached += ranked.at(count++).weight;
-    kept = count;
-    total = reached;
-  }
-  double wanted = how.uniform[row] * total, reached = 0;
-  for (size_t at = 0; at + 1 < kept; at++) {
-    reached += ranked.at(at).weight;
-    if (reached > wanted) return ranked.at(at).token;
-  }
-  return ranked.at(kept - 1).token;
+  double least = std::min(how.min_p[row], 1.0f);  // the largest weighs 1
+  if (least > 0) mass = keep(crowd, [&](int at) { return crowd.weight[at] >= least; });
+  return reach<false>(scratch, how.uniform[row] * mass).token;
 }
 
 static void apply_sample(Worker &me, const Sample &how) {
-  static thread_local std::vector<Candidate> found;
-  me.share(how.rows, [&](int row) { how.out[row] = draw(how, row, found); });
+  static thread_local Scratch scratch;
+  me.share(how.rows, [&](int row) { how.out[row] = draw(how, row, scratch); });
 }
