@@ -142,13 +142,21 @@ def compound(
     shapes: Annotated[str, typer.Option(help="Of programs, separated by commas, or all.")] = "all",
     repeats: Annotated[int, typer.Option(help="Programs of each shape that count.")] = 5,
     load: Annotated[str, typer.Option(help="one program at a time, or open.")] = "one",
-    rate: Annotated[float, typer.Option(help="Of an open load, programs a second.")] = 0.0,
-    programs: Annotated[int, typer.Option(help="Of an open load.")] = 40,
+    rate: Annotated[
+        str,
+        typer.Option(help="Of an open load, programs a second; auto finds where fcfs is slow."),
+    ] = "auto",
+    slowdown: Annotated[float, typer.Option(help="Of fcfs at that rate, mean of programs.")] = 10.0,
+    programs: Annotated[int, typer.Option(help="Of an open load, a draw.")] = 40,
     kv_share: Annotated[
-        float, typer.Option(help="KV memory by an open load's working set; 0 gives enough.")
+        float,
+        typer.Option(help="KV memory by what programs under way would keep; 0 gives enough."),
     ] = 0.0,
     policy: Annotated[
-        str, typer.Option(help="Of our arm: fcfs, lpm, plas, rwa or oracle; several compete.")
+        str,
+        typer.Option(
+            help="Of our arm: fcfs, lpm, plas, rwa, oracle; with +gate or -gate; several compete."
+        ),
     ] = "rwa",
     scale: Annotated[
         str, typer.Option(help="Such as context=0.1,output=0.1,time=0.05,count=0.5,think=0.")
@@ -177,6 +185,7 @@ def compound(
     """Compound latency of whole programs: ours beside plain clients of servers, same weights."""
     from agentrt.bench.compound.command import CompoundBench, run_compound_bench
     from agentrt.bench.compound.page import html, told_of
+    from agentrt.sim.arms import arms_named
 
     asked = CompoundBench(
         shape=shape,
@@ -184,10 +193,11 @@ def compound(
         shapes=names_of_programs(shapes),
         repeats=1 if quick else repeats,
         load=load,
-        rate=rate,
+        rate=rate_of(rate),
+        slowdown=slowdown,
         programs=programs,
         kv_share=kv_share,
-        policies=tuple(dict.fromkeys(policy.split(","))),
+        policies={arm.name: arm.scheduler for arm in arms_named(policy)},
         scale=factors(scale, "--scale"),
         threads=threads,
         dtype=dtype,
@@ -213,6 +223,21 @@ def names_of_programs(text: str) -> tuple[str, ...]:
     from agentrt.workloads.shapes import SHAPES
 
     return tuple(SHAPES) if text == "all" else tuple(dict.fromkeys(text.split(",")))
+
+
+def rate_of(text: str) -> float:
+    """Programs a second; 0 for `auto`.
+
+    Raises:
+        UsageError: It is no rate.
+    """
+    try:
+        found = 0.0 if text == "auto" else float(text)
+    except ValueError:
+        found = -1.0
+    if text != "auto" and not found > 0:
+        raise UsageError(f"--rate {text} is no rate", hint="Give programs a second, or auto")
+    return found
 
 
 def factors(text: str, flag: str) -> dict[str, float]:

@@ -9,9 +9,11 @@ import pytest
 from agentrt.bench.compound.command import CompoundBench, check
 from agentrt.bench.compound.page import html
 from agentrt.cli.main import answer
+from agentrt.config import SchedulerConfig
 from agentrt.errors import UsageError
 
 SMALL = "context=0.05,output=0.05,time=0.002,count=0.2,think=0"
+POLICIES = ("fcfs", "oracle")
 COMMAND = [
     *("bench", "compound", "--shape", "micro", "--arms", "agentrt,asyncio+ours", "--quick"),
     *("--shapes", "finance,self-consistency,react", "--scale", SMALL),
@@ -27,9 +29,10 @@ def asked() -> CompoundBench:
         repeats=1,
         load="one",
         rate=0.0,
+        slowdown=10.0,
         programs=40,
         kv_share=0.0,
-        policies=("rwa",),
+        policies={"rwa": SchedulerConfig()},
         scale={},
         threads=1,
         dtype="",
@@ -72,11 +75,44 @@ def test_what_is_not_there_is_said(asked: CompoundBench) -> None:
         ({"shapes": ("loop",)}, "no shape of programs 'loop'"),
         ({"load": "closed"}, "--load closed"),
         ({"repeats": 0}, "--repeats 0"),
-        ({"load": "open"}, "--rate 0.0"),
+        ({"load": "open", "rate": -1.0}, "--rate -1.0"),
+        ({"load": "open", "programs": 9}, "--programs 9"),
+        ({"slowdown": 1.0}, "--slowdown 1.0"),
         ({"kv_share": 0.3}, "--kv-share"),
     ):
         with pytest.raises(UsageError, match=complaint):
             check(replace(asked, **change))
+
+
+@pytest.mark.slow
+def test_policies_are_compared_where_a_plain_engine_is_slow(tmp_path: Path) -> None:
+    found, shown = tmp_path / "found.json", tmp_path / "found.html"
+    command = [
+        *("bench", "compound", "--shape", "micro", "--arms", "agentrt", "--quick"),
+        *("--scale", SMALL, "--threads", "1", "--tenants", "2", "--load", "open", "--rate", "50"),
+        *("--programs", "10", "--kv-share", "0.9", "--policy", "fcfs,oracle"),
+    ]
+    assert answer([*command, "--json", str(found), "--html", str(shown)]) == 0
+    told = json.loads(found.read_text("utf-8"))
+    load = told["load"]
+    assert [arm["name"] for arm in told["arms"]] == [f"agentrt:{p}" for p in POLICIES]
+    assert [arm["settings"]["scheduler"]["gate_share"] for arm in told["arms"]] == [0.0, 0.8]
+    assert load["kv_tokens"] >= load["largest_tokens"]
+    assert len(load["alone_s"]) == 10
+    (point,) = load["points"]
+    computed = {arm["computed_prompt_tokens"] for arm in point["arms"].values()}
+    assert min(computed) >= next(iter(point["arms"].values()))["least_prompt_tokens"] > 0
+    assert "Jain" in shown.read_text("utf-8")
+    tokens = [
+        {one["name"]: one["output_tokens"] for one in arm["samples"]["load 1"][0]}
+        for arm in told["arms"]
+    ]
+    assert tokens[0] == tokens[1]
+
+
+def test_a_rate_is_a_number_or_auto(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["bench", "compound", "--load", "open", "--rate", "much"]) == 2
+    assert "--rate much is no rate" in capsys.readouterr().err
 
 
 def test_a_factor_has_a_name_and_a_number(capsys: pytest.CaptureFixture[str]) -> None:

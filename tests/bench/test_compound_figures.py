@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from agentrt.bench.compound.figures import hit_rate, played
-from agentrt.bench.compound.measure import ArmSamples
-from agentrt.bench.compound.result import comparison, figures, load_figures
+from agentrt.bench.compound.measure import ArmSamples, check_equal
+from agentrt.bench.compound.result import comparison, figures
 from agentrt.bench.compound.wire import CallTold, ProgramLine, ProgramTold, program_line
 from agentrt.bench.sample import BenchFailed
 from agentrt.report.statistics import (
@@ -115,6 +115,23 @@ def test_latency_leaves_out_pauses_and_tells_tools_apart(
     assert figures([found])["without_tools_s"] == pytest.approx(1.6)
 
 
+def test_what_was_computed_is_kept_until_the_program_ends(
+    line: ProgramLine, told: ProgramTold
+) -> None:
+    found = played(line, told, arm="a")
+    plan = (told["calls"][0]["prompt_tokens"] or 0) - (told["calls"][0]["cached_tokens"] or 0) + 7
+    assert found.kept_tokens == pytest.approx(plan * (5.0 - 1.0) / (5.0 - 0.5))
+    unknown = [{**call, "cached_tokens": None} for call in told["calls"]]
+    assert played(line, {**told, "calls": unknown}, arm="a").kept_tokens is None  # type: ignore[typeddict-item]
+
+
+def test_arms_with_other_counts_are_not_compared(line: ProgramLine, told: ProgramTold) -> None:
+    one = played(line, told, arm="a")
+    check_equal({"a": [one], "b": [replace(one, output_tokens={"report": 9})]})
+    with pytest.raises(BenchFailed, match="report has 8 tokens by b, 9 by a"):
+        check_equal({"a": [one], "b": [replace(one, output_tokens={"report": 8})]})
+
+
 def test_other_work_is_refused(line: ProgramLine, told: ProgramTold) -> None:
     plan, report = told["calls"]
     for calls, complaint in (
@@ -160,20 +177,6 @@ def test_ratios_are_of_equal_programs_and_to_the_best_of_each_shape(
     assert found["geometric_mean_to_best"] == pytest.approx(1.0)
     assert found["worst_to_best"] == 2.0
     assert found["peers"]["p"]["geometric_mean"] == pytest.approx(math.sqrt(0.5 * 0.25))
-
-
-def test_a_load_tells_slowdown_goodput_and_fairness(line: ProgramLine, told: ProgramTold) -> None:
-    one = played(line, told, arm="a")
-    samples = [
-        replace(one, name=f"p{at}", tenant=f"t{at % 2}", latency_s=float(1 + at % 2 * 5))
-        for at in range(20)
-    ]
-    idle = {sample.name: 1.0 for sample in samples}
-    found = load_figures(samples, idle, rate=4.0)
-    assert found["mean_slowdown"]["value"] == pytest.approx(3.5)
-    assert found["in_time"] == {"2": 0.5, "5": 0.5, "10": 1.0}
-    assert found["goodput"]["10"] == 4.0
-    assert found["fairness"] == pytest.approx((1 + 1 / 6) ** 2 / (2 * (1 + 1 / 36)))
 
 
 def test_percentiles_reach_what_never_ended() -> None:

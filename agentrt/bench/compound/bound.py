@@ -49,7 +49,7 @@ def bounds_of(
     tell("measuring what the machine can do")
     machine = measured_machine(dtype)
     hardware = HardwareCosts(machine, model_work(shape, dtype))
-    steps = step_costs([step_of(told) for told in samples[name].steps])
+    steps = step_costs([step_of(told) for all_ in samples[name].steps.values() for told in all_])
     tree = PrefixTree()
     least: dict[str, list[tuple[float, float | None]]] = {}
     for one in rounds:

@@ -26,6 +26,10 @@ class Played:
         output_hash: Of all texts.
         wasted_tokens: Produced by calls that were given up; None where nobody knows.
         split: Seconds of the critical path by label; {} where nobody knows.
+        arrived_s: When it was due, from the beginning of the play.
+        ended_s: When its result was there.
+        kept_tokens: That were computed for it and could be kept, on average from its arrival to its
+            end; None where the engine does not tell.
     """
 
     name: str
@@ -39,6 +43,9 @@ class Played:
     output_hash: str
     wasted_tokens: int | None
     split: dict[str, float]
+    arrived_s: float
+    ended_s: float
+    kept_tokens: float | None
 
 
 def played(line: ProgramLine, told: ProgramTold, *, arm: str) -> Played:
@@ -64,6 +71,9 @@ def played(line: ProgramLine, told: ProgramTold, *, arm: str) -> Played:
         output_hash=hashlib.sha256(repr(texts).encode()).hexdigest()[:16],
         wasted_tokens=told.get("wasted_tokens", 0 if not told["given_up"] else None),
         split=told.get("split", {}),
+        arrived_s=told["arrived_s"],
+        ended_s=told["ended_s"],
+        kept_tokens=_kept_tokens(told),
     )
 
 
@@ -113,6 +123,17 @@ def mean_split(samples: Sequence[Played]) -> dict[str, float]:
     return {
         label: sum(sample.split[label] for sample in samples) / len(samples) for label in labels
     }
+
+
+def _kept_tokens(told: ProgramTold) -> float | None:
+    token_s = 0.0
+    for call in told["calls"]:
+        if call["prompt_tokens"] is None or call["cached_tokens"] is None:
+            return None
+        new_tokens = call["prompt_tokens"] - call["cached_tokens"] + call["output_tokens"]
+        token_s += new_tokens * max(0.0, told["ended_s"] - call["ended_s"])
+    life_s = told["ended_s"] - told["arrived_s"]
+    return token_s / life_s if life_s > 0 else 0.0
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from agentrt.bench.compound.load_page import load_parts, load_told
 from agentrt.bench.compound.result import interval_of, is_ours
 from agentrt.report.page import page, table
 from agentrt.report.plot import Interval, bars, cdf
@@ -40,7 +41,7 @@ def html(found: Json) -> str:
     parts.append(_split_part(labels, arms))
     parts.append(_cache_table(found, labels, arms))
     if found.get("load"):
-        parts.append(_load_table(found["load"]))
+        parts += load_parts(found["load"], arms)
     if found.get("live"):
         parts.append(_live_table(found["live"]))
     if found.get("bounds"):
@@ -72,6 +73,8 @@ def told_of(found: Json) -> list[str]:
         f"Ours by {peer}: geometric mean {one['geometric_mean']:.3f}."
         for peer, one in compared["peers"].items()
     ]
+    if found.get("load"):
+        lines += load_told(found["load"])
     return lines
 
 
@@ -134,23 +137,6 @@ def _cache_table(found: Json, labels: Sequence[str], arms: Sequence[Json]) -> st
     head = ["shape", "never forgetting"]
     head += [f"{arm['name']} {what}" for arm in arms for what in ("hit rate", "wasted/useful")]
     return "<h2>Cache and waste</h2>" + table(head, rows)
-
-
-def _load_table(load: Json) -> str:
-    rows = []
-    for name, told in load["arms"].items():
-        slow = told["slowdown"]
-        rows.append(
-            [
-                name,
-                f"{told['mean_slowdown']['value']:.2f}",
-                *(f"{slow[share]['value']:.2f}" for share in ("p50", "p95", "p99")),
-                *(f"{share:.2f}" for share in told["in_time"].values()),
-                f"{told['fairness']:.3f}",
-            ]
-        )
-    head = ["arm", "slowdown mean", "p50", "p95", "p99", "within 2x", "5x", "10x", "Jain"]
-    return f"<h2>Load of {load['rate']:g} programs a second</h2>" + table(head, rows)
 
 
 def _live_table(live: Json) -> str:

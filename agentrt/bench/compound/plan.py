@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random
 
 from agentrt.bench.compound.ideal import PrefixTree
 from agentrt.bench.compound.wire import ProgramLine, Salted, Spell, program_line
 from agentrt.bench.shapes import ModelShape
 from agentrt.errors import UsageError
-from agentrt.workloads.arrivals import one_by_one, poisson
-from agentrt.workloads.mixes import OPEN_MIX, mix
+from agentrt.workloads.arrivals import one_by_one
 from agentrt.workloads.scale import Scale
 from agentrt.workloads.shapes import drawn
 from agentrt.workloads.sizes import Sizes
@@ -31,6 +29,8 @@ class Round:
         spell: Makes text of keys.
         counts: Whether its samples do; the first round warms up.
         service_s: By program, what it takes of an engine, where it was played before.
+        text: Rounds of another one have other text of the same lengths, so that programs that are
+            played again are found in no cache.
     """
 
     label: str
@@ -38,6 +38,7 @@ class Round:
     spell: Spell
     counts: bool
     service_s: Mapping[str, float] = field(default_factory=dict)
+    text: str = ""
 
     @property
     def programs(self) -> tuple[ProgramTrace, ...]:
@@ -51,7 +52,7 @@ class Round:
             salt: Other text of the same length for each: arms that share a server must not find
                 what another has had computed there.
         """
-        spell = Salted(self.spell, salt)
+        spell = Salted(self.spell, f"{salt}/{self.text}" if self.text else salt)
         lines = [program_line(arrival, spell) for arrival in self.workload]
         for line in lines:
             if line["name"] in self.service_s:
@@ -111,27 +112,6 @@ def rounds_of_one(shapes: Sequence[str], repeats: int, drawing: Drawing) -> list
     return found
 
 
-def round_of_load(
-    count: int, rate: float, number: int, drawing: Drawing, *, tenants: int = 1
-) -> Round:
-    """Programs of the open mix as they arrive by chance, all of them whatever becomes of them.
-
-    Args:
-        count: How many.
-        rate: Programs a second.
-        number: Of the round.
-        drawing: Of programs.
-        tenants: Among whom they are dealt out.
-    """
-    random = Random(f"{drawing.seed}/load/{number}")
-    programs: list[ProgramTrace] = []
-    while len(programs) < count:
-        (program,) = mix(1, random, drawing.scale, OPEN_MIX, sizes=drawing.sizes, tenants=tenants)
-        if longest_tokens(program) <= drawing.window_tokens:
-            programs.append(program)
-    return drawing.round("load", poisson(programs, rate, random))
-
-
 def longest_tokens(program: ProgramTrace) -> int:
     """Of its calls, the longest prompt and output, with what a template adds at most."""
     prompts = prompt_tokens(program)
@@ -179,7 +159,7 @@ def default_scale(shape: ModelShape) -> Scale:
     Times are scaled with outputs, so that tools keep the share of a program that they have in life.
     """
     if shape.parameters > 100_000_000:
-        return Scale(0.25, 0.125, 0.125, 0.5, 0.002)
+        return Scale(0.2, 0.125, 0.1, 0.35, 0.002)
     if shape.parameters > 5_000_000:
         return Scale(0.25, 0.25, 0.05, 0.5, 0.002)
     return Scale(0.125, 0.25, 0.01, 0.5, 0.0005)

@@ -20,10 +20,12 @@ from agentrt.bench.compound.wire import ProgramLine
 from agentrt.bench.peer_files import PeerFiles
 from agentrt.bench.plan import PAGE_TOKENS
 from agentrt.bench.sample import BenchFailed
-from agentrt.config import EngineConfig
+from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.engine.process_child import environment
 from agentrt.errors import UsageError
 from agentrt.prompt import Codec
+
+_FEW, _MANY = 8, 32  # requests at once, by which a server's reach is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Wanted:
 
     Attributes:
         names: As `--arms` takes them.
-        policies: Of our own arm; more than one make an arm each.
+        policies: Of our own arm, by name; more than one make an arm each.
         served: What all of them serve.
         threads: Of our engine; 0 lets it choose.
         peers: Where `make peers` built what peers run on.
@@ -40,7 +42,7 @@ class Wanted:
     """
 
     names: tuple[str, ...]
-    policies: tuple[str, ...]
+    policies: Mapping[str, SchedulerConfig]
     served: Served
     threads: int
     peers: Path
@@ -95,8 +97,8 @@ def open_all(
     """
     opened = Opened()
     if OURS in wanted.names:
-        for policy in wanted.policies:
-            arm = our_arm(wanted, policy)
+        for policy, scheduler in wanted.policies.items():
+            arm = our_arm(wanted.served, scheduler, threads=wanted.threads)
             name = OURS if len(wanted.policies) == 1 else f"{OURS}:{policy}"
             tell(f"starting {name}")
             opened.players[name] = _opened(OpenPlayer(arm, None), stack)
@@ -116,23 +118,28 @@ def open_all(
     return opened
 
 
-def our_arm(wanted: Wanted, policy: str) -> CompoundArm:
-    """Our runtime, with as much memory as the servers have."""
-    served = wanted.served
+def our_arm(served: Served, scheduler: SchedulerConfig, *, threads: int) -> CompoundArm:
+    """Our runtime, with as much memory as the servers have.
+
+    Args:
+        served: The model and the memory.
+        scheduler: How its programs share the engine.
+        threads: Of the engine; 0 lets it choose.
+    """
     engine = {
         "model_path": str(served.model),
         "dtype": served.dtype,
         "kv_pages": served.kv_tokens // PAGE_TOKENS,
-        "threads": wanted.threads,
-        "policy": policy,
+        "threads": threads,
+        "policy": scheduler.policy,
     }
     config = EngineConfig(**{**engine, "model_path": served.model})  # type: ignore[arg-type]
     return CompoundArm(
         client=OURS,
         server="",
         command=(sys.executable, "-P", "-m", "agentrt.bench.compound.our_client"),
-        settings={"engine": engine, "scheduler": {"policy": policy}},
-        env=environment(config, os.environ) if wanted.threads else {},
+        settings={"engine": engine, "scheduler": asdict(scheduler)},
+        env=environment(config, os.environ) if threads else {},
     )
 
 
@@ -175,9 +182,10 @@ def _check_reaches(
         return
     for kind, server in servers.items():
         names = [name for name in opened.players if name.endswith(f"+{kind}")]
-        repeats = 3 if wanted.served.dtype == "bfloat16" else 5
+        # A large model takes long for many at once, so that few of them are measured well.
+        batch = min(wanted.served.slots, _FEW if wanted.served.dtype == "bfloat16" else _MANY)
         player = opened.players[names[0]]
-        reach = measure_reach(player, server.plan, wanted.served, files, repeats=repeats)
+        reach = measure_reach(player, server.plan, wanted.served, files, batch=batch, repeats=5)
         refused = kind != "ours" and not reach.holds
         opened.reaches[kind] = {**asdict(reach), "share": reach.share, "refused": refused}
         tell(f"{server.plan.name} reaches {reach.share:.0%} of its engine's own rate")

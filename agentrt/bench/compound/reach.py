@@ -25,6 +25,7 @@ from agentrt.bench.plan import PAGE_TOKENS, Row
 from agentrt.bench.sample import BenchFailed
 from agentrt.fact import fact
 from agentrt.prompt import Codec
+from agentrt.report.statistics import interval
 from agentrt.segments import Close, Open, Text
 from agentrt.workloads.text import words_of
 
@@ -60,6 +61,13 @@ class Reach:
         return median(direct / served for direct, served in pairs)
 
     @property
+    def is_clear(self) -> bool:
+        """Whether chance leaves no doubt of which side of the least share it lies on."""
+        pairs = zip(self.direct_s, self.served_s, strict=True)
+        found = interval([direct / served for direct, served in pairs], median)
+        return not found.low < LEAST_SHARE <= found.high
+
+    @property
     def holds(self) -> bool:
         """Whether the server may be compared."""
         return self.share >= LEAST_SHARE
@@ -84,56 +92,82 @@ def measure_reach(
     files: PeerFiles,
     *,
     prompt_tokens: int = 128,
-    lasts_s: float = 2.0,
+    batch: int = 0,
+    lasts_s: float = 5.0,
     repeats: int = 7,
 ) -> Reach:
-    """Play one batch on a server and on its engine alone, round by round.
+    """Play one batch on a server and on its engine alone, round by round; who begins changes.
 
     A rate is meant, so a quick model writes longer outputs: what is paid once a batch, for its
     requests to come one after the other, weighs as little as it does in a server that is busy.
+    Where the rounds leave doubt of the verdict there are up to twice as many.
 
     Args:
         player: A plain client of the server.
         plan: Of the server.
-        served: What it serves; the batch has a request for each of its slots.
+        served: What it serves.
         files: What peers run on.
         prompt_tokens: Of each request's own text, less where the memory is small.
+        batch: Requests at once; 0 has one for each of the server's slots.
         lasts_s: How long the engine should take for a batch, roughly.
-        repeats: Rounds that count, after one that warms and tells how long outputs are to be.
+        repeats: Rounds that count at the least, after one that tells how long outputs are to be
+            and one of that length, which warm.
 
     Raises:
         BenchFailed: One of them does not work.
     """
-    room = served.kv_tokens // served.slots - _TEMPLATE_TOKENS
+    batch = batch or served.slots
+    room = served.kv_tokens // batch - _TEMPLATE_TOKENS
     prompt_tokens = max(1, min(prompt_tokens, room - _LEAST_NEW_TOKENS))
     most_tokens = max(_LEAST_NEW_TOKENS, min(_MOST_NEW_TOKENS, room - prompt_tokens))
-    row = Row(served.slots, prompt_tokens + _TEMPLATE_TOKENS, most_tokens, 0, served.dtype)
+    row = Row(batch, prompt_tokens + _TEMPLATE_TOKENS, most_tokens, 0, served.dtype)
     direct = OpenArm(direct_arm(plan, served, files, row))
     try:
-        turns = _Turns(direct, player, served, prompt_tokens)
+        turns = _Turns(direct, player, served, batch, prompt_tokens)
         took_s, _ = turns.play(0, _LEAST_NEW_TOKENS)
         wanted = round(_LEAST_NEW_TOKENS * lasts_s / took_s)
         new_tokens = max(_LEAST_NEW_TOKENS, min(most_tokens, wanted))
-        pairs = [turns.play(1 + at_round, new_tokens) for at_round in range(repeats)]
+        if new_tokens > _LEAST_NEW_TOKENS:
+            turns.play(1, new_tokens)
+        return _measured(turns, plan, new_tokens, repeats)
     finally:
         direct.close()
-    direct_s, served_s = zip(*pairs, strict=True)
-    return Reach(plan.name, served.slots, turns.prompt_tokens, new_tokens, direct_s, served_s)
+
+
+def _measured(turns: _Turns, plan: ServerPlan, new_tokens: int, repeats: int) -> Reach:
+    direct_s: list[float] = []
+    served_s: list[float] = []
+    while True:
+        alone_s, asked_s = turns.play(2 + len(direct_s), new_tokens)
+        direct_s.append(alone_s)
+        served_s.append(asked_s)
+        found = Reach(
+            server=plan.name,
+            batch=turns.batch,
+            prompt_tokens=turns.prompt_tokens,
+            new_tokens=new_tokens,
+            direct_s=tuple(direct_s),
+            served_s=tuple(served_s),
+        )
+        rounds = len(direct_s)
+        if rounds >= repeats and (found.is_clear or rounds >= 2 * repeats):
+            return found
 
 
 class _Turns:
     """The engine alone and the client, with the same batch one after the other.
 
     Attributes:
+        batch: Requests at once.
         prompt_tokens: Of the last batch's prompts, what the template adds among them.
     """
 
     def __init__(
-        self, direct: OpenArm, player: OpenPlayer, served: Served, text_tokens: int
+        self, direct: OpenArm, player: OpenPlayer, served: Served, batch: int, text_tokens: int
     ) -> None:
         self._direct = direct
         self._player = player
-        self._batch = served.slots
+        self.batch = batch
         self._text_tokens = text_tokens
         self._codec = Codec.load(served.model)
         self._words = words_of(served.model / "tokenizer.json")
@@ -141,18 +175,26 @@ class _Turns:
 
     def play(self, number: int, new_tokens: int) -> tuple[float, float]:
         """Seconds that the engine took, and seconds that the client waited."""
-        texts = _texts(self._words, self._batch, self._text_tokens, number)
+        texts = _texts(self._words, self.batch, self._text_tokens, number)
         prompts = [
             list(self._codec.encode((), (Open("user"), Text(text), Close())).token_ids)
             for text in texts
         ]
         self.prompt_tokens = len(prompts[0])
         asked = {"do": "round", "prompts": prompts, "new_tokens": new_tokens, "shared": 0}
+        if number % 2:
+            served_s = self._serve(texts, new_tokens)
+            return self._compute(asked), served_s
+        return self._compute(asked), self._serve(texts, new_tokens)
+
+    def _compute(self, asked: Mapping[str, Any]) -> float:
         began_s = time.perf_counter()
         self._direct.ask({**asked, "ignore_eos": True})  # peers' engines end nothing by themselves
-        took_s = time.perf_counter() - began_s
+        return time.perf_counter() - began_s
+
+    def _serve(self, texts: Sequence[str], new_tokens: int) -> float:
         (told,) = self._player.play([_program(texts, new_tokens)])
-        return took_s, told["ended_s"] - told["arrived_s"]
+        return told["ended_s"] - told["arrived_s"]
 
 
 def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, row: Row) -> Arm:

@@ -16,11 +16,11 @@ from agentrt import embedded
 from agentrt.bench.checkpoint import checkpoint
 from agentrt.bench.compound.arm import OpenPlayer
 from agentrt.bench.compound.plan import Drawing, default_scale, longest_tokens
-from agentrt.bench.compound.players import Wanted, our_arm
+from agentrt.bench.compound.players import our_arm
 from agentrt.bench.compound.servers import Served
 from agentrt.bench.compound.wire import ProgramTold, StepTold
-from agentrt.bench.peer_files import peers_root
 from agentrt.bench.shapes import shape_in, shape_named
+from agentrt.config import Policy, SchedulerConfig
 from agentrt.errors import UsageError
 from agentrt.workloads import ProgramTrace, Workload
 from agentrt.workloads.mixes import mix
@@ -89,7 +89,7 @@ class RealTime:
     def __init__(
         self,
         stage: Stage,
-        policy: str,
+        policy: Policy,
         *,
         kv_tokens: int,
         threads: int,
@@ -97,9 +97,9 @@ class RealTime:
         stack: ExitStack,
     ) -> None:
         served = Served(stage.model, dtype, kv_tokens=kv_tokens)
-        wanted = Wanted(("agentrt",), (policy,), served, threads, peers_root(), quick=True)
         self._stage = stage
-        self._player = OpenPlayer(our_arm(wanted, policy), None)
+        arm = our_arm(served, SchedulerConfig(policy=policy), threads=threads)
+        self._player = OpenPlayer(arm, None)
         self._plays = 0
         self.told: Sequence[ProgramTold] = ()
         stack.callback(self._player.close)

@@ -17,15 +17,12 @@ from agentrt.report.plot import Interval
 from agentrt.report.statistics import (
     geometric_mean,
     interval,
-    jain,
     mean,
     percentile,
     percentiles,
 )
 
 SCHEMA = "agentrt.bench.compound/1"
-SLOWDOWNS = (2.0, 5.0, 10.0)
-"""A program is in time where it takes at most so many times what it takes alone."""
 Json = dict[str, Any]
 
 
@@ -86,10 +83,11 @@ def ideal_hit_rates(rounds: Sequence[Round]) -> dict[str, float]:
 
     Template tokens are not counted, so an engine that keeps everything may come out above.
     """
-    tree = PrefixTree()
+    trees: dict[str, PrefixTree] = {}
     prompt: dict[str, int] = {}
     new: dict[str, int] = {}
     for one in rounds:
+        tree = trees.setdefault(one.text, PrefixTree())
         for program in one.programs:
             shares = tree.add(program).values()
             if one.counts:
@@ -98,33 +96,6 @@ def ideal_hit_rates(rounds: Sequence[Round]) -> dict[str, float]:
                 fresh = sum(share.new_tokens for share in shares)
                 new[one.label] = new.get(one.label, 0) + fresh
     return {label: 1 - new[label] / tokens for label, tokens in prompt.items()}
-
-
-def load_figures(samples: Sequence[Played], idle_s: Mapping[str, float], rate: float) -> Json:
-    """What only a load tells: slowdown, goodput, fairness. The first tenth is left out.
-
-    Args:
-        samples: In the order of arrival.
-        idle_s: By program, its latency alone.
-        rate: Programs a second that arrived.
-    """
-    counted = samples[len(samples) // 10 :]
-    slow = [sample.latency_s / idle_s[sample.name] for sample in counted]
-    tenants: dict[str, list[float]] = {}
-    for sample, by in zip(counted, slow, strict=True):
-        tenants.setdefault(sample.tenant, []).append(1 / by)
-    return {
-        "slowdown": {name: asdict(one) for name, one in percentiles(slow).items()},
-        "mean_slowdown": asdict(interval(slow, mean)),
-        "most_slowdown": max(slow),
-        "in_time": {
-            f"{limit:g}": sum(by <= limit for by in slow) / len(slow) for limit in SLOWDOWNS
-        },
-        "goodput": {
-            f"{limit:g}": rate * sum(by <= limit for by in slow) / len(slow) for limit in SLOWDOWNS
-        },
-        "fairness": jain([mean(speeds) for speeds in tenants.values()]),
-    }
 
 
 def arms_json(

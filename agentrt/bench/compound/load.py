@@ -1,0 +1,209 @@
+"""An open load on all arms: programs as they arrive, at the rate that was found and below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from agentrt.bench.compound.arm import OURS, OpenPlayer
+from agentrt.bench.compound.ground import Ground, Load, PlayRound, Probe, Tell, find_ground
+from agentrt.bench.compound.load_draw import LoadDraw, load_draw
+from agentrt.bench.compound.load_figures import load_figures, prefill_figures, verdicts
+from agentrt.bench.compound.measure import ArmSamples, play_round, take_turns
+from agentrt.bench.compound.plan import Drawing, Round, totals, widest
+from agentrt.bench.compound.players import Opened, Wanted, open_all, our_arm
+from agentrt.bench.compound.result import is_ours
+from agentrt.bench.compound.wire import ProgramLine
+from agentrt.config import SchedulerConfig
+
+SHARES = (0.6, 0.8, 1.0)
+"""Rates of the comparison, by the rate that was found."""
+MOST_SLOTS = 32
+PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
+"""An engine that knows requests only: nothing waits at a gate, no prefix is spoken of."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRun:
+    """What a load came to.
+
+    Attributes:
+        rounds: As all arms played them, a warming one first.
+        opened: The arms.
+        samples: Of each.
+        wanted: What they serve, as it was found.
+        told: For the result.
+    """
+
+    rounds: Sequence[Round]
+    opened: Opened
+    samples: Mapping[str, ArmSamples]
+    wanted: Wanted
+    told: dict[str, Any]
+
+
+def run_load(load: Load, drawing: Drawing, wanted: Wanted, stack: ExitStack, tell: Tell) -> LoadRun:
+    """Find where to measure, let every arm learn from other programs, and measure.
+
+    Args:
+        load: As asked for.
+        drawing: Of programs.
+        wanted: Arms; memory and places are set here.
+        stack: Closes what was opened.
+        tell: Called with what is being done.
+
+    Raises:
+        UsageError: There is no such load.
+        BenchFailed: Arms cannot be compared.
+    """
+
+    @contextmanager
+    def open_plain(kv_tokens: int) -> Iterator[PlayRound]:
+        served = replace(wanted.served, kv_tokens=kv_tokens)
+        player = OpenPlayer(our_arm(served, PLAIN, threads=wanted.threads), None)
+        try:
+            yield lambda one: play_round("fcfs", player, one, "plain")
+        finally:
+            player.close()
+
+    ground = find_ground(load, drawing, open_plain, tell)
+    rounds = rounds_of(load, ground, drawing)
+    programs = [program for draw in ground.draws for program in draw.programs]
+    served = replace(
+        wanted.served,
+        kv_tokens=ground.probe.kv_tokens,
+        slots=min(MOST_SLOTS, max(widest(program) for program in programs)),
+        longest_tokens=ground.largest_tokens,
+    )
+    wanted = replace(wanted, served=served)
+    for line in told_before(load, ground, rounds, wanted):
+        tell(line)
+    opened = open_all(wanted, probe_of(rounds), stack, tell)
+    samples = take_turns(opened.players, rounds, tell)
+    told = _told(load, ground, rounds, wanted, samples)
+    return LoadRun(rounds, opened, samples, wanted, told)
+
+
+def rounds_of(load: Load, ground: Ground, drawing: Drawing) -> list[Round]:
+    """What all arms play: other programs to learn from, then every draw at every rate."""
+    warm = load_draw(
+        len(ground.draws),
+        load.programs,
+        drawing,
+        tenants=load.tenants,
+        longest=ground.largest_tokens,
+    )
+    spell, rate = drawing.spell, ground.probe.rate
+    rounds = [Round("warm", warm.arriving(rate), spell, counts=False, text="warm")]
+    for share in shares_of(load):
+        rounds += [
+            Round(
+                label_of(share),
+                draw.arriving(share * rate),
+                spell,
+                counts=True,
+                service_s=ground.service_s,
+                text=f"{share}/{draw.number}",
+            )
+            for draw in ground.draws
+        ]
+    return rounds
+
+
+def shares_of(load: Load) -> Sequence[float]:
+    """A rate that was given is the only one."""
+    return (1.0,) if load.rate else SHARES
+
+
+def label_of(share: float) -> str:
+    """Of the rounds at a rate."""
+    return f"load {share:g}"
+
+
+def told_before(load: Load, ground: Ground, rounds: Sequence[Round], wanted: Wanted) -> list[str]:
+    """What is going to be played, and how long that takes."""
+    probe = ground.probe
+    arms = len(wanted.names) - (OURS in wanted.names) + len(wanted.policies)
+    took_s = sum(
+        arms * max(probe.lasts_s, one.workload[-1].at_s + probe.lasts_s / 4) for one in rounds
+    )
+    todo = totals([program for draw in ground.draws for program in draw.programs])
+    shown = ", ".join(f"{value:,.0f} {name}" for name, value in todo.items())
+    lines = [
+        f"{len(ground.draws)} draws: {shown}; the largest request has {ground.largest_tokens} "
+        "tokens",
+        f"{arms} arms at {', '.join(f'{share * probe.rate:.3g}' for share in shares_of(load))} "
+        f"programs a second, where fcfs is {probe.slowdown:.1f} times slower than alone at the "
+        f"last; {probe.kv_tokens} tokens of KV, {_share(probe):.2f} of the "
+        f"{probe.working_set_tokens:.0f} that the programs under way would keep",
+        f"this takes about {took_s / 60:.0f} minutes",
+    ]
+    lines += [line for draw in ground.draws if (line := _shortened(draw))]
+    return lines
+
+
+def probe_of(rounds: Sequence[Round]) -> list[ProgramLine]:
+    """The first program of each shape, the small ones: what servers are chosen by."""
+    seen: dict[str, ProgramLine] = {}
+    for one in rounds:
+        for line in one.lines("probe"):
+            seen.setdefault(line["shape"], {**line, "at_s": 0.0})
+    small = sorted(seen.values(), key=lambda line: len(line["nodes"]))
+    return small[:3]
+
+
+def _shortened(draw: LoadDraw) -> str:
+    if not draw.shortened:
+        return ""
+    told = ", ".join(f"{name} {factor:.2f}" for name, factor in draw.shortened.items())
+    return f"draw {draw.number}, lengths and turns scaled down so that memory holds them: {told}"
+
+
+def _share(probe: Probe) -> float:
+    return probe.kv_tokens / probe.working_set_tokens if probe.working_set_tokens else 0.0
+
+
+def _told(
+    load: Load,
+    ground: Ground,
+    rounds: Sequence[Round],
+    wanted: Wanted,
+    samples: Mapping[str, ArmSamples],
+) -> dict[str, Any]:
+    last = label_of(shares_of(load)[-1])
+    by_policy = {
+        name.partition(":")[2]: one.rounds[last] for name, one in samples.items() if is_ours(name)
+    }
+    return {
+        "asked": asdict(load),
+        "fcfs": "first come first served without the admission gate: an engine of requests",
+        "rate": ground.probe.rate,
+        "kv_tokens": ground.probe.kv_tokens,
+        "kv_share": _share(ground.probe),
+        "largest_tokens": ground.largest_tokens,
+        "shortened": {
+            name: factor for draw in ground.draws for name, factor in draw.shortened.items()
+        },
+        "probes": [asdict(one) for one in ground.probes],
+        "alone_s": ground.alone_s,
+        "points": [_point(share, ground, rounds, samples) for share in shares_of(load)],
+        "verdicts": [
+            asdict(one) | {"met": one.is_met, "told": str(one)}
+            for one in verdicts(by_policy, ground.alone_s)
+        ],
+    }
+
+
+def _point(
+    share: float, ground: Ground, rounds: Sequence[Round], samples: Mapping[str, ArmSamples]
+) -> dict[str, Any]:
+    label, rate = label_of(share), share * ground.probe.rate
+    of_point = [one for one in rounds if one.label == label]
+    arms = {}
+    for name, one in samples.items():
+        arms[name] = load_figures(one.rounds[label], ground.alone_s, rate)
+        if is_ours(name):
+            arms[name] |= prefill_figures(one.steps[label], of_point)
+    return {"share": share, "label": label, "rate": rate, "arms": arms}

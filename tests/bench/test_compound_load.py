@@ -1,0 +1,183 @@
+"""Where a load is measured, and what it tells: found on an engine that is a queue of one place."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrt.bench.compound.figures import Played
+from agentrt.bench.compound.ground import ROOM, Load, PlayRound, find_ground
+from agentrt.bench.compound.load import SHARES, label_of, rounds_of
+from agentrt.bench.compound.load_draw import largest_tokens, load_draw
+from agentrt.bench.compound.load_figures import load_figures, prefill_figures, verdicts
+from agentrt.bench.compound.plan import Drawing, Round, longest_tokens, working_set_tokens
+from agentrt.bench.compound.rate import find_rate
+from agentrt.errors import UsageError
+from agentrt.workloads.scale import Scale
+from agentrt.workloads.sizes import SIZES
+from agentrt.workloads.text import Speller
+from agentrt.workloads.trace import ProgramTrace
+
+SCALE = Scale(0.125, 0.25, 0.01, 0.5, 0.0)
+DRAWING = Drawing(SCALE, SIZES, 0, Speller([" abc", " abd", " abe"]), 4_096)
+
+
+def sample(name: str, *, latency_s: float, tenant: str = "", arrived_s: float = 0.0) -> Played:
+    return Played(
+        name=name,
+        shape="x",
+        tenant=tenant,
+        latency_s=latency_s,
+        tools_s=0.0,
+        prompt_tokens=10,
+        cached_tokens=4,
+        output_tokens={"call": 3},
+        output_hash="",
+        wasted_tokens=0,
+        split={},
+        arrived_s=arrived_s,
+        ended_s=arrived_s + latency_s,
+        kept_tokens=100.0,
+    )
+
+
+def service_s(program: ProgramTrace) -> float:
+    return 0.01 * sum(call.output_tokens for call in program.calls())
+
+
+def served_in_order(one: Round) -> list[Played]:
+    """One program at a time, as they come; half of what each computes is kept all its life."""
+    free_s, found = 0.0, []
+    for arrival in one.workload:
+        free_s = max(free_s, arrival.at_s) + service_s(arrival.program)
+        latency_s = free_s - arrival.at_s
+        told = sample(arrival.program.name, latency_s=latency_s, arrived_s=arrival.at_s)
+        told = Played(
+            **{
+                **{name: getattr(told, name) for name in Played.__slots__},
+                "kept_tokens": working_set_tokens([arrival.program]) / 2,
+            }
+        )
+        found.append(told)
+    return found
+
+
+@given(st.floats(0.1, 100), st.floats(1.5, 50), st.floats(0.5, 4))
+def test_a_rate_is_found_where_slowdown_grows_with_it(
+    first: float, wanted: float, power: float
+) -> None:
+    def look(rate: float) -> float:
+        return 1 + math.pow(rate, power)
+
+    best, looks = find_rate(look, first, wanted, most_looks=40)
+    assert abs(best.slowdown / wanted - 1) <= 0.15
+    assert best in looks
+
+
+def test_what_comes_nearest_is_taken_where_nothing_is_near() -> None:
+    best, looks = find_rate(lambda rate: min(3.0, 1 + rate), 1.0, 10.0, most_looks=4)
+    assert best.slowdown == 3.0
+    assert len(looks) == 4
+    assert all(low.rate < high.rate for low, high in pairwise(looks))
+
+
+def test_a_draw_is_stretched_by_its_rate_and_fits() -> None:
+    draw = load_draw(0, 20, DRAWING, tenants=3)
+    slow, quick = draw.arriving(1.0), draw.arriving(4.0)
+    assert [one.program for one in slow] == [one.program for one in quick] == list(draw.programs)
+    for late, early in zip(slow, quick, strict=True):
+        assert late.at_s == pytest.approx(4 * early.at_s)
+    assert not draw.shortened
+    largest = largest_tokens([draw])
+    again = load_draw(0, 20, DRAWING, tenants=3, longest=int(0.6 * largest))
+    assert largest_tokens([again]) <= 0.6 * largest
+    for program, other in zip(draw.programs, again.programs, strict=True):
+        assert (program.name, program.tenant) == (other.name, other.tenant)
+        assert (program == other) == (program.name not in again.shortened)
+        assert longest_tokens(other) <= longest_tokens(program)
+    with pytest.raises(UsageError, match="requests of at most 10 tokens"):
+        load_draw(0, 20, DRAWING, longest=10)
+
+
+@pytest.mark.parametrize("kv_share", [0.0, 0.33])
+def test_rate_and_memory_are_found_together(kv_share: float) -> None:
+    memories: list[int] = []
+    told: list[str] = []
+
+    @contextmanager
+    def open_plain(kv_tokens: int) -> Iterator[PlayRound]:
+        memories.append(kv_tokens)
+        yield served_in_order
+
+    load = Load(0.0, 6.0, programs=60, draws=2, kv_share=kv_share, tenants=2)
+    found = find_ground(load, DRAWING, open_plain, told.append)
+    probe = found.probe
+    assert probe.slowdown == pytest.approx(6.0, rel=0.16)
+    assert found.alone_s == {
+        program.name: pytest.approx(service_s(program))
+        for draw in found.draws
+        for program in draw.programs
+    }
+    assert probe.kv_tokens == memories[-1]
+    assert probe.kv_tokens >= ROOM * found.largest_tokens - 16
+    if kv_share:
+        floor = ROOM * found.largest_tokens
+        wanted = max(floor, kv_share * probe.working_set_tokens)
+        assert probe.kv_tokens == pytest.approx(wanted, rel=0.16)
+    rounds = rounds_of(load, found, DRAWING)
+    assert [one.label for one in rounds[1:]] == [label_of(s) for s in SHARES for _ in range(2)]
+    assert not rounds[0].counts
+    learned = {program.name for program in rounds[0].programs}
+    measured = {program.name for one in rounds[1:] for program in one.programs}
+    assert not learned & measured  # nobody learns from what is measured
+    texts = [str(one.lines("arm")[0]["nodes"][0]) for one in rounds]
+    assert len(set(texts)) == len(texts)  # and nobody finds it in a cache
+
+
+def test_a_load_tells_slowdown_goodput_and_fairness() -> None:
+    samples = [
+        sample(f"p{at}", tenant=f"t{at % 2}", latency_s=float(1 + at % 2 * 5)) for at in range(20)
+    ]
+    alone_s = {one.name: 1.0 for one in samples}
+    found = load_figures([samples], alone_s, rate=4.0)
+    assert found["mean_slowdown"]["value"] == pytest.approx(3.5)
+    assert found["in_time"] == {"2": 0.5, "5": 0.5, "10": 1.0}
+    assert found["goodput"]["10"] == 4.0
+    assert found["sustained"] == {"2": False, "5": False, "10": True}
+    assert found["fairness"] == pytest.approx((1 + 1 / 6) ** 2 / (2 * (1 + 1 / 36)))
+    assert found["hit_rate"] == pytest.approx(0.4)
+
+
+def test_the_first_tenth_of_each_round_is_left_out() -> None:
+    early = [sample(f"p{at}", latency_s=100.0 if at == 0 else 2.0) for at in range(10)]
+    found = load_figures([early, early], {one.name: 1.0 for one in early}, rate=1.0)
+    assert found["most_slowdown"] == 2.0
+
+
+def test_prompts_computed_again_are_counted() -> None:
+    draw = load_draw(0, 4, DRAWING)
+    one = Round("load 1", draw.arriving(1.0), DRAWING.spell, counts=True)
+    least = working_set_tokens(draw.programs)
+    least -= sum(call.output_tokens for program in draw.programs for call in program.calls())
+    found = prefill_figures([(0.1, least, 0, 0), (0.1, least // 2, 1, 0)], [one])
+    assert found["least_prompt_tokens"] == least
+    assert found["redundant"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_targets_are_told_with_their_interval_as_far_as_arms_were_played() -> None:
+    names = [f"p{at}" for at in range(30)]
+    alone_s = dict.fromkeys(names, 1.0)
+    arms = {
+        policy: [[sample(name, latency_s=times * (at + 1)) for at, name in enumerate(names)]]
+        for policy, times in (("fcfs", 4.0), ("rwa", 1.0), ("oracle", 0.8))
+    }
+    found = verdicts(arms, alone_s)
+    assert [one.found.value for one in found] == pytest.approx([0.25, 0.25, 1.25])
+    assert [one.is_met for one in found] == [True, True, False]
+    assert all(one.found.low == pytest.approx(one.found.high) for one in found)  # paired
+    assert "1.250 (1.250 to 1.250), at most 1.2: missed" in str(found[-1])
+    assert len(verdicts({"rwa": arms["rwa"], "oracle": arms["oracle"]}, alone_s)) == 1
