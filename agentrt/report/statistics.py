@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from agentrt.report.plot import Interval
 
 _RESAMPLES = 1_000
 _TAIL = 0.025
-Statistic = Callable[[Sequence[float]], float]
+Values = Sequence[float] | NDArray[np.float64]
+Statistic = Callable[[Any], float]
+"""Of an array of samples, one a row."""
 
 
-def percentile(values: Sequence[float], share: float) -> float:
+def percentile(values: Values, share: float) -> float:
     """The value below which `share` of all lie, between neighbours in proportion.
 
     What never ended is infinite: it counts, and so does a percentile that reaches it.
@@ -23,20 +28,20 @@ def percentile(values: Sequence[float], share: float) -> float:
         >>> percentile([3.0, 1.0, 2.0], 0.5), percentile([1.0, 2.0], 0.75)
         (2.0, 1.75)
     """
-    ordered = sorted(values)
+    ordered = np.sort(np.asarray(values, np.float64))
     at = share * (len(ordered) - 1)
     low, part = int(at), at - int(at)
     if not part or ordered[low] == ordered[low + 1]:
-        return ordered[low]
-    return ordered[low] * (1 - part) + ordered[low + 1] * part
+        return float(ordered[low])
+    return float(ordered[low] * (1 - part) + ordered[low + 1] * part)
 
 
-def mean(values: Sequence[float]) -> float:
+def mean(values: Values) -> float:
     """The arithmetic mean."""
-    return sum(values) / len(values)
+    return float(np.mean(values))
 
 
-def geometric_mean(values: Sequence[float]) -> float:
+def geometric_mean(values: Values) -> float:
     """Of ratios.
 
     Example:
@@ -46,23 +51,24 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(mean([math.log(value) for value in values]))
 
 
-def interval(values: Sequence[float], statistic: Statistic, seed: int = 0) -> Interval:
+def interval(values: Values, statistic: Statistic, seed: int = 0) -> Interval:
     """A statistic and its 95 % interval by the percentile bootstrap, always the same one.
 
     Args:
-        values: Samples, independent of each other.
-        statistic: Of any number of them.
+        values: Samples, independent of each other; where one is several numbers, a row each.
+        statistic: Of any number of them, as an array.
         seed: Of the resampling.
     """
-    random = Random(seed)
-    found = statistic(values)
-    if len(values) < 2:
+    samples = np.asarray(values, np.float64)
+    count, found = len(samples), statistic(samples)
+    if count < 2:
         return Interval(found, found, found)
-    again = [statistic(random.choices(values, k=len(values))) for _ in range(_RESAMPLES)]
+    random = np.random.default_rng(seed)
+    again = [statistic(samples[random.integers(count, size=count)]) for _ in range(_RESAMPLES)]
     return Interval(found, percentile(again, _TAIL), percentile(again, 1 - _TAIL))
 
 
-def percentiles(values: Sequence[float]) -> dict[str, Interval]:
+def percentiles(values: Values) -> dict[str, Interval]:
     """p50, p95 and p99 with their intervals."""
     shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
     return {

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-
 from agentrt.report.plot import Interval
+from agentrt.report.statistics import interval, mean
 from agentrt.sim.fluid.library import Floats
-from agentrt.sim.statistics import bootstrap, kendall_tau
+from agentrt.sim.statistics import kendall_tau
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +94,4 @@ def ranking_of(measured_s: Mapping[str, Floats], simulated_s: Mapping[str, Float
 def _difference(one: Floats, other: Floats) -> Interval:
     """Of means, by the mean of the second; programs are drawn again, each with all its repeats."""
     mean_s = other.mean()
-    return bootstrap(
-        (one.mean(axis=0) - other.mean(axis=0)) / mean_s, lambda found: float(np.mean(found))
-    )
+    return interval((one.mean(axis=0) - other.mean(axis=0)) / mean_s, mean)

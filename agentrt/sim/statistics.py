@@ -1,35 +1,15 @@
-"""Means over programs and over seeds, with the interval that chance leaves them."""
+"""Means over seeds with the interval that chance leaves them, and agreement about an order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp, log
 from statistics import fmean, stdev
 
-import numpy as np
-
 from agentrt.report.plot import Interval
-from agentrt.sim.fluid.library import Floats
 
-_RESAMPLES = 500
-_TAIL = 0.025
 _T_975 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """Student's t at 97.5 %, from 1 degree of freedom on."""
-
-Statistic = Callable[[Floats], float]
-
-
-def bootstrap(values: Floats, statistic: Statistic, seed: int = 0) -> Interval:
-    """A statistic of independent values and its 95 % interval, always the same one."""
-    found = statistic(values)
-    if len(values) < 2:
-        return Interval(found, found, found)
-    random = np.random.default_rng(seed)
-    again = [
-        statistic(values[random.integers(len(values), size=len(values))]) for _ in range(_RESAMPLES)
-    ]
-    low, high = np.quantile(again, (_TAIL, 1 - _TAIL))
-    return Interval(found, float(low), float(high))
 
 
 def over_seeds(values: Sequence[float]) -> Interval:

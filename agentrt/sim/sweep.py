@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from agentrt.report.plot import Interval
+from agentrt.report.statistics import percentiles
 from agentrt.sim.arms import SimArm
-from agentrt.sim.fluid.library import Floats
 from agentrt.sim.operating_point import OperatingPoint
-from agentrt.sim.statistics import bootstrap, over_seeds, ratio_over_seeds
+from agentrt.sim.statistics import over_seeds, ratio_over_seeds
 from agentrt.sim.study import Point, Study
 
 SCHEMA = "agentrt.sim.sweep/1"
@@ -159,21 +158,13 @@ def to_json(found: Sweep, about: Mapping[str, Any], command: Sequence[str]) -> d
 
 def _arm_json(points: Sequence[Point]) -> dict[str, Any]:
     slowdown = np.concatenate([point.slowdown for point in points])
-    quantiles = {
-        f"p{round(100 * share)}": asdict(bootstrap(slowdown, partial(_quantile, share=share)))
-        for share in (0.5, 0.95, 0.99)
-    }
     return {
         "mean_latency_s": asdict(over_seeds([float(p.latency_s.mean()) for p in points])),
         "mean_slowdown": asdict(over_seeds([float(p.slowdown.mean()) for p in points])),
-        "slowdown": quantiles,
+        "slowdown": {name: asdict(one) for name, one in percentiles(slowdown).items()},
         "fairness": asdict(over_seeds([point.fairness for point in points])),
         "seeds": [_point_json(point, every=True) for point in points],
     }
-
-
-def _quantile(values: Floats, share: float) -> float:
-    return float(np.quantile(values, share))
 
 
 def _point_json(point: Point, *, every: bool = False) -> dict[str, Any]:

@@ -9,13 +9,13 @@ import numpy as np
 
 from agentrt.config import Policy, SchedulerConfig
 from agentrt.report.plot import Interval
+from agentrt.report.statistics import interval
 from agentrt.scheduler.estimates import Estimates
 from agentrt.sim.costs import Costs, StepWork
 from agentrt.sim.fluid.library import Floats
 from agentrt.sim.outcome import SimulationOutcome
 from agentrt.sim.ranking import Ranking, ranking_of
 from agentrt.sim.simulation import Setup, Simulation
-from agentrt.sim.statistics import bootstrap
 from agentrt.workloads import Workload
 
 MOST_ERROR = 0.10
@@ -234,7 +234,7 @@ def _error(simulated_s: Floats, measured_s: Floats, share: float) -> Interval:
     def error(found: Floats) -> float:
         return float(np.quantile(found[:, 0], share) / np.quantile(found[:, 1], share) - 1)
 
-    return bootstrap(both, error)
+    return interval(both, error)
 
 
 def line_of(case: Case) -> str:
