@@ -11,6 +11,8 @@ where that does not make it wait longer, by what is expected of those that run (
 A run that has had no generation with an engine for a second gives its place back: it waits for a
 person or a long tool, or for another run, and what it left in memory is evicted at need. Its next
 generation goes on all the same, and counts again from there.
+
+Where contexts are computed again for much of the time all the same, less is let in (see `thrash`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import Order
 from agentrt.scheduler.run import Footprint, RunState
 from agentrt.scheduler.telling import Telling
+from agentrt.scheduler.thrash import STEP, Thrash
 
 RESERVE_AFTER_PATHS = 10.0
 RESERVE_AFTER_S = 1.0
@@ -102,9 +105,10 @@ class Gate:
         idle: Runs that were let in and have none, and since when, longest first.
         away: Those of whom that has been so for long: nothing is set aside for them.
         stale: Something has changed since it was looked at last.
+        thrash: How far it is lowered.
     """
 
-    __slots__ = ("_share", "away", "held", "idle", "rooms", "running", "stale", "working")
+    __slots__ = ("_share", "away", "held", "idle", "rooms", "running", "stale", "thrash", "working")
 
     def __init__(self, kv_tokens: Mapping[str, tuple[int, int]], share: float) -> None:
         self._share = share
@@ -117,6 +121,7 @@ class Gate:
         self.idle: dict[RunState, float] = {}
         self.away: dict[RunState, None] = {}
         self.stale = False
+        self.thrash = Thrash()
 
     @property
     def is_open(self) -> bool:
@@ -125,10 +130,14 @@ class Gate:
 
     @property
     def wake_s(self) -> float | None:
-        """When the next place is given back while somebody waits for one, or None."""
-        if not self.held or not self.idle:
+        """When there is more room though nothing has happened, while somebody waits, or None."""
+        if not self.held:
             return None
-        return next(iter(self.idle.values())) + IDLE_S
+        raised_s = self.thrash.wake_s
+        if not self.idle:
+            return raised_s
+        given_back_s = next(iter(self.idle.values())) + IDLE_S
+        return given_back_s if raised_s is None else min(given_back_s, raised_s)
 
     def is_due(self, now_s: float) -> bool:
         """Whether there is something to decide."""
@@ -192,12 +201,23 @@ class Gate:
     def settle(self, now_s: float) -> None:
         """What was decided at this instant is done: who has been idle for long is away."""
         self.stale = False
+        self.thrash.settle(now_s)
         while self.idle:
             run, since_s = next(iter(self.idle.items()))
             if now_s < since_s + IDLE_S:
                 break
             del self.idle[run]
             self.away[run] = None
+
+    def computed_again(self, at_s: float, again_s: float) -> None:
+        """A generation ended, for which its engine computed so long what it had had before."""
+        if self.thrash.note(at_s, again_s):
+            self.stale = True
+
+    def limit_tokens(self, role: str, now_s: float) -> float:
+        """What may be set aside of an engine's memory now."""
+        limit_tokens: float = self.rooms[role].limit_tokens
+        return limit_tokens * STEP ** self.thrash.steps_at(now_s)
 
     def committed_tokens(self, role: str, now_s: float) -> float:
         """What is set aside of an engine's memory, or needed where that is more."""
@@ -215,7 +235,7 @@ class Gate:
         """Who is let in now, and who has to wait of those that were not told yet."""
         set_aside = {role: self.committed_tokens(role, now_s) for role in self.rooms}
         taken = {role: tokens > 0.0 for role, tokens in set_aside.items()}
-        left = {role: room.limit_tokens - set_aside[role] for role, room in self.rooms.items()}
+        left = {role: self.limit_tokens(role, now_s) - set_aside[role] for role in self.rooms}
         begun: list[RunState] = []
         verdicts: list[Verdict] = []
         reserved = self._reserved(now_s)
@@ -288,14 +308,20 @@ class Gate:
         node = next(iter(run.held))
         assert node.held_at_s is not None
         terms: list[tuple[str, float]] = [("held_s", now_s - node.held_at_s)]
+        lower_tokens = 0.0
         for role, room in self.rooms.items():
             name = "" if len(self.rooms) == 1 else f"{role}."
+            limit_tokens = self.limit_tokens(role, now_s)
+            lower_tokens = max(lower_tokens, room.limit_tokens - limit_tokens)
             terms += [
                 (f"{name}peak_tokens", peaks[role]),
-                (f"{name}committed_tokens", room.limit_tokens - left[role]),
-                (f"{name}limit_tokens", room.limit_tokens),
+                (f"{name}committed_tokens", limit_tokens - left[role]),
+                (f"{name}limit_tokens", limit_tokens),
             ]
         reason = why or "the KV memory is set aside for others"
+        if lower_tokens:
+            terms.append(("computed_again_share", self.thrash.share_at(now_s)))
+            reason = why or f"{reason}, and less of it, as contexts are computed again"
         return Verdict(run.run_id, node.node_id, bool(why), reason, tuple(terms))
 
 

@@ -173,11 +173,16 @@ class Footprint:
         shared_tokens: The most that one of those has from others.
         trunk_tokens: Context of its generation that ended last: between two turns of a tool loop
             that is what it comes back to.
+        forked: Its generation that ended last was not the only one under way.
+        awaited_tokens: Of generations under way that go on from the one before: the context that
+            they should find in the cache.
     """
 
     __slots__ = (
+        "awaited_tokens",
         "committed_tokens",
         "context_tokens",
+        "forked",
         "peak_tokens",
         "running_tokens",
         "shared_tokens",
@@ -191,10 +196,22 @@ class Footprint:
         self.running_tokens = 0.0
         self.shared_tokens = 0.0
         self.trunk_tokens = 0.0
+        self.forked = False
+        self.awaited_tokens: dict[NodeState, float] = {}
 
     def share(self, tokens: float) -> None:
         """One of its generations has so much from others."""
         self.shared_tokens = max(self.shared_tokens, tokens)
+
+    def begin(self, node: NodeState) -> None:
+        """A generation is under way; whether it goes on from the one before it tells by itself.
+
+        In a chain each has the context of the one before, and more; of a fork nobody knows.
+        """
+        alone = self.running_tokens < 1.0
+        if alone and not self.forked and node.prompt_tokens >= self.trunk_tokens:
+            self.awaited_tokens[node] = self.trunk_tokens
+        self.forked = not alone
 
     def look(self) -> None:
         """Work out what follows from what runs and what waits."""

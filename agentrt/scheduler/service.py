@@ -10,6 +10,7 @@ from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import QUANTUM_S
 from agentrt.scheduler.run import Footprint, RunState
 from agentrt.scheduler.state import State
+from agentrt.scheduler.thrash import ROUNDING_TOKENS
 
 REST_CHANGE = 0.25
 """Part by which what a run still needs must have changed before its engines are told."""
@@ -58,6 +59,8 @@ def ended(state: State, node: NodeState, event: NodeFinished) -> None:
         state.requests.pop(node.request_id, None)
     if node.model in state.gate.rooms:
         state.gate.rests(node, event.at_s)
+        if event.ledger is not None:
+            state.gate.computed_again(event.at_s, _again_s(node, event.ledger))
         _vacate(node, event)
     if event.ledger is not None:
         had_s = service_s(event.ledger)
@@ -102,6 +105,7 @@ def _occupy(node: NodeState) -> None:
     own = min(whole, node.place.mean("own_tokens", whole))
     node.context_tokens = own
     footprint = _footprint(node)
+    footprint.begin(node)
     footprint.running_tokens += own
     footprint.share(whole - own)
     footprint.look()
@@ -124,6 +128,19 @@ def _vacate(node: NodeState, event: NodeFinished) -> None:
             footprint.trunk_tokens = ledger.prompt_tokens + ledger.output_tokens
     footprint.running_tokens = max(0.0, footprint.running_tokens - node.context_tokens)
     footprint.look()
+
+
+def _again_s(node: NodeState, ledger: Ledger) -> float:
+    """Time of the engine's that went into KV that the run had had, and lost."""
+    footprint = node.run.footprints.get(node.model)
+    awaited = 0.0 if footprint is None else footprint.awaited_tokens.pop(node, 0.0)
+    computed = max(0, ledger.prompt_tokens - ledger.cached_tokens)
+    lost = min(float(computed), max(0.0, awaited - ROUNDING_TOKENS - ledger.cached_tokens))
+    steps_s = ledger.prefill_s + ledger.decode_s
+    if not steps_s or not computed + ledger.recomputed_tokens:
+        return 0.0
+    again = (lost + ledger.recomputed_tokens) / (computed + ledger.recomputed_tokens)
+    return again * service_s(ledger) * ledger.prefill_s / steps_s
 
 
 def _footprint(node: NodeState) -> Footprint:

@@ -65,14 +65,16 @@ def test_what_is_set_aside_stays_within_the_memory(world: Make, job: Any, drawn:
             return
         gate = here.state.gate
         committed = gate.committed_tokens("default", now_s)
+        limit = gate.limit_tokens("default", now_s)
+        assert limit <= LIMIT
         for verdict in decision.verdicts:
             peak = peak_tokens(here.state.runs[verdict.run_id], "default")
             if verdict.admitted:
                 alone = verdict.reason == "nothing else runs" and committed == 0.0
                 committed += peak
-                assert committed <= LIMIT + 1e-6 or alone
+                assert committed <= limit + 1e-6 or alone
             else:
-                assert peak > LIMIT - committed or committed > 0.0
+                assert peak > limit - committed or committed > 0.0
 
     one.before = check
     one.run(jobs)
