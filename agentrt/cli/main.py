@@ -116,7 +116,7 @@ def usage_error(error: typer.TyperException) -> UsageError:
     what, _, meant = message.partition(" Did you mean ")
     option = str(getattr(error, "option_name", ""))
     known = [*FLAGS, *(getattr(error, "possibilities", None) or ())]
-    close = get_close_matches(option, known, n=1) if option else []
+    close = get_close_matches(option, known, n=1, cutoff=0.7) if option else []
     if close or meant:
         hint = f"did you mean {close[0] if close else meant.strip('?').replace(chr(39), '')}?"
     else:

@@ -37,6 +37,7 @@ Write = Callable[..., Path]
             "command",
             "http://",
         ),
+        (("run", VOTE, "--data", "a"), "No such option: --data", "command", "run FILE --help"),
         (("run",), "Missing argument 'FILE[:FN]'", "command", "agentrt run FILE --help"),
         (("trace", "show"), "Missing argument 'RUN'", "command", "agentrt trace show --help"),
         (("serve", "--port", "a"), "'--port'", "command", "agentrt serve --help"),
