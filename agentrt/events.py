@@ -79,6 +79,9 @@ class NodeDeclared:
         threaded: Whether it needs a worker thread.
         expires_at_s: When the node itself must be done, or None.
         deadline_at_s: When its engine must be done, its program's deadline included, or None.
+        prompt_tokens: Of a generation that its run begins with: length of its prompt as far as it
+            is known; 0 elsewhere.
+        max_tokens: Of a generation: most that it may put out; 0 elsewhere.
     """
 
     run_id: RunId
@@ -100,6 +103,8 @@ class NodeDeclared:
     threaded: bool = False
     expires_at_s: float | None = None
     deadline_at_s: float | None = None
+    prompt_tokens: int = 0
+    max_tokens: int = 0
 
 
 @fact

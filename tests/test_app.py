@@ -9,6 +9,7 @@ import pytest
 from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
 from agentrt.config import EngineConfig, SchedulerConfig
+from agentrt.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.program import door
 from agentrt.scheduler import Estimates
 from agentrt.testing import tiny_engine
@@ -118,6 +119,27 @@ def test_estimates_that_are_handed_in_are_not_kept(
     anyio.run(main)
     assert mine.place("").learned["output_tokens"].count == 1
     assert not path.exists()
+
+
+def test_what_a_run_begins_with_is_known_before_it_is_sent(tiny: EngineConfig) -> None:
+    """The gate goes by it, long before past runs tell what such a run needs."""
+    seen: list[Any] = []
+
+    class Seeing:
+        def see(self, events: Any) -> None:
+            seen.extend(events)
+
+    async def main() -> None:
+        async with open_runtime(engine=tiny, place="thread", observers=[Seeing()]) as runtime:
+            await runtime.run(answers, "How long is this?")
+
+    anyio.run(main)
+    (declared,) = [e for e in seen if isinstance(e, NodeDeclared) and e.kind == "generate"]
+    (sent,) = [e for e in seen if isinstance(e, RequestSent)]
+    assert declared.prompt_tokens == sent.prompt_tokens > 10
+    assert declared.max_tokens == 3
+    (admitted,) = [e for e in seen if isinstance(e, Scheduled) and e.decision == "admitted"]
+    assert dict(admitted.terms)["peak_tokens"] == sent.prompt_tokens + 3
 
 
 def test_a_policy_is_that_of_the_engine_too(

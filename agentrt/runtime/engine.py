@@ -37,6 +37,19 @@ class Engine:
             return 0
         return self.capabilities.window_tokens or self.codec.window_tokens
 
+    def known_tokens(self, work: GenerateWork) -> int:
+        """Length of a prompt as far as it is known; 0 where that is not counted here.
+
+        What is encoded here is remembered, and not encoded again when it is sent.
+        """
+        if self.codec is None or self.capabilities.prompt == "messages":
+            return 0
+        chat = work.chat
+        try:
+            return len(self.codec.encode(chat.tools, chat.segments(), chat.history).token_ids)
+        except Exception:
+            return 0  # an input failed, or the prompt cannot be written: sending tells so
+
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         """Tell it of constraints ahead, those that it enforces."""
         kinds = self.capabilities.constraints

@@ -97,6 +97,7 @@ class Generations:
             and self._revisions.begin(run, gen, engine, None)
         ):
             return []
+        run.has_sent = True
         request_id = facts.request_id
         takes = engine.capabilities
         reader = reader_of(gen, takes.call_frame)

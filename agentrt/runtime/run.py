@@ -57,6 +57,7 @@ class Run:
         revised: Generations that `on_overflow` was asked about: how many parts the prompt had.
         stops: Nodes that code asked to end: when, and what that code had waited for by then.
         under_way: Where those run; nothing of a run outlives it.
+        has_sent: A generation of it has been handed to an engine.
         captures_content: Whether events carry what was said.
     """
 
@@ -86,6 +87,7 @@ class Run:
         self.stops: dict[str, Stop] = {}
         self.waited_for_parts: set[str] = set()
         self.under_way = Tasks()
+        self.has_sent = False
         self.captures_content = captures_content
         self._clock = clock
         self._engines = engines
@@ -210,6 +212,8 @@ class Run:
         if work.output.checked:
             attributes["agentrt.check.retries"] = work.retries
         waited = node.scope.waited
+        engine = self._engines[work.model]
+        begins = not self.has_sent and engine.capabilities.kv_tokens > 0  # a gate may ask
         return NodeDeclared(
             self.run_id,
             node.id,
@@ -226,6 +230,8 @@ class Run:
             model=work.model,
             expires_at_s=work.deadline_at_s,
             deadline_at_s=self._engine_deadline_s(node, work, now_s),
+            prompt_tokens=engine.known_tokens(work) if begins else 0,
+            max_tokens=work.sampling.max_tokens,
         )
 
     def _other(

@@ -2,8 +2,8 @@
 
 Without a gate many runs begin, each fills some of the memory and waits for more, and contexts are
 evicted and computed again; with it the same work is done with less. What is set aside for a run is
-the peak that past runs of its template had, or what it really needs once that is more. A run that
-was let in always goes on, and one may always run.
+the peak that past runs of its template had (`cold_start` while they are few), or what it really
+needs once that is more. A run that was let in always goes on, and one may always run.
 
 Runs that do not fit are passed by others that do (backfill). The one that has waited longest gets
 a reservation once it waited ten times what it would take alone: from then on others pass it only
@@ -21,6 +21,7 @@ from collections.abc import Mapping
 
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.scheduler.cold_start import expected_tokens
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import Order
@@ -326,8 +327,11 @@ class Gate:
 
 
 def peak_tokens(run: RunState, role: str) -> float:
-    """Most KV tokens that past runs like it needed of an engine at once; 0.0 when unknown."""
-    return run.estimates.place(run.template, engine_site(role)).mean("context_tokens")
+    """Most KV tokens that it is expected to need of an engine at once; 0.0 when unknown."""
+    place = run.estimates.place(run.template, engine_site(role))
+    held = (node for node in run.held if node.model == role)
+    elsewhere = run.estimates.place("").mean("context_tokens")
+    return expected_tokens(place.learned.get("context_tokens"), elsewhere, held)
 
 
 def engine_site(role: str) -> str:

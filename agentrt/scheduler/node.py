@@ -53,7 +53,9 @@ class NodeState:
         attained_before_s: Service that its run had had when it was declared.
         busy_s: How long it worked, once it ended; of a generation, its time in steps.
         context_tokens: Of a generation under way: KV that it makes itself, as expected.
-        prompt_tokens: Length of its prompt as it was sent; 0 before.
+        prompt_tokens: Length of its prompt as it was sent; before, as far as that is known.
+        max_tokens: Most that a generation may put out; 0 where that was not said.
+        fork_of: First node that continues the same chat; None when it is alone.
     """
 
     __slots__ = (
@@ -72,10 +74,12 @@ class NodeState:
         "ended",
         "expires_at_s",
         "finished_at_s",
+        "fork_of",
         "held_at_s",
         "holds",
         "inputs",
         "kind",
+        "max_tokens",
         "missing",
         "model",
         "name",
@@ -131,4 +135,6 @@ class NodeState:
         self.attained_before_s = run.attained_s
         self.busy_s = 0.0
         self.context_tokens = 0.0
-        self.prompt_tokens = 0
+        self.prompt_tokens = event.prompt_tokens
+        self.max_tokens = event.max_tokens
+        self.fork_of = event.fork_of

@@ -165,19 +165,18 @@ def _trail_of(name: str) -> Trail:
     except RecursionError:
         found = None
     trail: Trail = tuple(found) if isinstance(found, list) else ()
-    head = trail[:2]
-    origin: Trail = trail[2:]
+    head, origin = trail[:2], list(trail[2:])
     if not trail or not all(isinstance(part, str) for part in head):
         raise ValueError(f"{name!r} is no way to an argument")
-    is_constant = len(origin) == 2 and origin[0] == "always" and isinstance(origin[1], str)
+    if origin[:1] == ["always"] and len(origin) == 2 and isinstance(origin[1], str):
+        json.loads(origin[1])
+        return trail
     is_place = (
         len(origin) >= 2
         and origin[0] in (0, 1)
         and origin[1] in ("arguments", "result")
         and all(isinstance(part, str | int) for part in origin[2:])
     )
-    if origin and not is_constant and not is_place:
+    if origin and not is_place:
         raise ValueError(f"{name!r} is no way to an argument")
-    if is_constant:
-        json.loads(origin[1])
     return trail

@@ -193,3 +193,16 @@ def test_a_replay_has_to_tell_the_oracle_what_it_knows() -> None:
     (request,) = rig.backend.seen.requests
     assert request.facts is not None
     assert request.facts.true_rest_s == 9.0
+
+
+def test_programs_that_nobody_knows_wait_by_what_they_declare() -> None:
+    """Three times forty tokens of output fit into 120."""
+    rig = Rig(kv_tokens=150)
+
+    async def body(runtime: Runtime) -> None:
+        await at_once(runtime, *[named(n) for n in range(1, 5)])
+
+    rig.run(body)
+    held = sorted(event.held_s for event in rig.of(RequestSent))
+    assert held[:3] == [0.0] * 3
+    assert held[3] > 1.0

@@ -51,6 +51,7 @@ class Job:
 
     Attributes:
         gap_s: A tool between two of its generations takes so long; 0 has none.
+        declares: Whether its generations tell how long their prompts are and outputs may be.
     """
 
     at_s: float
@@ -65,6 +66,7 @@ class Job:
     ended_at_s: float | None = None
     refused: bool = False
     next: int = 0
+    declares: bool = False
 
 
 @dataclass
@@ -208,6 +210,8 @@ class World:
             at_s,
             model="default",
             after=NodeId(f"r/g{job.next - 1}") if job.next > 1 else None,
+            prompt_tokens=max(0, job.tokens - OUTPUT) if job.declares else 0,
+            max_tokens=OUTPUT if job.declares else 0,
         )
 
     def at(self, at_s: float, *facts: Fact) -> None:
