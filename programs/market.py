@@ -7,9 +7,10 @@ its ends.
 
 import csv
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,15 @@ from pydantic import Field
 from agentrt.errors import ProgramError
 
 COLUMNS = ("symbol", "date", "price")
-DATE_FORMATS = ("%Y-%m-%d", "%b %d %Y", "%B %d %Y", "%Y-%m", "%Y/%m/%d")
+DAY = re.compile(
+    r"(\d{4}) (?: - (\d\d?) (?: - (\d\d?))? | / (\d\d?) / (\d\d?) )"
+    r"| ([a-z]{3,9}) \s+ (\d\d?) \s+ (\d{4})",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 DAYS_A_YEAR = 365.25
 
 Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
@@ -119,13 +128,24 @@ def load(path: Path) -> Table:
 
 @lru_cache(maxsize=4096)  # a table has each day once for every symbol
 def parse_day(text: str) -> date:
-    """The day that `text` names in one of `DATE_FORMATS`."""
-    for form in DATE_FORMATS:
+    """The day in `2005-01-31`, `2005/1/31`, `Jan 31 2005`; the 1st of `2005-01`."""
+    found = DAY.fullmatch(text.strip())
+    if found is not None:
+        year, month, day, slash_month, slash_day, name, name_day, name_year = found.groups()
+        if name:
+            year, month, day = name_year, _month_of(name.lower()), name_day
+        elif slash_month:
+            month, day = slash_month, slash_day
         try:
-            return datetime.strptime(text.strip(), form).date()
+            return date(int(year), int(month), int(day or 1))
         except ValueError:
-            continue
+            pass  # there is no such day
     raise ValueError(f"{text!r} is no date such as 2005-01-31 or Jan 31 2005")
+
+
+def _month_of(name: str) -> int:
+    """The number of a month by its English name, whole or three letters; 0 for another word."""
+    return next((at for at, one in enumerate(MONTHS, 1) if name in (one, one[:3])), 0)
 
 
 def parse_price(text: str) -> float:

@@ -1,5 +1,6 @@
 """The finance program's table and figures, on the shipped data and on broken files."""
 
+from datetime import date
 from pathlib import Path
 
 import market
@@ -108,3 +109,26 @@ def test_says_what_it_lacks(symbol: str, start: str | None, end: str | None, com
     """Unknown symbols and empty ranges."""
     with pytest.raises(market.TableError, match=complaint):
         market.total_return(TABLE, symbol, start, end)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("2005-01-31", date(2005, 1, 31)),
+        ("2005-1-3", date(2005, 1, 3)),
+        ("2005/1/31", date(2005, 1, 31)),
+        (" 2005-02 ", date(2005, 2, 1)),
+        ("Feb 28 2005", date(2005, 2, 28)),
+        ("september  9 1999", date(1999, 9, 9)),
+        ("2005/02", None),
+        ("2005-02-29", None),
+        ("Febr 1 2005", None),
+        ("2005-13", None),
+    ],
+)
+def test_days_are_read_however_tables_write_them(text: str, day: date | None) -> None:
+    if day is not None:
+        assert market.parse_day(text) == day
+        return
+    with pytest.raises(ValueError, match="is no date"):
+        market.parse_day(text)
