@@ -24,6 +24,7 @@ from agentrt.events import Observer
 from agentrt.program import Program
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
+from agentrt.runtime.ahead import make_ready
 from agentrt.runtime.memory import Memory
 from agentrt.scheduler import Estimates
 from agentrt.store import estimates_path
@@ -48,6 +49,7 @@ async def open_runtime(
     api_key: str | None = None,
     scheduler: SchedulerConfig | None = None,
     estimates: Estimates | None = None,
+    programs: Sequence[Program[..., Any]] = (),
 ) -> AsyncIterator[Runtime]:
     """A runtime with its engines started; they end with the block.
 
@@ -69,6 +71,7 @@ async def open_runtime(
         scheduler: How runs share the engines; its policy is that of embedded engines too.
         estimates: What past runs told. None takes what was kept on this machine of runs on the
             same engines, and keeps what these runs add soon after each (see `agentrt.store`).
+        programs: That will be run: what they name (types, tools, chats) is made ready meanwhile.
 
     Raises:
         EngineUnavailable: An engine does not answer or cannot start.
@@ -83,6 +86,7 @@ async def open_runtime(
             backends[role] = _backend(
                 _ordered(choice, scheduler), clock, place, remote_model, api_key
             )
+        make_ready(programs, backends.values())
         memory = Memory(estimates_path(os.environ), _engines(choices, remote_model))
         if estimates is not None:
             memory = Memory(None, "", estimates)
@@ -132,7 +136,8 @@ def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str
     collector = collector_of(os.environ)
 
     async def main() -> Any:
-        async with open_runtime(observers=[collector] if collector else []) as runtime:
+        observers = [collector] if collector else []
+        async with open_runtime(observers=observers, programs=[program]) as runtime:
             return await runtime.run(program, *args, **kwargs)
 
     try:

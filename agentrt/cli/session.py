@@ -117,6 +117,7 @@ class Session:
             scheduler=SchedulerConfig(
                 policy=self._settings.policy, speculate=self._settings.speculate
             ),
+            programs=[self._program],
         )
 
     async def _run_all(self, runtime: Runtime) -> None:

@@ -113,6 +113,7 @@ class EngineCore:
             clock,
             host.rates if host is not None else None,
             step_tokens=config.step_tokens,
+            overlaps=self._overlaps,
         )
         self._scorer = Scorer(self._machine, self.paging, self.codec, config.step_tokens)
         self._scored_last = False
@@ -213,9 +214,9 @@ class EngineCore:
         """Say what will become of a prefix."""
         self._hints.obey(token_ids, hint, until_s, from_tokens)
 
-    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        """Compile what will be asked for, aside from all steps."""
-        self._grammars.prewarm(constraints)
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
+        """Compile what will be asked for, aside from all steps; waits for it at most so long."""
+        wait(self._grammars.prewarm(constraints), timeout=wait_s)
 
     def has_work(self) -> bool:
         """Whether `step` would do or tell anything."""

@@ -51,10 +51,10 @@ class Grammars:
                 request.constraint, self._codec.vocab, self._codec.call_frame
             )
 
-    def prewarm(self, constraints: Iterable[ConstraintSpec]) -> None:
+    def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
         """Compile these before anybody waits for them; what is wrong is told to who asks."""
-        for constraint in constraints:
-            self._compiles.begin(constraint, self._codec.vocab, self._codec.call_frame)
+        vocab, frame = self._codec.vocab, self._codec.call_frame
+        return [self._compiles.begin(constraint, vocab, frame) for constraint in constraints]
 
     def are_open_for(self, sequence: Sequence) -> bool:
         """Whether the sequence needs a grammar that it does not have yet."""

@@ -36,6 +36,8 @@ from agentrt.errors import AgentrtError, ErrorRecord, ModelInvalid, record
 from agentrt.ids import RequestId
 
 _NOTHING_TO_DO_S = 0.001
+_READY_S = 1.0
+"""What is compiled ahead may hold up the start for so long."""
 _LAST_WORDS_S = 2.0
 _PR_SET_PDEATHSIG = 1
 
@@ -56,7 +58,7 @@ class Core(Protocol):
         until_s: float | None = None,
         from_tokens: int = 0,
     ) -> None: ...
-    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None: ...
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None: ...
     def has_work(self) -> bool: ...
     def step(self) -> StepDone | None: ...
     def close(self) -> None: ...
@@ -69,6 +71,14 @@ class Host:
         self._core = core
         self._link = link
         self._open: set[RequestId] = set()
+
+    def prepare(self) -> None:
+        """What was told of ahead while the core was loading is ready before anybody asks for it."""
+        arrived = self._link.receive(0)
+        while arrived and isinstance(first := arrived[0], Prewarm):
+            self._core.prewarm(first.constraints, _READY_S)
+            del arrived[0]
+        self._link.put_back(arrived)
 
     def serve(self) -> None:
         """Until the owner says quit.
@@ -153,8 +163,10 @@ def host(end: socket.socket, clock: Clock) -> int:
     try:
         config = _config(link)
         core = load(config, clock)
+        server = Host(core, link)
+        server.prepare()
         link.send(core.capabilities)
-        Host(core, link).serve()
+        server.serve()
     except OwnerGone:
         return 0
     except Exception as error:  # whatever ends the engine is told to its owner

@@ -69,6 +69,7 @@ class EmbeddedBackend:
         self._child: Child | None = None
         self._pipe: Pipe | None = None
         self._unsent: list[Command] = []
+        self._ahead: list[ConstraintSpec] = []
         self._sent: set[RequestId] = set()
         self._capabilities: Capabilities | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -140,7 +141,11 @@ class EmbeddedBackend:
         self._send(Advise(token_ids, hint, until_s, from_tokens))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        self._send(Prewarm(constraints))
+        """Also while it is loading: what came until then is compiled before it serves."""
+        new = tuple(one for one in constraints if one not in self._ahead)
+        self._ahead += new
+        if new and self._pipe is not None and not self._pipe.closed.is_set():
+            self._pipe.send(Prewarm(new))
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()
@@ -195,6 +200,8 @@ class EmbeddedBackend:
         assert self._child is not None
         self._pipe = pipe = await Pipe.open(self._child.ours, self._take)
         pipe.send(Load(self._config))
+        if self._ahead:
+            pipe.send(Prewarm(tuple(self._ahead)))
         await pipe.settled.wait()
         if pipe.capabilities is None:
             raise _cannot_start(await self._end_child(_REAP_S), pipe.last_words)

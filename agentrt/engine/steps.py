@@ -82,6 +82,7 @@ class Steps:
         rates: Rates | None = None,
         *,
         step_tokens: int,
+        overlaps: bool,
     ) -> None:
         self._machine = machine
         self._decoder = decoder
@@ -91,6 +92,7 @@ class Steps:
         self._clock = clock
         self._rates = rates
         self._step_tokens = step_tokens
+        self._overlaps = overlaps
         self._steps = 0
         self._ended_s = 0.0
         self.forwards = 0
@@ -162,7 +164,8 @@ class Steps:
             return
         logits = flight.logits if len(kept) == len(flight.rows) else flight.logits[kept]
         flight.drawing = self._decoder.draw(flight.drawn, logits, flight.masks)
-        self._machine.remember([one.slot for one in flight.drawn], flight.drawing.token_ids)
+        if self._overlaps:  # else every token is known here before the next step is packed
+            self._machine.remember([one.slot for one in flight.drawn], flight.drawing.token_ids)
         for sequence in flight.drawn:
             sequence.in_flight = 1
 

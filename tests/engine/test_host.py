@@ -28,6 +28,7 @@ from agentrt.engine.host_wire import (
     Note,
     Ping,
     Pong,
+    Prewarm,
     Quit,
     Report,
 )
@@ -85,8 +86,8 @@ class Counter:
     ) -> None:
         self.told.append(hint)
 
-    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        self.told += constraints
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
+        self.told += [(constraint, wait_s > 0) for constraint in constraints]
 
     def has_work(self) -> bool:
         return bool(self.left or self.ends)
@@ -207,3 +208,24 @@ def test_it_ends_when_its_owner_is_gone(hosted):
     hosted.thread.join()
     assert isinstance(hosted.outcome[0], OwnerGone)
     assert hosted.core.closed
+
+
+def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
+    """Waited for up to the first thing else, which comes in its turn; later ones hold up nobody."""
+    first, second, third = (ConstraintSpec("regex", text) for text in "abc")
+    ours, theirs = socket.socketpair()
+    core, reader = Counter(), FrameReader()
+    server = Host(core, Link(theirs))
+    early = (Prewarm((first,)), Prewarm((second,)), request(1), Prewarm((third,)))
+    ours.sendall(b"".join(COMMANDS.frame(command) for command in early))
+    server.prepare()
+    assert core.told == [(first, True), (second, True)]
+    assert not core.left
+    ours.sendall(COMMANDS.frame(Quit()))
+    server.serve()
+    assert core.told[2:] == [(third, False)]
+    reports = [REPORTS.value(payload) for payload in reader.push(ours.recv(1 << 16))]
+    ends = [end for done in reports if isinstance(done, StepDone) for end in done.ends]
+    assert [end.request_id for end in ends] == [ONE]
+    ours.close()
+    theirs.close()

@@ -138,3 +138,22 @@ def test_a_real_model_says_the_same(kind, build, engine):
         served = engine.drain(core)
         answers.append([served.ids(number) for number in range(4)])
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(("overlap", "is_kept"), [("off", False), ("on", True)])
+def test_what_a_slot_drew_is_kept_for_a_step_launched_ahead_only(
+    tokenizer_dir, engine, monkeypatch, overlap, is_kept
+):
+    kept = []
+    core = engine.hash_core(tokenizer_dir, overlap=overlap, eos_bias=-99.0)
+    remember = core._machine.remember
+
+    def counted(slots, token_ids):
+        kept.append(slots)
+        remember(slots, token_ids)
+
+    monkeypatch.setattr(core._machine, "remember", counted)
+    core.submit(engine.request(1, STEM, max_tokens=4))
+    engine.drain(core, most_steps=2)
+    assert bool(kept) == is_kept
+    core.close()

@@ -23,6 +23,8 @@ import pytest
 from agentrt.backend import BackendDown, GenerateRequest, TokenPrompt
 from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.engine.core import EngineCore
 from agentrt.engine.process import EmbeddedBackend
 from agentrt.engine.process_child import environment
 from agentrt.errors import EngineUnavailable, ModelInvalid
@@ -209,6 +211,21 @@ def test_what_was_launched_can_be_abandoned(tiny, place):
     backend.abandon()
     backend.abandon()
     assert backend.pid is None
+
+
+def test_what_was_told_ahead_is_there_when_it_serves(portal, tiny, monkeypatch):
+    """Told once with the load, and waited for; what is told twice costs the start nothing."""
+    told = []
+    monkeypatch.setattr(
+        EngineCore, "prewarm", lambda core, specs, wait_s=0.0: told.append((specs, wait_s > 0))
+    )
+    one, other = ConstraintSpec("regex", "a"), ConstraintSpec("regex", "b")
+    backend = EmbeddedBackend(tiny, MonotonicClock(), place="thread")
+    portal.call(backend.prewarm, (one, other))
+    portal.call(backend.prewarm, (one,))
+    portal.call(backend.start)
+    assert told == [((one, other), True)]
+    portal.call(backend.aclose)
 
 
 OWNER = """

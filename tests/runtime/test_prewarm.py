@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from agentrt import chat, program, regex
+import pytest
+from pydantic import BaseModel
+
+import agentrt.constraints
+from agentrt import chat, program, regex, tool
+from agentrt.program import shapes
+from agentrt.prompt import Codec
+from agentrt.prompt import codec as codecs
+from agentrt.runtime.ahead import prepared
+from agentrt.scripted import calls_text
+from agentrt.tools import schema
 
 TICKER = regex("[A-Z]{1,5}")
 ASK = chat(system="Be brief.")
@@ -22,3 +32,52 @@ def test_constants_of_a_module_are_told_at_the_start(bench: Any) -> None:
     told = rig.backend.seen.prewarmed
     assert told.count(TICKER.shape.spec) == 1
     assert spec not in told
+
+
+class Answer(BaseModel):
+    text: str
+
+
+@tool(effects="pure")
+def consult(table: dict[str, str], symbol: str) -> str:
+    """What a table says of a symbol."""
+    return table[symbol]
+
+
+@program
+async def planned(question: str) -> Answer:
+    ask = ASK.user(question)
+    plan = ask.calls(consult.bind(table={"A": "B"}), name="plan")
+    facts = [call.start() async for call in plan]
+    return await plan.ctx.results(facts).generate(Answer)
+
+
+def test_what_a_program_names_is_built_before_it_runs(
+    bench: Any, codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one schema, shape or view of the template is made while the program runs."""
+    made: list[str] = []
+
+    def counted(where: Any, name: str) -> None:
+        real = getattr(where, name)
+
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            made.append(name)
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(where, name, counting)
+
+    counted(schema, "adapter_of")
+    counted(shapes, "_make")
+    counted(agentrt.constraints, "calls_spec")
+    counted(codecs, "layout_with")
+    told = prepared([planned], [codec])
+    assert {*made} == {"adapter_of", "_make", "calls_spec", "layout_with"}
+    built = len(made)
+    script = [calls_text(("consult", {"symbol": "A"}), frame=codec.call_frame), '{"text":"B"}']
+    rig = bench(script, codec=codec)
+    assert rig.run(planned, "What of A?") == Answer(text="B")
+    assert made[built:] == []
+    asked = [one.constraint for one in rig.backend.seen.requests]
+    assert len(asked) == 2
+    assert all(one in told for one in asked)
