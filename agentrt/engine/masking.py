@@ -152,7 +152,8 @@ class MaskFiller:
             masks = self._awaited(rows, begun, together)
         if together:
             row_s = masks.filling_s / len(together)
-            self._row_s = 0.9 * self._row_s + 0.1 * row_s
+            # One that was slow, as the first of a grammar is, says little of the next.
+            self._row_s += 0.1 * (min(row_s, 2 * _WORTH_A_THREAD_S) - self._row_s)
             if row_s > ROW_BUDGET_S:
                 _set_apart(rows, together)
         self._join(rows, masks)

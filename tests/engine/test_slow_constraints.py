@@ -129,6 +129,31 @@ def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
     assert cache.counts.compiled == compiled == 2
 
 
+@pytest.mark.parametrize(("each_s", "is_apart"), [((0.009, 0.0), False), ((0.001,), True)])
+def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, each_s, is_apart):
+    """One that was slow, as the first of a grammar is, sends none of the next there."""
+    told, begin, finish = [], masking.MaskFiller.begin, masking.Masks.__init__
+    slow = iter([*each_s, *[each_s[-1]] * 99])
+
+    def timed(masks, *args):
+        finish(masks, *args)
+        masks.filling_s = next(slow)
+
+    def begun(filler, rows):
+        future = begin(filler, rows)
+        told.append(future is not None)
+        return future
+
+    monkeypatch.setattr(masking.Masks, "__init__", timed)
+    monkeypatch.setattr(masking.MaskFiller, "begin", begun)
+    core = build()
+    core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=24))
+    engine.drain(core)
+    assert len(told) > 8
+    assert told[-1] == is_apart
+    assert any(told) == is_apart
+
+
 def one_of(core):
     return next(iter(core._roster))
 
