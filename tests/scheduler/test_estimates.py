@@ -74,6 +74,37 @@ def test_a_constant_comes_back_exactly_and_old_times_fade() -> None:
     assert found.mean == pytest.approx(100.0, rel=0.02)
 
 
+def test_a_site_that_writes_longer_is_known_anew_within_so_many_runs() -> None:
+    """Half of the weight is that of the last 69; nine tenths that of the last 230."""
+    place = Estimates().place("p", "report")
+    for _ in range(1000):
+        place.observe("output_tokens", 50.0)
+    after: dict[str, int] = {}
+    for number in range(1, 400):
+        place.observe("output_tokens", 500.0)
+        if place.p90("output_tokens") > 400:
+            after.setdefault("p90", number)
+        if place.p50("output_tokens") > 400:
+            after.setdefault("p50", number)
+        if place.mean("output_tokens") > 0.9 * 500:
+            after.setdefault("mean", number)
+    assert after == {"p90": 11, "p50": 69, "mean": 219}
+
+
+def test_what_changed_in_one_process_is_known_in_the_next() -> None:
+    """Decay goes on where the store left off, as if there had been no end between."""
+    table = Estimates()
+    whole = Estimates()
+    for value in [50.0] * 200 + [500.0] * 100:
+        for one in (table, whole):
+            one.place("p", "report").observe("output_tokens", value)
+        table = Estimates(table.rows())
+    found, wanted = (t.place("p", "report").learned["output_tokens"] for t in (table, whole))
+    assert found.mean == pytest.approx(wanted.mean)
+    assert (found.p50, found.p90) == pytest.approx((wanted.p50, wanted.p90))
+    assert found.p50 == pytest.approx(500.0)
+
+
 def test_many_observations_stay_finite() -> None:
     found = learned([2.0] * 6000)  # past the point at which weights are scaled back
     assert found.mean == pytest.approx(2.0)

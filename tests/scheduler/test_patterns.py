@@ -1,9 +1,15 @@
 """Where arguments come from, and when a guess is worth making."""
 
+import json
 from typing import Any
 
-from agentrt.scheduler.patterns import Patterns
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt.scheduler.patterns import MOST_RULES, Patterns
 from agentrt.scheduler.rule import Called, Guess
+from agentrt.store.row import CALLS, Row
 
 
 def searched(query: str, ok: bool = True) -> Called:
@@ -74,3 +80,92 @@ def test_one_and_true_are_not_the_same() -> None:
         patterns.learn("p", (Called("t", {"flag": True}, None, True),), 0, "u", {"n": value})
     (guess,) = patterns.guesses("p", (Called("t", {"flag": False}, None, True),))
     assert guess.arguments == {"n": 1}
+
+
+def test_what_is_always_the_same_counts_where_nothing_else_explains() -> None:
+    patterns = Patterns()
+    for query, unit in (("a", "km"), ("b", "km"), ("c", "mile"), ("d", "mile"), ("e", "mile")):
+        patterns.learn("p", (searched(query),), 0, "fetch", {"unit": unit})
+    (guess,) = patterns.guesses("p", (searched("z"),))
+    assert guess.arguments == {"unit": "mile"}, "the last ones weigh most"
+    assert 0.5 < guess.probability < 0.8
+
+
+def test_a_rule_that_was_right_for_long_is_given_up_within_a_few_calls() -> None:
+    patterns = Patterns()
+    before = (searched("a"),)
+    learn(patterns, *[(before, "one", {})] * 500)
+    wrong = 0
+    while list(patterns.guesses("p", before)):
+        learn(patterns, (before, f"other{wrong}", {}))
+        wrong += 1
+    assert wrong == 7
+
+
+STORIES = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.sampled_from(["fetch", "log"]),
+        st.dictionaries(
+            st.sampled_from(["page", "size"]),
+            st.one_of(st.sampled_from(["a1", "b1", "c1", "a"]), st.integers(0, 2), st.booleans()),
+            max_size=2,
+        ),
+    ),
+    max_size=15,
+)
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(STORIES, st.sampled_from("abcz"))
+def test_what_is_kept_guesses_no_other_call(story: Any, query: str) -> None:
+    """Where all values are public, another process guesses what this one would have, or nothing."""
+    patterns = Patterns()
+    for word, name, arguments in story:
+        patterns.learn("p", (searched(word),), 0, name, arguments, list(arguments))
+    here = list(patterns.guesses("p", (searched(query),)))
+    there = list(Patterns(patterns.rows()).guesses("p", (searched(query),)))
+    assert there == here or not there
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.lists(st.text(min_size=8, max_size=20), min_size=1, max_size=6))
+def test_no_value_is_kept_that_is_not_public(secrets: list[str]) -> None:
+    patterns = Patterns()
+    for secret in [*secrets, *secrets]:
+        before = (Called("search", {"q": secret}, {"hits": [secret]}, True),)
+        patterns.learn("p", before, 0, "fetch", {"page": secret, "as": secrets[0]})
+    kept = " ".join(name for row in patterns.rows() for name in row.sums)
+    assert not [secret for secret in secrets if json.dumps(secret, ensure_ascii=False) in kept]
+
+
+def test_a_pattern_is_not_kept_before_it_was_right_once() -> None:
+    patterns = Patterns()
+    learn(patterns, *(((searched(q),), "fetch", {"page": f"{q}1"}) for q in "a"))
+    assert not patterns.rows()
+    learn(patterns, *(((searched(q),), "fetch", {"page": f"{q}1"}) for q in "b"))
+    (row,) = patterns.rows()
+    assert set(row.sums) == {
+        "tried",
+        "hits",
+        '["fetch"]',
+        '["fetch","page"]',
+        '["fetch","page",0,"result","hits",0,"id"]',
+    }
+
+
+def test_patterns_without_end_do_not_fill_the_memory() -> None:
+    patterns = Patterns()
+    for number in range(2 * MOST_RULES):
+        learn(patterns, *[((searched("a", ok=number % 2 == 0),), "t", {})] * 2)
+        patterns.learn(f"p{number}", (), 0, "t", {"many": list(range(200))})
+    assert len(list(patterns.rules())) <= MOST_RULES
+    assert list(patterns.guesses("p", (searched("a"),))), "what is used stays"
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "3", "[]", "[1]", '["t",1]', '["t","a",7]', '["t","a","always","{"]', "[" * 9999]
+)
+def test_a_row_of_another_kind_is_refused(name: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        Patterns([Row("p", "search", 0, CALLS, 3, {"tried": 2.0, "hits": 2.0, name: 3.0})])
