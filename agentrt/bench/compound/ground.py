@@ -26,10 +26,11 @@ ROOM = 1.1
 """Memory by the longest request, at the least: what else an engine keeps pages for."""
 _SHORTER = 0.7  # requests are made to fit with this to spare, as the working set is a guess then
 _DRAWS = 3
-_MEMORIES = 3
-_LOOKS, _LOOKS_AGAIN = 6, 3  # at rates, with the first memory and with another
+_MEMORIES = 2
+_LOOKS, _LOOKS_AGAIN = 6, 4  # at rates, with the first memory and with another
 _NEAR_MEMORY = 0.15
-_GAIN = 1.5  # of a batch, roughly: where the search begins
+_GAIN = 1.5  # of a batch, roughly
+_FIRST = 2.5  # the rate that the search begins with, by that of programs one after the other
 
 PlayRound: TypeAlias = Callable[[Round], list[Played]]
 OpenPlain: TypeAlias = Callable[[int], AbstractContextManager[PlayRound]]
@@ -171,7 +172,11 @@ class _Search:
     def find(self) -> None:
         """Rate and memory: the one changes what the other is to be."""
         kv_tokens = self._memory(self._guess_tokens())
-        rate = self._load.rate or _GAIN / mean([self._service_s(one) for one in self._all()])
+        rate = self._load.rate or _FIRST / mean([self._service_s(one) for one in self._all()])
+        if not self._load.rate:
+            plays_s = sum(self._service_s(one) for one in self._all()) / _GAIN
+            most_s = plays_s * (_LOOKS + _LOOKS_AGAIN)
+            self._tell(f"looking for the rate: at most about {most_s / 60:.0f} minutes")
         for _ in range(_MEMORIES):
             best = self._with_memory(kv_tokens, rate)
             self._best.append(best)
