@@ -5,8 +5,8 @@ as they come make programs so many times slower than alone, with all the memory 
 engine gets a share of that, and with it each draw of programs its own rate of the same slowdown.
 
 It is not taken anew at that lower rate. There fewer programs are under way, so that the memory
-would shrink, the rate with it, and so on: with one third nothing stops that above the largest
-request, as an engine whose memory is short gets ten times slower with twice its memory under way.
+would shrink, the rate with it, and so on down to the largest request: an engine that is short of
+memory is ten times slower long before three times its memory is under way.
 """
 
 from __future__ import annotations
