@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -26,6 +27,8 @@ from agentrt.server.service import DEFAULT_MOST_REQUESTS, Service
 
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 75
+_PARTING_S = 5
+"""For a client to take that its answer ends; who reads nothing is cut off then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +115,16 @@ async def serving(config: ServeConfig, *, place: Place = "process") -> AsyncIter
             finally:
                 server.should_exit = True
                 with anyio.CancelScope(shield=True):
-                    await answering
+                    await _ended(answering, service, config.grace_s)
         finally:
             await service.aclose()
+
+
+async def _ended(answering: asyncio.Task[None], service: Service, grace_s: float) -> None:
+    """Waits for answers under way; those that the grace does not suffice for are told so."""
+    await asyncio.wait([answering], timeout=grace_s)
+    service.give_up()
+    await answering
 
 
 class _Server(uvicorn.Server):
@@ -133,7 +143,7 @@ def _uvicorn(config: ServeConfig, app: Starlette) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=max(1, round(config.grace_s)),
+        timeout_graceful_shutdown=math.ceil(config.grace_s) + _PARTING_S,
     )
 
 

@@ -138,6 +138,10 @@ class Service:
         await self._backend.start()
         self._delivering = asyncio.create_task(self._deliver())
 
+    def give_up(self) -> None:
+        """Tell all that is under way that it fails, and take no more."""
+        self._fail_all(EngineUnavailable("the server is going down", hint="Ask again later"))
+
     async def aclose(self) -> None:
         """End the engine, and with it what is under way."""
         await self._backend.aclose()
@@ -184,9 +188,12 @@ class Service:
             async for event in self._backend.events():
                 self._see(event)
         finally:
-            self._down = EngineUnavailable("the engine is gone", hint="Start the server anew")
-            for number in list(self._ongoing):
-                self._put(number, "", End(number, "failed", error=record(self._down)))
+            self._fail_all(EngineUnavailable("the engine is gone", hint="Start the server anew"))
+
+    def _fail_all(self, error: EngineUnavailable) -> None:
+        self._down = error
+        for number in list(self._ongoing):
+            self._put(number, "", End(number, "failed", error=record(error)))
 
     def _see(self, event: BackendEvent) -> None:
         if isinstance(event, BackendDown):

@@ -1,6 +1,7 @@
 """Clients that leave, too many of them, an engine that dies, and an orderly end."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -92,6 +93,28 @@ def test_an_end_waits_for_answers_under_way(portal, own_server, wire):
     answer = portal.call(main)
     assert answer.status_code == 200
     assert answer.json()["usage"]["completion_tokens"] == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_who_the_grace_does_not_suffice_for_is_told(stream, portal, own_server, wire, caplog):
+    async def main():
+        told = []
+
+        async def post(client):
+            question = wire.body(stream=stream, **LONG)
+            told.append(await client.post("/chat/completions", json=question))
+
+        async with anyio.create_task_group() as tasks, own_server(grace_s=0.0) as url:
+            client = wire.client(url)
+            tasks.start_soon(post, client)
+            await until(client, 1)
+        await client.aclose()
+        return told[0]
+
+    response = portal.call(main)
+    assert response.status_code in ((200, 503) if stream else (503,))  # a stream may have begun
+    assert "the server is going down" in response.text
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 def test_an_engine_that_dies_is_told_and_replaced(portal, wire):
