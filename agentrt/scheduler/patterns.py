@@ -6,7 +6,7 @@ many calls were made since then. There stands a `Rule`; it is as probable as it 
 What is kept for other processes are names and numbers: of programs, tools and arguments, and by
 which names and positions an argument was found in what went before. No argument and no result is
 kept, but for arguments that the tool's own signature names, or that are true, false or null. Other
-constants are known again after one call. A rule is kept once it has foreseen a call.
+constants are known again after one call.
 
 Pure: plain data goes in, plain data comes out.
 """
@@ -112,8 +112,6 @@ def after(before: tuple[Called, ...]) -> str:
 
 def _rows(place: Place, rule: Rule) -> Iterator[Row]:
     """A rule as plain data, or nothing where it may not be kept."""
-    if rule.hits <= NOTHING:
-        return
     sums = {_spelt(trail): weight for trail, weight in _lasting(rule)}
     if sum(map(len, sums)) <= MOST_KEPT_CHARACTERS:
         program, context, index = place

@@ -139,13 +139,15 @@ def test_no_value_is_kept_that_is_not_public(secrets: list[str]) -> None:
     assert not [secret for secret in secrets if json.dumps(secret, ensure_ascii=False) in kept]
 
 
-def test_a_pattern_is_not_kept_before_it_was_right_once() -> None:
-    patterns = Patterns()
-    learn(patterns, *(((searched(q),), "fetch", {"page": f"{q}1"}) for q in "a"))
-    assert not patterns.rows()
-    learn(patterns, *(((searched(q),), "fetch", {"page": f"{q}1"}) for q in "b"))
-    (row,) = patterns.rows()
-    assert set(row.sums) == {
+def test_processes_of_one_run_each_learn_together() -> None:
+    rows: list[Row] = []
+    for query in "abc":
+        patterns = Patterns(rows)
+        learn(patterns, ((searched(query),), "fetch", {"page": f"{query}1"}))
+        rows = patterns.news()
+    (guess,) = Patterns(rows).guesses("p", (searched("z"),))
+    assert guess == Guess("fetch", {"page": "z1"}, 1.0, 2)
+    assert set(rows[0].sums) == {
         "tried",
         "hits",
         '["fetch"]',
