@@ -94,6 +94,7 @@ def test_policies_are_compared_where_a_plain_engine_is_slow(tmp_path: Path) -> N
     ]
     assert answer([*command, "--json", str(found), "--html", str(shown)]) == 0
     told = json.loads(found.read_text("utf-8"))
+    assert str(tmp_path) not in found.read_text("utf-8")
     load = told["load"]
     assert [arm["name"] for arm in told["arms"]] == [f"agentrt:{p}" for p in POLICIES]
     assert [arm["settings"]["scheduler"]["gate_share"] for arm in told["arms"]] == [0.0, 0.8]

@@ -32,6 +32,7 @@ from agentrt.bench.compound.result import (
     comparison,
     ideal_hit_rates,
     is_ours,
+    without_places,
 )
 from agentrt.bench.compound.servers import Served
 from agentrt.bench.peer_files import peers_root
@@ -229,7 +230,7 @@ def _result(
     ours = max((name for name in samples if is_ours(name)), key=_rank, default=None)
     return {
         "schema": SCHEMA,
-        "command": list(command),
+        "command": without_places(list(command)),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "model": asdict(shape) | {"parameters": shape.parameters},

@@ -107,8 +107,8 @@ def arms_json(
             "name": name,
             "client": player.arm.client,
             "server": player.arm.server,
-            "settings": _told(player.arm.settings),
-            "about": _told(player.about),
+            "settings": without_places(player.arm.settings),
+            "about": without_places(player.about),
             "figures": {label: figures(samples[name].all(label)) for label in labels},
             "samples": {
                 label: [[asdict(sample) for sample in one] for one in samples[name].rounds[label]]
@@ -129,12 +129,12 @@ def interval_of(told: Mapping[str, float]) -> Interval:
     return Interval(told["value"], told["low"], told["high"])
 
 
-def _told(value: Any) -> Any:
-    """Where somebody keeps things is theirs: the last two names of a path are enough."""
+def without_places(value: Any) -> Any:
+    """A value as JSON has it; of a path, which tells where somebody keeps things, two names."""
     if isinstance(value, Mapping):
-        return {name: _told(one) for name, one in value.items()}
+        return {name: without_places(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_told(one) for one in value]
+        return [without_places(one) for one in value]
     if isinstance(value, str) and value.startswith("/"):
         return "/".join(value.split("/")[-2:])
     return value
