@@ -72,7 +72,7 @@ def test_it_stays_within_bounds_and_always_recovers(
         one.settle(now_s)
         assert one.wake_s is None or one.wake_s > now_s, "else it would be looked at for ever"
         looks += 1
-    assert looks <= MOST_STEPS + 1
+        assert looks <= MOST_STEPS + 1
     assert one.steps == 0
 
 
@@ -81,27 +81,34 @@ def chain(cached: tuple[int, ...], *, prefill_s: float, recomputed: int = 0) -> 
     state = State(kv_tokens={"default": (KV, 0)})
     apply(state, RunStarted(RUN, "p", "p.py:p", 0.0, 0))
     for turn, found in enumerate(cached):
-        node, at_s = NodeId(f"n{turn}"), 10.0 + 2 * turn
-        prompt = 300 * (turn + 1)
-        apply(
-            state,
-            NodeDeclared(RUN, node, "generate", "g", None, (), "p.py:1", at_s, model="default"),
-        )
-        apply(
-            state, RequestSent(RUN, node, RequestId(turn), "e", "default", True, at_s, 0.0, prompt)
-        )
-        ledger = Ledger(
-            prompt_tokens=prompt,
-            cached_tokens=found,
-            recomputed_tokens=recomputed,
-            output_tokens=100,
-            prefill_s=prefill_s,
-            decode_s=0.1,
-            steps=10,
-            batch_size_sum=10,
-        )
-        apply(state, NodeFinished(RUN, node, "ok", at_s + 1.0, ledger=ledger))
+        begin(state, turn, 300 * (turn + 1))
+        end(state, turn, found, prefill_s, recomputed)
     return state
+
+
+def begin(state: State, turn: int, prompt: int) -> None:
+    """Its engine has a generation."""
+    node, at_s = NodeId(f"n{turn}"), 10.0 + 2 * turn
+    declared = NodeDeclared(RUN, node, "generate", "g", None, (), "p.py:1", at_s, model="default")
+    apply(state, declared)
+    sent = RequestSent(RUN, node, RequestId(turn), "e", "default", True, at_s, 0.0, prompt)
+    apply(state, sent)
+
+
+def end(state: State, turn: int, found: int, prefill_s: float, recomputed: int = 0) -> None:
+    """The generation is over; so much of its prompt was in the cache."""
+    ledger = Ledger(
+        prompt_tokens=300 * (turn + 1),
+        cached_tokens=found,
+        recomputed_tokens=recomputed,
+        output_tokens=100,
+        prefill_s=prefill_s,
+        decode_s=0.1,
+        steps=10,
+        batch_size_sum=10,
+    )
+    at_s = 11.0 + 2 * turn
+    apply(state, NodeFinished(RUN, NodeId(f"n{turn}"), "ok", at_s, ledger=ledger))
 
 
 @pytest.mark.parametrize(
@@ -119,6 +126,22 @@ def test_what_a_chain_does_not_find_again_was_lost(
 ) -> None:
     state = chain(cached, prefill_s=1.0, recomputed=recomputed)
     assert state.gate.thrash.share_at(15.0) == pytest.approx(share)
+
+
+def test_what_comes_after_a_fork_need_not_go_on_from_its_branches() -> None:
+    """A summary of summaries is longer than any part, and has nothing of them in the cache."""
+    state = State(kv_tokens={"default": (KV, 0)})
+    apply(state, RunStarted(RUN, "p", "p.py:p", 0.0, 0))
+    begin(state, 0, 300)
+    begin(state, 1, 600)
+    end(state, 0, 0, 1.0)
+    end(state, 1, 0, 1.0)
+    begin(state, 2, 900)
+    end(state, 2, 0, 1.0)
+    assert state.gate.thrash.share_at(15.0) == 0.0
+    begin(state, 3, 1200)  # it goes on from the summary
+    end(state, 3, 0, 1.0)
+    assert state.gate.thrash.share_at(17.0) > 0.0
 
 
 def test_cheap_prompts_do_not_lower_the_gate() -> None:
