@@ -7,10 +7,11 @@ import ipaddress
 import math
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -25,6 +26,7 @@ from agentrt.prompt import Codec
 from agentrt.server.application import application
 from agentrt.server.service import DEFAULT_MOST_REQUESTS, Service
 
+Hurry = Callable[[], Coroutine[Any, Any, None]]
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 75
 _PARTING_S = 5
@@ -69,6 +71,8 @@ class ServeConfig:
 async def serve(config: ServeConfig, *, tell: Callable[[str], None]) -> None:
     """Serve until the process is asked to end; answers under way may then still end.
 
+    Asked again, it ends them.
+
     Args:
         config: How.
         tell: Called with the address, once it is served.
@@ -76,20 +80,27 @@ async def serve(config: ServeConfig, *, tell: Callable[[str], None]) -> None:
     Raises:
         AgentrtError: The address is taken, or the engine does not start.
     """
-    async with serving(config) as url:
+    async with serving(config, hurry=_asked_to_end) as url:
         tell(url)
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
-                return
+        await _asked_to_end()
+
+
+async def _asked_to_end() -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            return
 
 
 @asynccontextmanager
-async def serving(config: ServeConfig, *, place: Place = "process") -> AsyncIterator[str]:
+async def serving(
+    config: ServeConfig, *, place: Place = "process", hurry: Hurry | None = None
+) -> AsyncIterator[str]:
     """A server, as long as the block lasts; gives its address.
 
     Args:
         config: How.
         place: Where the engine runs; in a thread of this process for tests.
+        hurry: Called behind the block; when it returns, answers under way are waited for no more.
 
     Raises:
         AgentrtError: The address is taken, or the engine does not start.
@@ -115,16 +126,23 @@ async def serving(config: ServeConfig, *, place: Place = "process") -> AsyncIter
             finally:
                 server.should_exit = True
                 with anyio.CancelScope(shield=True):
-                    await _ended(answering, service, config.grace_s)
+                    await _ended(answering, service, config.grace_s, hurry)
         finally:
             await service.aclose()
 
 
-async def _ended(answering: asyncio.Task[None], service: Service, grace_s: float) -> None:
+async def _ended(
+    answering: asyncio.Task[None], service: Service, grace_s: float, hurry: Hurry | None
+) -> None:
     """Waits for answers under way; those that the grace does not suffice for are told so."""
-    await asyncio.wait([answering], timeout=grace_s)
-    service.give_up()
-    await answering
+    ends = {answering} | ({asyncio.create_task(hurry())} if hurry is not None else set())
+    try:
+        await asyncio.wait(ends, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        service.give_up()
+        await answering
+    finally:
+        for end in ends:
+            end.cancel()
 
 
 class _Server(uvicorn.Server):

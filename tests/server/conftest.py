@@ -60,11 +60,11 @@ def own_server(tiny):
     """A server for one test, with settings of its own; gives its address."""
 
     @asynccontextmanager
-    async def opened(**settings: Any):
+    async def opened(hurry: Any = None, **settings: Any):
         settings = {"port": 0, "grace_s": 1, **settings}
         config = ServeConfig(replace(tiny, policy="fcfs"), "tiny", **settings)
         with anyio.fail_after(PATIENCE_S):
-            async with serving(config, place="thread") as url:
+            async with serving(config, place="thread", hurry=hurry) as url:
                 yield url
 
     return opened

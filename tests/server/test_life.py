@@ -95,8 +95,19 @@ def test_an_end_waits_for_answers_under_way(portal, own_server, wire):
     assert answer.json()["usage"]["completion_tokens"] == 200
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_who_the_grace_does_not_suffice_for_is_told(stream, portal, own_server, wire, caplog):
+async def at_once():
+    """Somebody in a hurry."""
+
+
+@pytest.mark.parametrize(
+    ("stream", "end"),
+    [
+        (False, {"grace_s": 0.0}),
+        (True, {"grace_s": 0.0}),
+        (True, {"grace_s": 1e6, "hurry": at_once}),
+    ],
+)
+def test_who_is_not_waited_for_is_told(stream, end, portal, own_server, wire, caplog):
     async def main():
         told = []
 
@@ -104,7 +115,7 @@ def test_who_the_grace_does_not_suffice_for_is_told(stream, portal, own_server, 
             question = wire.body(stream=stream, **LONG)
             told.append(await client.post("/chat/completions", json=question))
 
-        async with anyio.create_task_group() as tasks, own_server(grace_s=0.0) as url:
+        async with anyio.create_task_group() as tasks, own_server(**end) as url:
             client = wire.client(url)
             tasks.start_soon(post, client)
             await until(client, 1)
