@@ -24,6 +24,7 @@ from agentrt.events import (
     ToolStarted,
 )
 from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.program.scope import sooner
 from agentrt.sampling import Sampling
 from agentrt.scheduler import (
     Admit,
@@ -43,37 +44,18 @@ from agentrt.scheduler import (
 )
 from agentrt.sim.costs import Costs
 from agentrt.sim.engine import Flight, VirtualEngine
+from agentrt.sim.held import HeldPrograms
 from agentrt.sim.outcome import ProgramOutcome, Totals
 from agentrt.sim.output import Output
 from agentrt.sim.program_run import MODEL, ProgramRun
+from agentrt.sim.sending import Act, Said, Sending
 from agentrt.sim.service import service_of
 from agentrt.sim.token_ids import PromptIds, TokenIds
 from agentrt.step import End
 from agentrt.workloads import Call, ProgramTrace
 
-At = Callable[[float, Callable[[float], None]], None]
+At = Callable[[float, Act], None]
 """Do something at an instant."""
-
-
-class Sending:
-    """A generation on its way.
-
-    Attributes:
-        run: Whose.
-        name: Of the call.
-        prompt: Its ids, as far as they were given to the engine.
-    """
-
-    __slots__ = ("name", "prompt", "request_id", "run", "stopped")
-
-    def __init__(
-        self, run: ProgramRun, name: str, request_id: RequestId, prompt: PromptIds
-    ) -> None:
-        self.run = run
-        self.name = name
-        self.request_id = request_id
-        self.prompt = prompt
-        self.stopped = False
 
 
 class Cell:
@@ -85,6 +67,8 @@ class Cell:
         costs: What stands between both.
         ids: Of the simulation.
         at: Puts something on the simulation's agenda.
+        said: What goes to the engine with the next turn.
+        programs: What programs hold, and what the engine is told of that.
 
     Attributes:
         live: Runs that are not over.
@@ -92,7 +76,14 @@ class Cell:
     """
 
     def __init__(
-        self, state: State, engine: VirtualEngine, costs: Costs, ids: TokenIds, at: At
+        self,
+        state: State,
+        engine: VirtualEngine,
+        costs: Costs,
+        ids: TokenIds,
+        at: At,
+        said: Said,
+        programs: HeldPrograms,
     ) -> None:
         self.state = state
         self.engine = engine
@@ -108,7 +99,8 @@ class Cell:
         self._by_node: dict[tuple[RunId, NodeId], Sending] = {}
         self._tools: set[tuple[RunId, NodeId]] = set()
         self._flight: Flight | None = None
-        self._said: list[Callable[[float], None]] = []
+        self._said = said
+        self._programs = programs
         self._free_at_s = 0.0
 
     def arrive(self, program: ProgramTrace, run_id: RunId, now_s: float) -> ProgramOutcome:
@@ -219,6 +211,9 @@ class Cell:
             run.node_ended(name)
         else:
             run.node_given_up(name)
+        heard = wanted and end is not None
+        ids = self._ids.output(run.run_id, name, run.outputs[name]) if heard else range(0)
+        self._programs.ended(run, name, end, ids, wanted=wanted)
         return NodeFinished(
             run.run_id,
             run.node_id(name),
@@ -233,6 +228,7 @@ class Cell:
         if run.run_id not in self.live or not run.is_over:
             return
         del self.live[run.run_id]
+        self._programs.closed(run)
         self._outcomes.pop(run.run_id).end(now_s + self._costs.end_s)
         self._ids.forget(run.run_id, run.program)
         self._handle((NodeFinished(run.run_id, run.root, "ok", now_s), run.finish(now_s)), now_s)
@@ -242,13 +238,16 @@ class Cell:
         state = self.state
         for fact in facts:
             apply(state, fact)
+            if isinstance(fact, StepDone):
+                self._programs.stepped(fact)
         while decisions := decide(state, now_s):
             for decision in decisions:
                 for fact in self._perform(decision, now_s):
                     apply(state, fact)
                 apply(state, Performed(decision))
+        self._programs.settle(state, now_s)
         self._flush(now_s)
-        wake_s = state.next_deadline_s()
+        wake_s = sooner(state.next_deadline_s(), self._programs.next_at_s)
         if wake_s is not None and wake_s != self._wake_s:
             self._wake_s = wake_s
             self._at(wake_s, lambda at_s: self._handle((), at_s))
@@ -257,7 +256,7 @@ class Cell:
         match decision:
             case Tell(facts=facts):
                 known = tuple(self._known(one) for one in facts)
-                self._said.append(lambda _: self.engine.facts(known))
+                self._said.say(lambda _: self.engine.facts(known))
                 return ()
             case Admit():
                 return ()
@@ -278,15 +277,15 @@ class Cell:
 
     def _flush(self, now_s: float) -> None:
         """What was said in a turn reaches the engine at once, when the thread is through."""
-        said, self._said = self._said, []
-        if not said:
+        acts = self._said.take()
+        if not acts:
             return
 
-        def heard(at_s: float) -> None:
-            for act in said:
+        def hear(at_s: float) -> None:
+            for act in acts:
                 act(at_s)
 
-        self._at(max(now_s, self._free_at_s) + self._costs.submit_s, heard)
+        self._at(max(now_s, self._free_at_s) + self._costs.submit_s, hear)
 
     def _known(self, facts: RequestFacts) -> RequestFacts:
         """The facts of a request, with what its run really needs."""
@@ -305,6 +304,7 @@ class Cell:
         sending = Sending(run, name, request_id, prompt)
         self._sendings[request_id] = self._by_node[run.run_id, decision.node_id] = sending
         self._outcomes[run.run_id].held_s += decision.held_s
+        self._programs.sent(run, name, request_id, known, whole=prompt.complete)
         request = GenerateRequest(
             request_id,
             run.run_id,
@@ -322,7 +322,7 @@ class Cell:
         forced_tokens = round(call.forced_tokens * costs.jump_share)
         output = Output(ids, forced_tokens, run.marks(name), formed=call.forced_tokens > 0)
         self._busy(now_s, costs.call_s + costs.call_token_s * run.spell(call))
-        self._said.append(lambda at_s: self.engine.submit(request, output, at_s))
+        self._said.say(lambda at_s: self.engine.submit(request, output, at_s))
         yield RequestSent(
             run.run_id,
             decision.node_id,
@@ -342,7 +342,8 @@ class Cell:
         more = FillRequest(sending.prompt.known(sending.run.ended), sending.prompt.complete)
         if more.token_ids or more.complete:
             request_id = sending.request_id
-            self._said.append(lambda at_s: self.engine.fill(request_id, more, at_s))
+            self._programs.filled(request_id, more.token_ids, whole=more.complete)
+            self._said.say(lambda at_s: self.engine.fill(request_id, more, at_s))
         if more.complete:
             yield HoleFilled(decision.run_id, decision.node_id, now_s)
 
@@ -357,6 +358,7 @@ class Cell:
         assert not isinstance(node, Call)
         key = (run.run_id, decision.node_id)
         self._tools.add(key)
+        self._programs.began(run, name)
         self._outcomes[run.run_id].tool_s += node.seconds
         took_s = node.seconds + self._costs.tool_s
         self._at(now_s + took_s, lambda at_s: self._tool_ended(run, name, at_s))
@@ -381,7 +383,7 @@ class Cell:
         sending = self._by_node.get(key)
         if sending is not None:
             sending.stopped = True
-            self._said.append(lambda at_s: self._cancel(sending, at_s))
+            self._said.say(lambda at_s: self._cancel(sending, at_s))
             return
         self._tools.discard(key)
         yield self._finished(run, name, now_s, wanted=False)

@@ -78,12 +78,16 @@ class VirtualEngine:
         costs: Of its steps.
         leaps: Whether equal decode steps are taken at once where nothing can come between; what
             comes out is the same.
+        watched_pages: Somebody acts when that few pages are free: below, each is told.
     """
 
-    def __init__(self, config: EngineConfig, costs: Costs, *, leaps: bool = True) -> None:
+    def __init__(
+        self, config: EngineConfig, costs: Costs, *, leaps: bool = True, watched_pages: int = 0
+    ) -> None:
         self._config = config
         self._costs = costs
         self._leaps = leaps
+        self._watched_pages = watched_pages
         self.paging = Paging(
             PagePool(config.kv_pages), config.page_tokens, NoTables(), config.max_running
         )
@@ -144,9 +148,15 @@ class VirtualEngine:
         if sequence is not None:
             self._end(sequence, "cancelled", now_s)
 
-    def hint(self, token_ids: tuple[int, ...], hint: KvHint, until_s: float | None) -> None:
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None,
+        from_tokens: int = 0,
+    ) -> None:
         """Say what will become of a prefix."""
-        self._hints.obey(token_ids, hint, until_s)
+        self._hints.obey(token_ids, hint, until_s, from_tokens)
 
     def take_ends(self) -> StepDone | None:
         """Ends outside a step, where there are any."""
@@ -317,7 +327,8 @@ class VirtualEngine:
             if steps <= 1:
                 return 1
         free = self.paging.pool.free_pages
-        while steps > 1 and self._new_pages(shares, steps) > free:
+        spare = max(0, free - self._watched_pages)
+        while steps > 1 and self._new_pages(shares, steps) > spare:
             steps //= 2
         return max(1, steps)
 

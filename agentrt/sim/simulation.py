@@ -11,13 +11,17 @@ from pathlib import Path
 from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.errors import InternalError
 from agentrt.ids import RunId
+from agentrt.runtime.retention import ROOM_SHARE
 from agentrt.scheduler import State
 from agentrt.scheduler.estimates import Estimates
 from agentrt.sim.cell import Cell
+from agentrt.sim.chats import Hinted
 from agentrt.sim.costs import Costs
 from agentrt.sim.engine import VirtualEngine
+from agentrt.sim.held import HeldPrograms
 from agentrt.sim.outcome import SimulationOutcome
 from agentrt.sim.program_run import MODEL
+from agentrt.sim.sending import Said
 from agentrt.sim.token_ids import TokenIds
 from agentrt.workloads import Workload
 
@@ -40,6 +44,8 @@ class Setup:
         start_tokens: What the model's template writes before the first message.
         scheduler: How programs share the engine.
         leaps: Whether equal steps are taken at once.
+        holds_chats: Whether somebody holds the chats of programs that are over to the very end, as
+            a bench does that reads their outputs then.
     """
 
     costs: Costs
@@ -52,6 +58,7 @@ class Setup:
     start_tokens: int = 0
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     leaps: bool = True
+    holds_chats: bool = False
 
     def engine_config(self) -> EngineConfig:
         """As a real engine would be told."""
@@ -113,7 +120,9 @@ class Simulation:
         return outcome
 
     def _cell(self, setup: Setup, ids: TokenIds, which: int) -> Cell:
-        engine = VirtualEngine(setup.engine_config(), setup.costs, leaps=setup.leaps)
+        config = setup.engine_config()
+        watched_pages = int(ROOM_SHARE * config.kv_pages) if setup.scheduler.retention else 0
+        engine = VirtualEngine(config, setup.costs, leaps=setup.leaps, watched_pages=watched_pages)
         state = State(
             incomplete_roles=(MODEL,),
             config=setup.scheduler,
@@ -125,4 +134,13 @@ class Simulation:
             self._serial += 1
             heappush(self._agenda, (at_s, self._serial, which, act))
 
-        return Cell(state, engine, setup.costs, ids, at)
+        said = Said()
+        hinted = Hinted(
+            lambda *hint: said.say(lambda _: engine.hint(*hint)),
+            setup.start_tokens,
+            setup.kv_tokens,
+        )
+        programs = HeldPrograms(
+            hinted.engine, is_on=setup.scheduler.retention, keeps=setup.holds_chats
+        )
+        return Cell(state, engine, setup.costs, ids, at, said, programs)

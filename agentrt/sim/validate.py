@@ -144,7 +144,9 @@ def validate(
         repeats: Of each load but the first.
         tell: Called with what was found.
     """
-    learned = {policy: (Estimates(), Estimates()) for policy in players}
+    learned: dict[Policy, tuple[Estimates, Estimates]] = {}
+    for policy in players:
+        learned[policy] = (Estimates(), Estimates())
     cases: list[Case] = []
     for at, (rate, workload) in enumerate(loads):
         found: dict[Policy, list[_Repeat]] = {policy: [] for policy in players}

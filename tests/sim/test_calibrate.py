@@ -9,8 +9,9 @@ import pytest
 from agentrt.config import EngineConfig
 from agentrt.errors import InternalError, UsageError
 from agentrt.ids import RequestId
-from agentrt.sim.calibrate import BATCHES, calibrate, points_of
+from agentrt.sim.calibrate import BATCHES, alike, calibrate, line_through, points_of
 from agentrt.sim.costs import StepWork
+from agentrt.sim.fit import Observed
 from agentrt.sim.step_log import StepLog
 from agentrt.step import StepRecord
 
@@ -46,6 +47,22 @@ def test_points_fit_the_engine() -> None:
     assert len(points_of(0, 1 << 20, 64)) > len(BATCHES) * 4
 
 
+def test_like_steps_count_as_one() -> None:
+    """As the middle of them says, whatever disturbed a few."""
+    work, other = StepWork(0, 4, 100, 0.0), StepWork(64, 1, 64, 9.0)
+    took_s = (0.010, 0.011, 0.012, 0.1, 0.2, 0.009, 0.010)
+    found = alike([*(Observed(1, work, one) for one in took_s), Observed(1, other, 0.03)])
+    assert found == [Observed(1, work, 0.011), Observed(1, other, 0.03)]
+
+
+def test_gaps_grow_with_what_is_told() -> None:
+    gaps = [(rows, 2e-4 + rows * 1e-5) for rows in (1, 2, 8, 32)]
+    disturbed = [*gaps, *gaps, (8, 0.05)]
+    assert line_through(disturbed) == pytest.approx((2e-4, 1e-5))
+    assert line_through(gaps[:1]) == (2e-4 + 1e-5, 0.0)
+    assert line_through([]) == (0.0, 0.0)
+
+
 def test_too_small_an_engine() -> None:
     with pytest.raises(UsageError, match="too few for a sweep"):
         points_of(0, 40, 64)
@@ -57,6 +74,8 @@ def test_a_real_engine_is_measured(tiny: EngineConfig) -> None:
     costs = anyio.run(partial(calibrate, config, seconds=0.0, kv_tokens=720))
     assert costs.of(StepWork(64, 4, 300, 2000.0)) > 0
     assert min(costs.submit_s, costs.call_token_s, costs.deliver_s) >= 0
-    assert min(costs.call_s, costs.delta_s, costs.run_s) > 0
+    assert min(costs.call_s, costs.delta_s, costs.run_s, costs.end_s, costs.gap_of(1)) > 0
+    assert min(costs.close_s, costs.tool_s, costs.form_s) >= 0
+    assert 0 <= costs.jump_share <= 1
     assert costs.about["rounds"] == 1
     assert costs.about["samples"] > costs.about["points"]

@@ -113,6 +113,63 @@ def test_a_lone_generation_takes_what_its_steps_take(costs: Costs) -> None:
     assert alone(costs, call) == pytest.approx(first + rest + around)
 
 
+def test_between_steps_the_engine_tells_and_hears(costs: Costs) -> None:
+    """Ten steps of one sequence: nine gaps; of more sequences each is longer."""
+    call = Call("a", says(Piece("p", 98)), 10, site="a")
+    gaps = dataclasses.replace(costs, gap_s=2e-3, gap_row_s=5e-4)
+    assert alone(gaps, call) - alone(costs, call) == pytest.approx(9 * 2.5e-3)
+
+
+def test_a_turn_reaches_the_engine_at_once(costs: Costs) -> None:
+    """Four calls declared together wait for each other's spelling, and share every step."""
+    calls = [Call(f"c{at}", says(Piece(f"p{at}", 20)), 6, site="c") for at in range(4)]
+    slow = dataclasses.replace(costs, call_s=0.05)
+    program = ProgramTrace("four", 0, tuple(calls), tuple(call.name for call in calls))
+    outcome = run((Arrival(0.0, program),), slow)
+    assert outcome.engines[0].steps == 6
+    plain = run((Arrival(0.0, program),), costs).programs[0].latency_s
+    assert outcome.programs[0].latency_s - plain == pytest.approx(4 * 0.05)
+
+
+def test_ends_tools_and_callers_take_time(costs: Costs) -> None:
+    call = Call("a", says(Piece("p", 30)), 3, site="a")
+    tool = ToolUse("t", 0.5, after=("a",), result_tokens=1, site="t")
+    before_s = alone(costs, call, tool)
+    for name, times in (("tool_s", 1), ("end_s", 1), ("run_s", 1), ("submit_s", 1)):
+        slower = dataclasses.replace(costs, **{name: getattr(costs, name) + 0.1})
+        assert alone(slower, call, tool) - before_s == pytest.approx(times * 0.1), name
+
+
+def test_every_end_keeps_the_runtime_busy(costs: Costs) -> None:
+    """What follows six calls that end together is sent when all six ends were dealt with."""
+    calls = [Call(f"c{at}", says(Piece(f"p{at}", 20)), 6, site="c") for at in range(6)]
+    last = Call("last", says(Piece("l", 9)), 2, ("c0",), site="l")
+    slow = dataclasses.replace(costs, close_s=0.01)
+    assert alone(slow, *calls, last) - alone(costs, *calls, last) == pytest.approx(6 * 0.01)
+
+
+def test_templates_begin_with_tokens(costs: Costs) -> None:
+    call = Call("a", says(Piece("p", 30)), 3, site="a")
+    program = ProgramTrace("one", 0, (call,), ("a",))
+    for start in (0, 1, 4):
+        setup = Setup(costs, 4096, start_tokens=start)
+        found = Simulation(setup).run((Arrival(0.0, program),)).programs[0]
+        assert found.prompt_tokens == 30 + 3 + start
+
+
+def test_a_grammar_takes_its_part_and_gives_what_the_engine_takes(costs: Costs) -> None:
+    """Of 40 tokens 30 given: with half of them written without a step there are 25 steps."""
+    call = Call("a", says(Piece("p", 30)), 40, site="a", forced_tokens=30)
+    half = dataclasses.replace(costs, jump_share=0.5)
+    outcome = run((Arrival(0.0, ProgramTrace("one", 0, (call,), ("a",))),), half)
+    assert outcome.engines[0].steps == 25
+    none = dataclasses.replace(costs, jump_share=0.0)
+    masked = dataclasses.replace(none, form_s=1e-3)
+    assert alone(masked, call) - alone(none, call) == pytest.approx(40 * 1e-3)
+    free = Call("a", says(Piece("p", 30)), 40, site="a")
+    assert alone(masked, free) == alone(none, free)
+
+
 def test_forced_tokens_take_fewer_steps(costs: Costs) -> None:
     """Of 40 tokens 30 forced: a quarter of the steps."""
     prompt = says(Piece("p", 30))

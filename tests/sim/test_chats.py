@@ -1,0 +1,97 @@
+"""Simulated programs hold chats, and engines are told of prefixes what follows from that."""
+
+from collections.abc import Callable
+
+import pytest
+
+from agentrt.backend import KvHint
+from agentrt.config import SchedulerConfig
+from agentrt.sim.costs import Costs
+from agentrt.sim.engine import VirtualEngine
+from agentrt.sim.simulation import Setup, Simulation
+from agentrt.workloads import (
+    Arrival,
+    Call,
+    Message,
+    OutputOf,
+    Piece,
+    ProgramTrace,
+    ResultOf,
+    ToolUse,
+    Workload,
+)
+
+Draw = Callable[[int, int, float], Workload]
+Told = list[tuple[KvHint, int, int]]
+TELLING = SchedulerConfig(policy="fcfs", gate_share=0, retention=True)
+SILENT = SchedulerConfig(policy="fcfs", gate_share=0, retention=False)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """Every hint that reaches an engine: what, how many tokens, from which on."""
+    found: Told = []
+    plain = VirtualEngine.hint
+
+    def hint(
+        engine: VirtualEngine,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None,
+        from_tokens: int = 0,
+    ) -> None:
+        found.append((hint, len(token_ids), from_tokens))
+        plain(engine, token_ids, hint, until_s, from_tokens)
+
+    monkeypatch.setattr(VirtualEngine, "hint", hint)
+    return found
+
+
+def loop(serial: int, seconds: float = 1.0) -> Arrival:
+    """A plan of 57 tokens over 103, a tool of a second, and a report that goes on from both."""
+    first: Message = ("user", (Piece(f"question {serial}", 100),))
+    plan = Call("plan", (first,), 57, site="plan")
+    tool = ToolUse("tool", seconds, plan="plan", result_tokens=10, site="tool")
+    more: tuple[Message, ...] = (
+        first,
+        ("assistant", (OutputOf("plan"),)),
+        ("user", (ResultOf("tool", 10),)),
+    )
+    report = Call("report", more, 5, site="report", after=("tool",))
+    return Arrival(0.0, ProgramTrace("loop", serial, (plan, tool, report), ("report",)))
+
+
+def run(workload: Workload, costs: Costs, kv_tokens: int, **others: object) -> tuple[int, float]:
+    """Tokens that were found in the cache, and seconds that all programs took together."""
+    setup = Setup(costs, kv_tokens, max_running=12, **others)  # type: ignore[arg-type]
+    programs = Simulation(setup).run(workload).programs
+    return sum(one.cached_tokens for one in programs), sum(one.latency_s for one in programs)
+
+
+def test_what_a_tool_is_waited_for_with_is_kept(told: Told, costs: Costs) -> None:
+    """Prompt and plan, while the tool runs; all of it goes when the program is over."""
+    run((loop(0),), costs, 192, scheduler=TELLING)
+    assert told[0] == ("keep", 103 + 57, 0)
+    assert [hint for hint, *_ in told[1:]] == ["drop"]
+    assert told[-1][1:] == (103 + 57 + 1 + 12 + 5 + 1, 0)
+
+
+def test_an_engine_with_room_is_told_nothing(told: Told, costs: Costs) -> None:
+    run((loop(0),), costs, 16_384, scheduler=TELLING)
+    assert told == []
+
+
+def test_nothing_goes_while_somebody_holds_it(told: Told, costs: Costs) -> None:
+    """A bench that reads the outputs at the end holds all chats until then."""
+    run((loop(0), loop(1)), costs, 384, scheduler=TELLING, holds_chats=True)
+    assert {hint for hint, *_ in told} == {"keep"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kv_tokens", [640, 1024])
+def test_what_is_told_helps(seed: int, kv_tokens: int, draw: Draw, costs: Costs) -> None:
+    """With too little memory more is found in the cache."""
+    workload = draw(seed, 40, 2.0)
+    telling, _ = run(workload, costs, kv_tokens, scheduler=TELLING)
+    silent, _ = run(workload, costs, kv_tokens, scheduler=SILENT)
+    assert telling > silent
