@@ -183,9 +183,12 @@ def _check_reaches(
     for kind, server in servers.items():
         names = [name for name in opened.players if name.endswith(f"+{kind}")]
         # A large model takes long for many at once, so that few of them are measured well.
-        batch = min(wanted.served.slots, _FEW if wanted.served.dtype == "bfloat16" else _MANY)
+        batch, repeats = (_FEW, 3) if wanted.served.dtype == "bfloat16" else (_MANY, 5)
+        batch = min(wanted.served.slots, batch)
         player = opened.players[names[0]]
-        reach = measure_reach(player, server.plan, wanted.served, files, batch=batch, repeats=5)
+        reach = measure_reach(
+            player, server.plan, wanted.served, files, batch=batch, repeats=repeats
+        )
         refused = kind != "ours" and not reach.holds
         opened.reaches[kind] = {**asdict(reach), "share": reach.share, "refused": refused}
         tell(f"{server.plan.name} reaches {reach.share:.0%} of its engine's own rate")
