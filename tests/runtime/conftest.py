@@ -1,14 +1,16 @@
 """Runs on a scripted engine with virtual time, and everything that observers saw."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from agentrt import Program, embedded
-from agentrt.config import RunConfig
+from agentrt.app import open_runtime
+from agentrt.config import EngineConfig, RunConfig
 from agentrt.events import Event
 from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions, Runtime
@@ -86,3 +88,33 @@ def codec() -> Codec:
 @pytest.fixture
 def bench() -> type[Bench]:
     return Bench
+
+
+class EmbeddedEngine:
+    """One open runtime on the embedded engine, which runs in a thread of the test's process."""
+
+    def __init__(self, portal: BlockingPortal, runtime: Runtime, recorder: Recorder) -> None:
+        self.portal = portal
+        self.runtime = runtime
+        self.recorder = recorder
+        self.of = recorder.of
+
+    def run(self, program: Any, *args: Any, options: RunOptions | None = None) -> Any:
+        """The program's result; what was recorded of runs before it is forgotten."""
+        self.recorder.events.clear()
+        configured = self.runtime.with_options(options or RunOptions())
+        return self.portal.call(configured.run, program, *args)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[EmbeddedEngine]:
+    recorder = Recorder()
+    config = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
+    opened = open_runtime(
+        engine=config, observers=[recorder], place="thread", config=RunConfig(seed=7)
+    )
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(opened) as runtime,
+    ):
+        yield EmbeddedEngine(portal, runtime, recorder)

@@ -4,7 +4,6 @@ What a model answers is its own affair; these tests hold what must be true of an
 runs in a thread of the test's process.
 """
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,10 +29,8 @@ from agentrt import (
     tool,
     trim,
 )
-from agentrt.app import open_runtime
 from agentrt.backend import StepDone
-from agentrt.config import EngineConfig, RunConfig
-from agentrt.events import Event, HoleFilled, NodeFinished, RequestSent
+from agentrt.events import HoleFilled, NodeFinished, RequestSent
 from agentrt.ids import RunId
 from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions
@@ -68,49 +65,7 @@ async def broken() -> str:
     raise ValueError("broken")
 
 
-class Recorder:
-    """Keeps every event."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def see(self, events: Sequence[Event]) -> None:
-        self.events += events
-
-
-class Engine:
-    """One open runtime on the embedded engine, for the whole file."""
-
-    def __init__(self, portal: Any, runtime: Any, recorder: Recorder) -> None:
-        self.portal = portal
-        self.runtime = runtime
-        self.recorder = recorder
-
-    def run(self, program: Any, *args: Any, options: RunOptions | None = None) -> Any:
-        self.recorder.events.clear()
-        configured = self.runtime.with_options(options or RunOptions())
-        return self.portal.call(configured.run, program, *args)
-
-    def of(self, kind: type, name: str = "") -> list[Any]:
-        found: list[Any] = [e for e in self.recorder.events if isinstance(e, kind)]
-        return [e for e in found if not name or f"/{name}#" in e.node_id]
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    recorder = Recorder()
-    config = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
-    opened = open_runtime(
-        engine=config, observers=[recorder], place="thread", config=RunConfig(seed=7)
-    )
-    with (
-        anyio.from_thread.start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(opened) as runtime,
-    ):
-        yield Engine(portal, runtime, recorder)
-
-
-def test_outputs_are_of_their_types(engine: Engine) -> None:
+def test_outputs_are_of_their_types(engine: Any) -> None:
     @program
     async def outputs() -> list[Any]:
         c = ASK.user("Say something.")
@@ -137,7 +92,7 @@ def test_outputs_are_of_their_types(engine: Engine) -> None:
     assert all(flag in (True, False) for flag in flags)
 
 
-def test_what_a_stop_string_cut_goes_on_by_its_text(engine: Engine) -> None:
+def test_what_a_stop_string_cut_goes_on_by_its_text(engine: Any) -> None:
     @program
     async def cut() -> tuple[str, Any]:
         whole = await ASK.user("Say something.").generate(max_tokens=12)
@@ -150,7 +105,7 @@ def test_what_a_stop_string_cut_goes_on_by_its_text(engine: Engine) -> None:
     assert (kept.token_ids, kept.codec) == ((), "")
 
 
-def test_a_plan_its_tools_and_a_report(engine: Engine) -> None:
+def test_a_plan_its_tools_and_a_report(engine: Any) -> None:
     @program
     async def plans() -> tuple[int, Report]:
         plan = ASK.user("Double 3 and 4.").calls(
@@ -168,7 +123,7 @@ def test_a_plan_its_tools_and_a_report(engine: Engine) -> None:
     assert last.ledger.cached_tokens >= whole - 17, "the report goes on from the plan's own pages"
 
 
-def test_holes_are_prefilled_before_they_are_filled(engine: Engine) -> None:
+def test_holes_are_prefilled_before_they_are_filled(engine: Any) -> None:
     @program
     async def waits() -> str:
         ask = ASK.user("A long beginning, known at once. " * 8, fetch(1.0), "\nWhat follows?")
@@ -183,7 +138,7 @@ def test_holes_are_prefilled_before_they_are_filled(engine: Engine) -> None:
     assert early > 40
 
 
-def test_the_same_seed_gives_the_same_answer(engine: Engine) -> None:
+def test_the_same_seed_gives_the_same_answer(engine: Any) -> None:
     @program
     async def samples() -> list[str]:
         made = [ASK.user("x").generate(temperature=8.0, max_tokens=12) for _ in range(4)]
@@ -195,7 +150,7 @@ def test_the_same_seed_gives_the_same_answer(engine: Engine) -> None:
     assert engine.run(samples, options=RunOptions(seed=8)) != one
 
 
-def test_branches_share_their_prefix_and_their_steps(engine: Engine) -> None:
+def test_branches_share_their_prefix_and_their_steps(engine: Any) -> None:
     @program
     async def forks() -> int:
         base = ASK.user("The same beginning for everybody. " * 12)
@@ -210,7 +165,7 @@ def test_branches_share_their_prefix_and_their_steps(engine: Engine) -> None:
     assert most == 6
 
 
-def test_a_race_frees_the_batch(engine: Engine) -> None:
+def test_a_race_frees_the_batch(engine: Any) -> None:
     @program
     async def races() -> int:
         ask = ASK.user("x")
@@ -226,7 +181,7 @@ def test_a_race_frees_the_batch(engine: Engine) -> None:
     assert all(e.ledger.output_tokens < 200 for e in cancelled)
 
 
-def test_context_overflow(engine: Engine) -> None:
+def test_context_overflow(engine: Any) -> None:
     @program
     async def long() -> str:
         return await ASK.user("word " * 5000, "\nSummarise.").generate()
@@ -238,7 +193,7 @@ def test_context_overflow(engine: Engine) -> None:
     assert not engine.of(StepDone)
 
 
-def test_an_overflow_is_trimmed_and_the_talk_goes_on(engine: Engine) -> None:
+def test_an_overflow_is_trimmed_and_the_talk_goes_on(engine: Any) -> None:
     """What went on before the answer was known goes on from the shorter chat."""
 
     @program
@@ -259,7 +214,7 @@ def test_an_overflow_is_trimmed_and_the_talk_goes_on(engine: Engine) -> None:
     assert cached >= (done.prompt_tokens + done.output_tokens) // 16 * 16 - 16, "all was shared"
 
 
-def test_a_limit_truncates_or_closes(engine: Engine) -> None:
+def test_a_limit_truncates_or_closes(engine: Any) -> None:
     @program
     async def short(on_limit: Literal["raise", "close"]) -> Any:
         form = Annotated[list[int], Field(min_length=3)]
@@ -281,7 +236,7 @@ def test_a_limit_truncates_or_closes(engine: Engine) -> None:
     assert e.value.partial is None or all(isinstance(n, int) for n in e.value.partial)
 
 
-def test_a_deadline_ends_a_generation(engine: Engine) -> None:
+def test_a_deadline_ends_a_generation(engine: Any) -> None:
     @program(deadline=0.3)
     async def late() -> Any:
         fetch(60.0)
@@ -296,7 +251,7 @@ def test_a_deadline_ends_a_generation(engine: Engine) -> None:
     assert engine.of(NodeFinished, "gen")[0].outcome == "cancelled"
 
 
-def test_a_block_with_a_deadline(engine: Engine) -> None:
+def test_a_block_with_a_deadline(engine: Any) -> None:
     @program
     async def block() -> str:
         try:
@@ -309,7 +264,7 @@ def test_a_block_with_a_deadline(engine: Engine) -> None:
     assert engine.run(block) == "late"
 
 
-def test_tools_that_fail(engine: Engine) -> None:
+def test_tools_that_fail(engine: Any) -> None:
     @program
     async def calls() -> str:
         return await ASK.user("Data: ", broken()).generate(max_tokens=4)
@@ -319,7 +274,7 @@ def test_tools_that_fail(engine: Engine) -> None:
     assert not [e for e in engine.of(NodeFinished, "str") if e.outcome == "ok"]
 
 
-def test_a_cancelled_draft(engine: Engine) -> None:
+def test_a_cancelled_draft(engine: Any) -> None:
     @program
     async def drafts() -> str:
         draft = ASK.user("x").generate(LONG, max_tokens=400, name="draft")
@@ -334,7 +289,7 @@ def test_a_cancelled_draft(engine: Engine) -> None:
     assert engine.of(NodeFinished, "draft")[0].ledger.output_tokens < 400
 
 
-def test_runs_at_once_share_steps(engine: Engine) -> None:
+def test_runs_at_once_share_steps(engine: Any) -> None:
     @program
     async def one() -> str:
         return await ASK.user("x").generate(max_tokens=30, temperature=8.0)

@@ -2,18 +2,13 @@
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import anyio.from_thread
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
-from agentrt import Calls, CheckFailed, chat, choice, embedded, gather, json_schema, program, tool
-from agentrt.app import open_runtime
-from agentrt.config import EngineConfig, RunConfig
-from agentrt.events import AttemptFailed, Event, NodeFinished
+from agentrt import Calls, CheckFailed, chat, choice, gather, json_schema, program, tool
+from agentrt.events import AttemptFailed, NodeFinished
 from agentrt.graph import RunRecord
 from agentrt.report.usage import usage
 
@@ -51,35 +46,8 @@ class Odd(BaseModel):
         return number
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def see(self, events: Sequence[Event]) -> None:
-        self.events += events
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Any]:
-    recorder = Recorder()
-    config = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
-    opened = open_runtime(
-        engine=config, observers=[recorder], place="thread", config=RunConfig(seed=7)
-    )
-    with (
-        anyio.from_thread.start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(opened) as runtime,
-    ):
-
-        def run(called: Any, *args: Any) -> Any:
-            recorder.events.clear()
-            return portal.call(runtime.run, called, *args)
-
-        yield run, recorder
-
-
 def test_thought_goes_before_every_kind_of_output(engine: Any) -> None:
-    run, recorder = engine
+    run, recorder = engine.run, engine.recorder
 
     @program
     async def thinks() -> list[Any]:
@@ -112,7 +80,7 @@ def test_thought_goes_before_every_kind_of_output(engine: Any) -> None:
 
 
 def test_a_scored_choice_tells_probabilities_and_is_gone_on_from(engine: Any) -> None:
-    run, recorder = engine
+    run, recorder = engine.run, engine.recorder
 
     @program
     async def scores() -> tuple[Any, Any, Any]:
@@ -138,7 +106,7 @@ def test_a_scored_choice_tells_probabilities_and_is_gone_on_from(engine: Any) ->
 
 
 def test_what_does_not_pass_is_asked_for_again(engine: Any) -> None:
-    run, recorder = engine
+    run, recorder = engine.run, engine.recorder
     never = {
         "type": "array",
         "items": {"type": "integer", "minimum": 0, "maximum": 9},
@@ -167,7 +135,7 @@ def test_what_does_not_pass_is_asked_for_again(engine: Any) -> None:
 
 def test_attempts_leave_nothing_behind(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their prompts are nobody's to go on from: what becomes of prefixes is told without them."""
-    run, _ = engine
+    run = engine.run
     lost: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
 
@@ -183,7 +151,7 @@ def test_attempts_leave_nothing_behind(engine: Any, monkeypatch: pytest.MonkeyPa
 
 def test_a_step_is_held_to_some_of_the_tools_the_prompt_knows(engine: Any) -> None:
     """The prompt, and so its pages, stay; only the mask differs."""
-    run, recorder = engine
+    run, recorder = engine.run, engine.recorder
 
     @program
     async def steps() -> list[str]:
