@@ -131,12 +131,6 @@ def allowed_ids(row: MaskRow) -> list[int]:
     return found
 
 
-def clear_bit(row: MaskRow, token_id: int) -> None:
-    """Forbid one token."""
-    words = row.view(np.uint32)
-    words[token_id >> 5] &= np.uint32(~(1 << (token_id & 31)) & 0xFFFFFFFF)
-
-
 def set_only(row: MaskRow, token_ids: Sequence[int]) -> None:
     """Allow exactly these tokens."""
     words = row.view(np.uint32)

@@ -83,10 +83,6 @@ class Lexicon:
             mark,
         )
 
-    def has_marker(self, text: str) -> bool:
-        """Whether `text` holds something that looks like a marker."""
-        return self._pattern.search(text) is not None
-
     def first_marker(self, text: str) -> Marker | None:
         """The first marker written in `text`."""
         found = self._pattern.search(text)
