@@ -9,6 +9,7 @@ from agentrt.cache.radix import (
     RadixNode,
     RadixTree,
     Retention,
+    Seen,
     key_of,
 )
 
@@ -22,5 +23,6 @@ __all__ = [
     "RadixNode",
     "RadixTree",
     "Retention",
+    "Seen",
     "key_of",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from agentrt.fact import fact
 from agentrt.ids import PageId
 
 TOKEN_BYTES = 4
@@ -45,6 +46,7 @@ class RadixNode:
         retention: What the program says about it.
         back_by_s: When whoever it is kept for is back at the latest; None when nobody knows.
         is_cut: Its end was given up already: whoever comes back has to compute in any case.
+        changes: Counts what may change how far a prompt is found that was found up to here.
     """
 
     key: bytes
@@ -57,8 +59,31 @@ class RadixNode:
     retention: Retention = Retention.NORMAL
     back_by_s: float | None = None
     is_cut: bool = False
+    changes: int = 0
 
     @property
     def is_free_leaf(self) -> bool:
         """Whether it may go now."""
         return self.parent is not None and not self.children and self.locks == 0
+
+
+@fact
+class Seen:
+    """How far a prompt was found, and what tells whether that is still so.
+
+    Attributes:
+        tokens: So many of its start.
+        of_tokens: All that it had.
+        node: The last node reached, whole or in part.
+        changes: Of the node, at that time.
+    """
+
+    tokens: int
+    of_tokens: int
+    node: RadixNode
+    changes: int
+
+    @property
+    def is_current(self) -> bool:
+        """Whether looking again would find as much: what is above a node goes after it."""
+        return self.node.changes == self.changes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentrt.cache.leaves import Leaves
-from agentrt.cache.node import TOKEN_BYTES, RadixNode, Retention, key_of
+from agentrt.cache.node import TOKEN_BYTES, RadixNode, Retention, Seen, key_of
 from agentrt.cache.pages import PagePool
 from agentrt.errors import InternalError
 from agentrt.ids import PageId
@@ -25,6 +25,7 @@ __all__ = [
     "RadixNode",
     "RadixTree",
     "Retention",
+    "Seen",
     "key_of",
 ]
 
@@ -121,6 +122,10 @@ class RadixTree:
 
     def matched_tokens(self, key: bytes) -> int:
         """How much `match` would find; changes nothing."""
+        return self.look(key).tokens
+
+    def look(self, key: bytes) -> Seen:
+        """The same, to be asked later whether it is still so."""
         node = self.root
         at = 0
         end = self._floor(len(key) - TOKEN_BYTES)
@@ -130,10 +135,10 @@ class RadixTree:
                 break
             same = self._common(child.key, key[at:end])
             at += same
+            node = child
             if same < len(child.key):
                 break
-            node = child
-        return at // TOKEN_BYTES
+        return Seen(at // TOKEN_BYTES, len(key) // TOKEN_BYTES, node, node.changes)
 
     def lock(self, node: RadixNode) -> None:
         """Hold `node` and all above it."""
@@ -326,6 +331,7 @@ class RadixTree:
             used_at_s=node.used_at_s,
         )
         parent.children[node.key[: self._page_bytes]] = upper
+        node.changes += 1
         node.key, node.pages, node.parent = node.key[at:], node.pages[cut:], upper
         upper.children[node.key[: self._page_bytes]] = node
         self._node_count += 1
@@ -335,6 +341,7 @@ class RadixTree:
         node = RadixNode(key, pages, parent, used=self._tick, used_at_s=self.now_s)
         parent.children[key[: self._page_bytes]] = node
         parent.is_cut = False
+        parent.changes += 1
         self._pool.adopt(pages)
         self.evictable_pages += len(pages)
         self._node_count += 1
@@ -352,6 +359,7 @@ class RadixTree:
             key, pages = self._path(leaf)
             self.before_eviction(Evicted(key, pages, count))
         leaf.is_cut = True
+        leaf.changes += 1
         self._pool.release(leaf.pages[keep:])
         self.evictable_pages -= count
         if keep:

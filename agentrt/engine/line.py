@@ -1,7 +1,8 @@
 """Those that wait for a place in a step, in the scheduler's order.
 
 Working a place out asks the radix tree what it knows of a prompt, so places are kept for some
-steps: until something was told, the prompt grew, or the policy wants to look again.
+steps: until something was told, the prompt grew, or the policy wants to look again. What depends on
+no clock is kept for longer: until the tree has changed where the prompt was found.
 """
 
 from __future__ import annotations
@@ -139,23 +140,24 @@ class Line:
         place, sorting = standing.place, self._sorting
         if (
             place is not None
-            and self._step < standing.until_step
             and standing.facts is sequence.facts
             and standing.policy is sorting
             and place[0][0] != sequence.complete
             and place[1] != sequence.preempted
+            and (self._step < standing.until_step or _lasts(sequence))
         ):
             return place
-        cached = (
-            sequence.computed_tokens
-            if sequence.phase is Phase.RUNNING
-            else self._paging.known_tokens(sequence.key)
-        )
+        seen = None
+        if sequence.phase is Phase.RUNNING:
+            cached = sequence.computed_tokens
+        else:
+            cached, seen = self._paging.look(sequence.key)
         uncached = max(0, len(sequence.tokens) - cached)
         key = sorting.key(now_s, sequence.facts, uncached, cached)
         urgency = (not sequence.complete, not sequence.demanded, *key[:BEFORE_TIES])
         place = (urgency, not sequence.preempted, key[BEFORE_TIES:], sequence.serial)
         standing.place, standing.facts, standing.policy = place, sequence.facts, sorting
+        standing.seen = seen if sorting.lasts(sequence.facts) else None
         fresh = sorting.policy.fresh_steps  # an even part of the line is looked at anew each step
         standing.fork = self._fork(sequence)
         standing.until_step = self._step + fresh - (self._step + sequence.serial) % fresh
@@ -175,6 +177,12 @@ class Line:
         if len(forks) == len(line):
             return line
         return [sequence for fork in forks.values() for sequence in fork]
+
+
+def _lasts(sequence: Sequence) -> bool:
+    """Whether working its place out anew would give the same."""
+    seen = sequence.standing.seen
+    return seen is not None and seen.is_current and seen.of_tokens == len(sequence.tokens)
 
 
 def _is_overdue(now_s: float, sequence: Sequence) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agentrt.cache import Evicted, PagePool, PrefixMatch, RadixTree, Retention
+from agentrt.cache import Evicted, PagePool, PrefixMatch, RadixTree, Retention, Seen
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.host_kv import HostKv
 from agentrt.engine.sequence import Sequence
@@ -83,8 +83,17 @@ class Paging:
 
     def known_tokens(self, key: bytes) -> int:
         """Tokens of `key` that need not be computed, wherever their KV is."""
-        here = self.tree.matched_tokens(key)
-        return here + self._promised_tokens(key, here)
+        return self.look(key)[0]
+
+    def look(self, key: bytes) -> tuple[int, Seen | None]:
+        """The same, and what tells whether it is still so.
+
+        Nothing does where there is a host: what it promises changes by rules of its own.
+        """
+        here = self.tree.look(key)
+        if self._host is None:
+            return here.tokens, here
+        return here.tokens + self._promised_tokens(key, here.tokens), None
 
     def at(self, now_s: float) -> None:
         """It is so late, for what depends on how long ago and how soon something is used."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from agentrt.backend import GenerateRequest, OptionScore, RequestFacts, TokenLogprob
-from agentrt.cache import RadixNode, key_of
+from agentrt.cache import RadixNode, Seen, key_of
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.account import Account, Bucket
 from agentrt.engine.guide import Guide
@@ -51,6 +51,7 @@ class Standing:
         until_step: From which step on the place has to be worked out again.
         facts: From which it was worked out.
         policy: By whose order.
+        seen: What the cache knew, where the place stands as long as that is so; else None.
         fork: The same for those that are let in together.
         passed_over: Steps in which it went on waiting, by cause.
         passed_by: How many went ahead of it while it did not fit the memory.
@@ -60,6 +61,7 @@ class Standing:
     until_step: int = 0
     facts: RequestFacts | None = None
     policy: object = None
+    seen: Seen | None = None
     fork: object = None
     passed_over: dict[str, int] = field(default_factory=dict)
     passed_by: int = 0

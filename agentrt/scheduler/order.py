@@ -91,6 +91,10 @@ class Order:
             *self.policy.key(now_s, facts, uncached_tokens, cached_tokens),
         )
 
+    def lasts(self, facts: RequestFacts) -> bool:
+        """Whether a key holds at any later instant, of the same facts and cached tokens."""
+        return self.policy.timeless and facts.deadline_at_s is None
+
     def terms(
         self, now_s: float, facts: RequestFacts, uncached_tokens: int = 0, cached_tokens: int = 0
     ) -> Terms:

@@ -28,12 +28,14 @@ class Policy(Protocol):
         name: As it is chosen by.
         most_waiting: With more requests waiting, arrival decides instead; None for any number.
         fresh_steps: Engine steps for which a key may be kept while the facts are the same.
+        timeless: A key depends on the facts and the cached tokens alone, not on the instant.
         together: Whether requests of one run that share a prefix are let in together.
     """
 
     name: Name
     most_waiting: int | None
     fresh_steps: int
+    timeless: bool
     together: bool
 
     def key(

@@ -31,6 +31,29 @@ def test_looking_changes_nothing():
     assert len(list(tree.nodes())) == 1
 
 
+def test_what_was_seen_stays_so_while_others_come_and_go():
+    pool = PagePool(16)
+    tree = RadixTree(pool, PAGE)
+    first = put(tree, pool, range(8)).node
+    tree.lock(first)
+    put(tree, pool, range(100, 108))
+    whole = tree.look(key_of([*range(8), *range(50, 58)]))
+    part = tree.look(key_of([*range(4), *range(60, 68)]))
+    other = tree.look(key_of(range(100, 112)))
+    put(tree, pool, range(200, 208))
+    assert whole.is_current
+    assert part.is_current
+    assert other.is_current
+    assert tree.evict(1) == 1  # of the others, the one that was there first
+    assert not other.is_current
+    assert whole.is_current
+    put(tree, pool, [*range(8), *range(70, 78)])  # goes on where the first one ended
+    assert not whole.is_current
+    part = tree.look(key_of([*range(4), *range(60, 68)]))
+    put(tree, pool, [*range(4), *range(60, 64)])  # parts from the others where the second one did
+    assert not part.is_current
+
+
 def test_a_split_keeps_locks_on_both_halves():
     pool = PagePool(8)
     tree = RadixTree(pool, PAGE)

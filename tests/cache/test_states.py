@@ -30,6 +30,7 @@ class Sequences(RuleBasedStateMachine):
         self.pool = PagePool(TOTAL)
         self.tree = RadixTree(self.pool, page)
         self.runners: list[Runner] = []
+        self.seen = {}
         self.content = {}  # page -> the tokens up to its end, whose KV it holds
 
     def _room(self, pages):
@@ -109,6 +110,10 @@ class Sequences(RuleBasedStateMachine):
     def hint(self, tokens, what, back_by_s, from_tokens):
         self.tree.retain(key_of(tokens), what, back_by_s=back_by_s, from_tokens=from_tokens)
 
+    @rule(tokens=st.lists(TOKEN, min_size=1, max_size=14))
+    def look(self, tokens):
+        self.seen[key_of(tokens)] = self.tree.look(key_of(tokens))
+
     @rule(seconds=st.floats(0, 50))
     def time_passes(self, seconds):
         self.tree.now_s += seconds
@@ -124,6 +129,11 @@ class Sequences(RuleBasedStateMachine):
         assert not set(in_tree) & set(own)
         if not self.runners:
             assert pool.owned_pages == 0
+
+    @invariant()
+    def what_was_seen_is_so_or_is_known_to_have_changed(self):
+        for key, seen in self.seen.items():
+            assert not seen.is_current or self.tree.matched_tokens(key) == seen.tokens
 
     @invariant()
     def locks_and_keys_are_in_order(self):

@@ -57,7 +57,7 @@ def test_planning_calls_few_functions_a_sequence(tokenizer_dir, engine):
     assert calls[0] <= MOST_CALLS + 8 * MOST_CALLS_EACH
 
 
-@pytest.mark.parametrize(("policy", "fresh"), [("rwa", 8), ("fcfs", 8), ("lpm", 1)])
+@pytest.mark.parametrize(("policy", "fresh"), [("rwa", 8), ("fcfs", 64), ("lpm", 64)])
 def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
     policy, fresh, tokenizer_dir, engine
 ):
@@ -71,13 +71,13 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
         core.submit(engine.request(number, [number] * 64, max_tokens=50, run=f"run {number}"))
     core.step()
     asked = []
-    plain = core.paging.known_tokens
+    plain = core.paging.look
 
     def noting(key):
         asked.append(key)
         return plain(key)
 
-    core.paging.known_tokens = noting
+    core.paging.look = noting
     counts = []
     for _ in range(16):
         core._roster.plan(core._clock.now_s())

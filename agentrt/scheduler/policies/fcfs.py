@@ -13,6 +13,7 @@ class Fcfs:
     name: Name = "fcfs"
     most_waiting: int | None = None
     fresh_steps: int = FRESH_STEPS
+    timeless: bool = True
     together: bool = False
 
     def key(

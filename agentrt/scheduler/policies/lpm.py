@@ -18,6 +18,7 @@ class Lpm:
     name: Name = "lpm"
     most_waiting: int | None = 128
     fresh_steps: int = 1
+    timeless: bool = True
     together: bool = False
 
     def key(

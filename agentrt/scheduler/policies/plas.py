@@ -26,6 +26,7 @@ class Plas:
     name: Name = "plas"
     most_waiting: int | None = None
     fresh_steps: int = FRESH_STEPS
+    timeless: bool = False
     together: bool = False
 
     def key(

@@ -21,6 +21,7 @@ class Rwa:
     name: Name = "rwa"
     most_waiting: int | None = None
     fresh_steps: int = FRESH_STEPS
+    timeless: bool = False
     together: bool = True
 
     def __init__(self, token_s: float = 0.0) -> None:
