@@ -169,6 +169,8 @@ class Cell:
 
     def _sum_up(self, flight: Flight) -> None:
         totals = self.totals
+        totals.unread_tokens = self.engine.unread_tokens
+        totals.unheard_tokens = self.engine.unheard_tokens
         for record in flight.records:
             totals.steps += 1
             totals.busy_s += record.ended_at_s - record.started_at_s

@@ -73,6 +73,10 @@ class Landing:
 class VirtualEngine:
     """Serves requests whose outputs are given.
 
+    Attributes:
+        unread_tokens: Of the prompts of requests that were cancelled, those never computed.
+        unheard_tokens: Drawn in the step in which their request was cancelled.
+
     Args:
         config: As of a real one; `kv_pages` must be set.
         costs: Of its steps.
@@ -98,6 +102,8 @@ class VirtualEngine:
         self._serial = 0
         self._steps = 0
         self._ready_at_s = 0.0
+        self.unread_tokens = 0
+        self.unheard_tokens = 0
 
     @property
     def steps(self) -> int:
@@ -146,6 +152,8 @@ class VirtualEngine:
         """End a request; what it computed stays in the tree."""
         sequence = self.roster.find(request_id)
         if sequence is not None:
+            known = max(sequence.reached_tokens, sequence.computed_tokens)
+            self.unread_tokens += max(0, sequence.prompt_tokens - known)
             self._end(sequence, "cancelled", now_s)
 
     def hint(
@@ -204,6 +212,7 @@ class VirtualEngine:
         batch = len(flight.members)
         for (sequence, _), decoded in zip(flight.members, flight.decodes, strict=True):
             if self.roster.find(sequence.request.request_id) is not sequence:
+                self.unheard_tokens += steps * decoded
                 continue
             account = sequence.account
             account.book_step("decode" if decoded else "prefill", now_s, 0.0, batch)

@@ -104,6 +104,8 @@ class Totals:
         prefill_tokens: Prompt tokens computed.
         decode_tokens: Tokens produced.
         kv_tokens: Sum over steps of the tokens whose KV was read.
+        unread_tokens: Of the prompts of calls that were given up, those never computed.
+        unheard_tokens: Produced in the step in which their call was given up.
     """
 
     steps: int = 0
@@ -111,6 +113,8 @@ class Totals:
     prefill_tokens: int = 0
     decode_tokens: int = 0
     kv_tokens: int = 0
+    unread_tokens: int = 0
+    unheard_tokens: int = 0
 
 
 @dataclass(slots=True)

@@ -87,20 +87,24 @@ def test_a_seed_decides_everything(draw: Draw, costs: Costs) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: Costs) -> None:
-    """Every program ends; prompts are in the cache or computed, what is lost computed again."""
-    # Without those that give calls up: nobody computes what was given up in time.
-    workload = tuple(one for one in draw(seed, 40, 4.0) if one.program.shape != "vote")
-    outcome = run(workload, costs, kv_tokens=640, max_running=8, scheduler=FCFS)
+    """Every program ends; prompts are in the cache or computed, what is lost computed again.
+
+    Votes among them: what they gave up in time nobody computed.
+    """
+    workload = draw(seed, 40, 4.0)
+    outcome = run(workload, costs, kv_tokens=512, max_running=8, scheduler=FCFS)
     assert len(outcome.programs) == len(workload)
     assert all(one.finished_at_s > one.submitted_at_s for one in outcome.programs)
     (totals,) = outcome.engines
     asked = sum(one.prompt_tokens - one.cached_tokens for one in outcome.programs)
+    asked -= totals.unread_tokens
     again = sum(one.recomputed_tokens for one in outcome.programs)
     put_out = sum(one.output_tokens + one.wasted_tokens for one in outcome.programs)
-    drawn = totals.decode_tokens
+    drawn = totals.decode_tokens - totals.unheard_tokens
     # Forced tokens and tokens computed again count where the engine counts them: as prompt tokens.
     assert again > 0
-    assert totals.prefill_tokens + drawn == pytest.approx(asked + again + put_out, rel=0.02)
+    assert totals.unheard_tokens > 0
+    assert totals.prefill_tokens + drawn == pytest.approx(asked + again + put_out, rel=0.005)
 
 
 def test_a_lone_generation_takes_what_its_steps_take(costs: Costs) -> None:
