@@ -86,7 +86,7 @@ async def open_runtime(
             backends[role] = _backend(
                 _ordered(choice, scheduler), clock, place, remote_model, api_key
             )
-        make_ready(programs, backends.values())
+        ready = make_ready(programs, backends.values())
         memory = Memory(estimates_path(os.environ), _engines(choices, remote_model))
         if estimates is not None:
             memory = Memory(None, "", estimates)
@@ -107,6 +107,7 @@ async def open_runtime(
         raise
     try:
         async with runtime:
+            await to_thread.run_sync(ready.join)  # long done, but for engines that start at once
             yield runtime
     finally:
         with anyio.CancelScope(shield=True):

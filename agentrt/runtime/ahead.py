@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from agentrt.program.foresight import foreseen
 from agentrt.prompt import Codec
 from agentrt.segments import Close, Open, Text, ToolSchema
 
+_log = logging.getLogger("agentrt")
 _ASKED = (Open("user"), Text("?"), Close())
 """Makes a prompt of any chat."""
 
@@ -23,12 +25,17 @@ _ASKED = (Open("user"), Text("?"), Close())
 Programs = Sequence[Program[..., Any]]
 
 
-def make_ready(programs: Programs, backends: Iterable[tuple[Backend, Codec | None]]) -> None:
+def make_ready(
+    programs: Programs, backends: Iterable[tuple[Backend, Codec | None]]
+) -> threading.Thread:
     """Begin, on a thread, with what these programs name; engines are told what to compile.
 
     Args:
         programs: That will be run.
         backends: With their codecs; those that take messages compile nothing of ours.
+
+    Returns:
+        The thread, which uses the codecs: nobody else may before it has ended.
     """
     local = [(backend, codec) for backend, codec in backends if codec is not None]
     loop = asyncio.get_running_loop()
@@ -38,11 +45,17 @@ def make_ready(programs: Programs, backends: Iterable[tuple[Backend, Codec | Non
             backend.prewarm(constraints)
 
     def prepare() -> None:
-        constraints = prepared(programs, [codec for _, codec in local])
+        try:
+            constraints = prepared(programs, [codec for _, codec in local])
+        except Exception:  # it shows, if it matters, where the program does the same
+            _log.debug("not all could be made ready", exc_info=True)
+            return
         with suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(tell, constraints)
 
-    threading.Thread(target=prepare, name="agentrt foresight", daemon=True).start()
+    thread = threading.Thread(target=prepare, name="agentrt foresight", daemon=True)
+    thread.start()
+    return thread
 
 
 def prepared(programs: Programs, codecs: Sequence[Codec]) -> tuple[ConstraintSpec, ...]:

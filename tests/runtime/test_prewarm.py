@@ -2,14 +2,18 @@
 
 from typing import Any
 
+import anyio
 import pytest
+from anyio import lowlevel, to_thread
 from pydantic import BaseModel
 
 import agentrt.constraints
 from agentrt import chat, program, regex, tool
+from agentrt.constraint_spec import ConstraintSpec
 from agentrt.program import shapes
 from agentrt.prompt import Codec
 from agentrt.prompt import codec as codecs
+from agentrt.runtime import ahead
 from agentrt.runtime.ahead import prepared
 from agentrt.scripted import calls_text
 from agentrt.tools import schema
@@ -81,3 +85,22 @@ def test_what_a_program_names_is_built_before_it_runs(
     asked = [one.constraint for one in rig.backend.seen.requests]
     assert len(asked) == 2
     assert all(one in told for one in asked)
+
+
+def test_what_goes_wrong_ahead_is_nobodys_matter(codec: Codec, monkeypatch: pytest.MonkeyPatch):
+    """Engines are told of what was made ready, once; of a failure nothing, and it ends nobody."""
+    told: list[tuple[ConstraintSpec, ...]] = []
+
+    class Told:
+        def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+            told.append(constraints)
+
+    async def main() -> None:
+        for prepare in (prepared, None):  # None cannot be called
+            monkeypatch.setattr(ahead, "prepared", prepare)
+            made: Any = [(Told(), codec), (Told(), None)]
+            await to_thread.run_sync(ahead.make_ready([planned], made).join)
+            await lowlevel.checkpoint()
+
+    anyio.run(main)
+    assert told == [prepared([planned], [codec])]
