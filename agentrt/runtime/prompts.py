@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from agentrt.backend import MessagePrompt, TokenPrompt
 from agentrt.events import Event, PrefixLost
+from agentrt.fact import fact
 from agentrt.program import Chat, Gen
 from agentrt.prompt import Codec, Encoded
 from agentrt.runtime.engine import Engine
@@ -15,7 +15,7 @@ from agentrt.runtime.run import Run
 from agentrt.segments import Generated
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Prompt:
     """What an engine is sent.
 
