@@ -67,7 +67,7 @@ def run_validation(
     known = _costs(stage, costs, threads=threads, seconds=seconds)
     loads = _loads(stage, known, shapes, programs, seed)
     # The bench reads what programs put out when all have ended, and holds their chats until then.
-    setup = Setup(known, kv_tokens, start_tokens=_start_tokens(stage), holds_chats=True)
+    setup = Setup(known, kv_tokens, start_tokens=_start_tokens(stage))
     with ExitStack() as stack:
         players = {
             policy: _play(

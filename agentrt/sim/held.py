@@ -18,16 +18,13 @@ class HeldPrograms:
     Args:
         engine: That is told.
         is_on: Whether it is.
-        keeps: Whether the chats of programs that are over are held to the end of the simulation.
     """
 
-    def __init__(self, engine: Engine, *, is_on: bool, keeps: bool = False) -> None:
+    def __init__(self, engine: Engine, *, is_on: bool) -> None:
         self._engine = engine
         self._retention = Retention({MODEL: engine}, is_on=is_on)
-        self._keeps = keeps
         self._chats: dict[RunId, ProgramChats] = {}
         self._lives: dict[RequestId, Live] = {}
-        self._kept: list[ProgramChats] = []
 
     @property
     def is_on(self) -> bool:
@@ -85,9 +82,7 @@ class HeldPrograms:
     def closed(self, run: ProgramRun) -> None:
         """A program is over: nobody holds its chats any more."""
         if self.is_on:
-            chats = self._chats.pop(run.run_id, None)
-            if chats is not None and self._keeps:
-                self._kept.append(chats)
+            self._chats.pop(run.run_id, None)
             self._retention.run_ended(run.run_id)
 
     def stepped(self, done: StepDone) -> None:

@@ -44,8 +44,6 @@ class Setup:
         start_tokens: What the model's template writes before the first message.
         scheduler: How programs share the engine.
         leaps: Whether equal steps are taken at once.
-        holds_chats: Whether somebody holds the chats of programs that are over to the very end, as
-            a bench does that reads their outputs then.
     """
 
     costs: Costs
@@ -58,7 +56,6 @@ class Setup:
     start_tokens: int = 0
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     leaps: bool = True
-    holds_chats: bool = False
 
     def engine_config(self) -> EngineConfig:
         """As a real engine would be told."""
@@ -140,7 +137,5 @@ class Simulation:
             setup.start_tokens,
             setup.kv_tokens,
         )
-        programs = HeldPrograms(
-            hinted.engine, is_on=setup.scheduler.retention, keeps=setup.holds_chats
-        )
+        programs = HeldPrograms(hinted.engine, is_on=setup.scheduler.retention)
         return Cell(state, engine, setup.costs, ids, at, said, programs)

@@ -1,21 +1,28 @@
 """Plain clients play programs against a real server, and servers are started, stopped and tried."""
 
+import gc
 import json
 import sys
 import urllib.request
+import weakref
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import anyio
 import pytest
 
 from agentrt import embedded
 from agentrt.bench.checkpoint import checkpoint
+from agentrt.bench.compound import our_client
 from agentrt.bench.compound.arm import OpenPlayer
 from agentrt.bench.compound.clients import client_arm, open_best
 from agentrt.bench.compound.reach import Reach, measure_reach
 from agentrt.bench.compound.reading import chats_in, check_reading
+from agentrt.bench.compound.replay import Play
 from agentrt.bench.compound.server_process import ServerPlan, ServerProcess
 from agentrt.bench.compound.servers import Served, plans_of
 from agentrt.bench.compound.wire import (
@@ -23,6 +30,7 @@ from agentrt.bench.compound.wire import (
     MessageLine,
     NodeLine,
     ProgramLine,
+    ProgramTold,
     QuorumLine,
     ThinkLine,
     ToolLine,
@@ -294,3 +302,30 @@ def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: S
         assert "cached_tokens" in other.ask(chats[0], 1)["usage"]["prompt_tokens_details"]
     finally:
         other.close()
+
+
+def test_a_play_that_is_over_is_held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else no chat of it would ever be let go, and its engine never told so."""
+    plays: list[weakref.ref[Play]] = []
+    alive: list[int] = []
+    told = our_client._told
+
+    def counted(play: Play, *others: Any) -> ProgramTold:
+        gc.collect()
+        alive.append(sum(one() is not None for one in plays))
+        plays.append(weakref.ref(play))
+        return told(play, *others)
+
+    monkeypatch.setattr(our_client, "_told", counted)
+    longer = program("longer/0", [call("all", ASK, tokens=200)], ["all"])
+    engine = {"model_path": str(embedded.path()), "dtype": "float32", "kv_pages": 256}
+
+    async def play() -> list[ProgramTold]:
+        async with AsyncExitStack() as stack:
+            client = our_client.OurClient(stack)
+            await client.open({"engine": engine, "scheduler": {}})
+            return (await client.play([longer, CHAIN]))["samples"]
+
+    samples = anyio.run(play)
+    assert [(one["name"], one["error"]) for one in samples] == [("longer/0", ""), ("chain/0", "")]
+    assert alive == [0, 0]

@@ -81,12 +81,6 @@ def test_an_engine_with_room_is_told_nothing(told: Told, costs: Costs) -> None:
     assert told == []
 
 
-def test_nothing_goes_while_somebody_holds_it(told: Told, costs: Costs) -> None:
-    """A bench that reads the outputs at the end holds all chats until then."""
-    run((loop(0), loop(1)), costs, 384, scheduler=TELLING, holds_chats=True)
-    assert {hint for hint, *_ in told} == {"keep"}
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kv_tokens", [640, 1024])
 def test_what_is_told_helps(seed: int, kv_tokens: int, draw: Draw, costs: Costs) -> None:

@@ -103,37 +103,39 @@ class OurClient:
     async def play(self, lines: list[ProgramLine]) -> dict[str, Any]:
         """Play programs, each from its arrival on."""
         self._watch.clear()
-        plays = [Play(score_of(line)) for line in lines]
-        runs = [self._run_id() for _ in plays]
-        ended_at_s = [0.0] * len(plays)
-        errors = [""] * len(plays)
+        samples: dict[int, ProgramTold] = {}
         began_at_s = time.monotonic()
 
         async def one(at: int) -> None:
-            play = plays[at]
-            line = play.score.line
+            line = lines[at]
             await anyio.sleep(max(0.0, began_at_s + line["at_s"] - time.monotonic()))
-            try:
-                assert self._runtime is not None
-                options = RunOptions(
-                    run_id=runs[at],
-                    tenant=line["tenant"],
-                    true_service_s=line.get("service_s", 0.0),
-                )
-                runtime = self._runtime.with_options(options)
-                await runtime.run(program_of(line["shape"]), play)
-            except Exception as error:
-                errors[at] = f"{type(error).__name__}: {error}"
-            ended_at_s[at] = time.monotonic()
+            # Nothing holds the play once it is told: its chats are gone, as a program's would be.
+            samples[at] = await self._play(line, began_at_s)
 
         async with anyio.create_task_group() as tasks:
-            for at in range(len(plays)):
+            for at in range(len(lines)):
                 tasks.start_soon(one, at)
-        samples = [
-            _told(play, self._watch.records.get(run), began_at_s, ended - began_at_s, error)
-            for play, run, ended, error in zip(plays, runs, ended_at_s, errors, strict=True)
-        ]
-        return {"samples": samples, "steps": list(self._watch.steps)}
+        told = [samples[at] for at in range(len(lines))]
+        return {"samples": told, "steps": list(self._watch.steps)}
+
+    async def _play(self, line: ProgramLine, began_at_s: float) -> ProgramTold:
+        """Play one program now."""
+        assert self._runtime is not None
+        play = Play(score_of(line))
+        options = RunOptions(
+            run_id=self._run_id(),
+            tenant=line["tenant"],
+            true_service_s=line.get("service_s", 0.0),
+        )
+        error = ""
+        try:
+            runtime = self._runtime.with_options(options)
+            await runtime.run(program_of(line["shape"]), play)
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        ended_s = time.monotonic() - began_at_s
+        record = self._watch.records.get(options.run_id)
+        return _told(play, record, began_at_s, ended_s, error)
 
     def _run_id(self) -> RunId:
         self._serial += 1
