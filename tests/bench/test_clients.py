@@ -324,7 +324,8 @@ def test_a_play_that_is_over_is_held_by_nobody(monkeypatch: pytest.MonkeyPatch) 
         async with AsyncExitStack() as stack:
             client = our_client.OurClient(stack)
             await client.open({"engine": engine, "scheduler": {}})
-            return (await client.play([longer, CHAIN]))["samples"]
+            samples: list[ProgramTold] = (await client.play([longer, CHAIN]))["samples"]
+            return samples
 
     samples = anyio.run(play)
     assert [(one["name"], one["error"]) for one in samples] == [("longer/0", ""), ("chain/0", "")]

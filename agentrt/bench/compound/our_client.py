@@ -122,8 +122,9 @@ class OurClient:
         """Play one program now."""
         assert self._runtime is not None
         play = Play(score_of(line))
+        run_id = self._run_id()
         options = RunOptions(
-            run_id=self._run_id(),
+            run_id=run_id,
             tenant=line["tenant"],
             true_service_s=line.get("service_s", 0.0),
         )
@@ -134,8 +135,7 @@ class OurClient:
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
         ended_s = time.monotonic() - began_at_s
-        record = self._watch.records.get(options.run_id)
-        return _told(play, record, began_at_s, ended_s, error)
+        return _told(play, self._watch.records.get(run_id), began_at_s, ended_s, error)
 
     def _run_id(self) -> RunId:
         self._serial += 1
