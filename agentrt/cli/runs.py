@@ -83,8 +83,8 @@ def _tell(
             hint="`agentrt runs forget` begins anew; the next run moves it aside by itself",
         ) from None
     if not lines:
-        where = "is switched off" if store is None else f"knows of none: {store.path}"
-        lines = [f"Nothing was learned of {site!r}. What is kept {where}"]
+        where = "learning is switched off" if store is None else f"looked in {store.path}"
+        lines = [f"Nothing was learned of {site!r}; {where}"]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 

@@ -168,7 +168,7 @@ def sweep(
         str, typer.Option(help="auto finds where fcfs is --slowdown slow; else programs a second.")
     ] = "auto",
     kv_share: Annotated[
-        float, typer.Option(help="KV memory by what the programs under way would keep.")
+        float, typer.Option(help="KV memory by the working set of the mix.")
     ] = 0.33,
     kv_tokens: Annotated[int, typer.Option(help="KV memory; 0 takes --kv-share.")] = 0,
     slowdown: Annotated[float, typer.Option(help="Of fcfs, where to compare.")] = 10.0,

@@ -129,7 +129,14 @@ def _zeros(shape: tuple[int, ...], layout: KvLayout) -> Tensor:
     """Zeros, since a masked place must not hold a NaN; on a CPU, mapped when they are used."""
     if layout.device.type != "cpu":
         return torch.zeros(shape, dtype=layout.dtype, device=layout.device)
-    plain = np.zeros(math.prod(shape) * layout.dtype.itemsize, dtype=np.uint8)
+    size = math.prod(shape) * layout.dtype.itemsize
+    try:
+        plain = np.zeros(size, dtype=np.uint8)
+    except (MemoryError, ValueError) as error:  # the latter where no address is that large
+        raise UsageError(
+            f"{size / 2**30:,.0f} GiB of KV memory are more than this machine can map",
+            hint=f"One page takes {layout.page_bytes} bytes: give fewer, or fewer bytes",
+        ) from error
     return torch.from_numpy(plain).view(layout.dtype).view(shape)
 
 

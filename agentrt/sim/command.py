@@ -65,6 +65,12 @@ class Asked:
             raise UsageError(
                 f"{self.programs} programs are too few to say anything", hint="Give 10 or more"
             )
+        for flag in ("tenants", "max_running", "step_tokens"):
+            if getattr(self, flag) < 1:
+                raise UsageError(
+                    f"--{flag.replace('_', '-')} {getattr(self, flag)} is out of range",
+                    hint="Give 1 or more",
+                )
         base = SCALES.get(self.costs, SCALES["half-cpu"])
         known = asdict(base)
         odd = [name for name in self.scale if name not in known]

@@ -36,6 +36,12 @@ def test_memory_that_holds_no_page_is_refused():
         pages_for(LAYOUT, kv_pages=0, kv_bytes=959, most_tokens=100)
 
 
+@pytest.mark.parametrize("pages", [1 << 40, 1 << 60])
+def test_more_memory_than_there_is_is_refused(pages):
+    with pytest.raises(UsageError, match=r"KV memory are more than this machine can map"):
+        PagedKv(LAYOUT, pages)
+
+
 def test_what_is_written_is_read_from_its_page():
     kv = PagedKv(LAYOUT, 7)
     tables = BlockTables(2, 4, kv)
