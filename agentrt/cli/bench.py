@@ -150,7 +150,7 @@ def compound(
     programs: Annotated[int, typer.Option(help="Of an open load, a draw.")] = 40,
     kv_share: Annotated[
         float,
-        typer.Option(help="KV memory by what programs under way would keep; 0 gives enough."),
+        typer.Option(help="KV memory by the working set of the mix; 0 gives enough."),
     ] = 0.0,
     policy: Annotated[
         str,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt.bench.compound.figures import Played
-from agentrt.bench.compound.ground import ROOM, Load, PlayRound, find_ground
+from agentrt.bench.compound.ground import ENOUGH_KV_TOKENS, ROOM, Load, PlayRound, find_ground
 from agentrt.bench.compound.load import SHARES, label_of, rounds_of
 from agentrt.bench.compound.load_draw import largest_tokens, load_draw
 from agentrt.bench.compound.load_figures import load_figures, prefill_figures, verdicts
@@ -104,7 +104,7 @@ def test_a_draw_is_stretched_by_its_rate_and_fits() -> None:
 
 
 @pytest.mark.parametrize("kv_share", [0.0, 0.33])
-def test_rate_and_memory_are_found_together(kv_share: float) -> None:
+def test_memory_is_a_share_of_what_is_kept_where_there_is_enough(kv_share: float) -> None:
     memories: list[int] = []
     told: list[str] = []
 
@@ -122,12 +122,15 @@ def test_rate_and_memory_are_found_together(kv_share: float) -> None:
         for draw in found.draws
         for program in draw.programs
     }
+    assert found.ample.slowdown == pytest.approx(6.0, rel=0.16)
+    assert found.ample.kv_tokens == ENOUGH_KV_TOKENS
     assert probe.kv_tokens == memories[-1]
-    assert probe.kv_tokens >= ROOM * found.largest_tokens - 16
+    assert (found.ample is probe) == (not kv_share)
     if kv_share:
         floor = ROOM * found.largest_tokens
-        wanted = max(floor, kv_share * probe.working_set_tokens)
-        assert probe.kv_tokens == pytest.approx(wanted, rel=0.16)
+        wanted = max(floor, kv_share * found.ample.working_set_tokens)
+        assert wanted - 16 < probe.kv_tokens <= wanted
+        assert found.kv_share == probe.kv_tokens / found.ample.working_set_tokens
     rounds = rounds_of(load, found, DRAWING)
     assert [one.label for one in rounds[1:]] == [label_of(s) for s in SHARES for _ in range(2)]
     assert not rounds[0].counts

@@ -63,8 +63,7 @@ class CompoundBench:
         rate: Of an open load, programs a second; 0 finds where a plain engine is slow.
         slowdown: Of that engine there, mean over programs.
         programs: Of an open load.
-        kv_share: KV memory as a share of what the programs of a load that are under way would
-            keep; 0 gives enough.
+        kv_share: KV memory as a share of the working set of a load's mix; 0 gives enough.
         policies: Of our own arm, by name.
         scale: Factors that replace the default ones, by name.
         threads: Of our engine.

@@ -1,8 +1,10 @@
 """Where a load is measured: programs, memory and a rate at which a plain engine is slow.
 
 All of it is found on the engine itself, served first come first served and without an admission
-gate, as an engine does that knows requests only. Memory is a share of what the programs under way
-would keep at that rate; so both are found together.
+gate, as an engine does that knows requests only. Memory is a share of the mix's working set: what
+the programs under way keep where that engine is so slow with all the memory that they want. With
+that memory it is so slow at a lower rate, which is found next; the set is not taken anew there, as
+memory and rate would then shrink together (as in `agentrt.sim.operating_point`).
 """
 
 from __future__ import annotations
@@ -26,9 +28,7 @@ ROOM = 1.1
 """Memory by the longest request, at the least: what else an engine keeps pages for."""
 _SHORTER = 0.7  # requests are made to fit with this to spare, as the working set is a guess then
 _DRAWS = 3
-_MEMORIES = 2
-_LOOKS, _LOOKS_AGAIN = 6, 4  # at rates, with the first memory and with another
-_NEAR_MEMORY = 0.15
+_LOOKS, _LOOKS_AGAIN = 6, 5  # at rates, with enough memory and with a share
 _GAIN = 1.5  # of a batch, roughly
 _FIRST = 2.5  # the rate that the search begins with, by that of programs one after the other
 
@@ -47,7 +47,7 @@ class Load:
         slowdown: That it then has, mean over programs.
         programs: Of each draw.
         draws: How many.
-        kv_share: Memory by what the programs under way would keep; 0 gives enough.
+        kv_share: Memory by the working set of the mix; 0 gives enough.
         tenants: Among whom programs are dealt out.
     """
 
@@ -86,6 +86,7 @@ class Ground:
         draws: Programs of each.
         alone: By name, each of them played alone with enough memory.
         probe: At the rate, with the memory.
+        ample: With enough memory, at the rate that makes it as slow; tells the working set.
         probes: All that were played.
         largest_tokens: Of all requests.
     """
@@ -93,6 +94,7 @@ class Ground:
     draws: tuple[LoadDraw, ...]
     alone: Mapping[str, Played]
     probe: Probe
+    ample: Probe
     probes: tuple[Probe, ...]
     largest_tokens: int
 
@@ -100,6 +102,11 @@ class Ground:
     def alone_s(self) -> dict[str, float]:
         """By name, the latency alone."""
         return {name: one.latency_s for name, one in self.alone.items()}
+
+    @property
+    def kv_share(self) -> float:
+        """Memory by the working set of the mix."""
+        return self.probe.kv_tokens / (self.ample.working_set_tokens or 1.0)
 
     @property
     def service_s(self) -> dict[str, float]:
@@ -140,7 +147,8 @@ class _Search:
 
     def found(self) -> Ground:
         largest = largest_tokens(self._draws)
-        return Ground(self._draws, self._alone, self._best[-1], tuple(self._probes), largest)
+        ample, probe = self._best[0], self._best[-1]
+        return Ground(self._draws, self._alone, probe, ample, tuple(self._probes), largest)
 
     def draw_programs(self) -> None:
         """Programs whose largest request fits the memory that there will be."""
@@ -170,23 +178,19 @@ class _Search:
                 )
 
     def find(self) -> None:
-        """Rate and memory: the one changes what the other is to be."""
-        kv_tokens = self._memory(self._guess_tokens())
+        """The working set, then the rate with a share of it."""
         rate = self._load.rate or _FIRST / mean([self._service_s(one) for one in self._all()])
         if not self._load.rate:
             plays_s = sum(self._service_s(one) for one in self._all()) / _GAIN
             most_s = plays_s * (_LOOKS + _LOOKS_AGAIN)
             self._tell(f"looking for the rate: at most about {most_s / 60:.0f} minutes")
-        for _ in range(_MEMORIES):
-            best = self._with_memory(kv_tokens, rate)
-            self._best.append(best)
-            wanted = self._memory(best.working_set_tokens)
-            if not self._load.kv_share or abs(wanted / kv_tokens - 1) <= _NEAR_MEMORY:
-                return
-            rate = best.rate
-            kv_tokens = _pages((wanted * kv_tokens) ** 0.5 if len(self._best) > 1 else wanted)
+        ample = self._with_memory(ENOUGH_KV_TOKENS, rate, _LOOKS)
+        self._best.append(ample)
+        if self._load.kv_share:
+            kv_tokens = self._memory(ample.working_set_tokens)
+            self._best.append(self._with_memory(kv_tokens, ample.rate, _LOOKS_AGAIN))
 
-    def _with_memory(self, kv_tokens: int, rate: float) -> Probe:
+    def _with_memory(self, kv_tokens: int, rate: float, most_looks: int) -> Probe:
         probes: dict[float, Probe] = {}
         with self._open_plain(kv_tokens) as play:
 
@@ -197,8 +201,7 @@ class _Search:
             if self._load.rate:
                 look(rate)
                 return probes[rate]
-            most = _LOOKS_AGAIN if self._best else _LOOKS
-            best, _ = find_rate(look, rate, self._load.slowdown, most_looks=most)
+            best, _ = find_rate(look, rate, self._load.slowdown, most_looks=most_looks)
         return probes[best.rate]
 
     def _look(self, play: PlayRound, rate: float, kv_tokens: int) -> Probe:
@@ -265,9 +268,7 @@ class _Search:
         return [self._alone[program.name] for draw in self._draws for program in draw.programs]
 
     def _memory(self, working_set_tokens: float) -> int:
-        """So much as is wanted, and at least what the largest request needs."""
-        if not self._load.kv_share:
-            return ENOUGH_KV_TOKENS
+        """The share of it, and at least what the largest request needs."""
         wanted = self._load.kv_share * working_set_tokens
         return _pages(max(wanted, ROOM * largest_tokens(self._draws)))
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from agentrt.bench.compound.arm import OURS, OpenPlayer
-from agentrt.bench.compound.ground import Ground, Load, PlayRound, Probe, Tell, find_ground
+from agentrt.bench.compound.ground import Ground, Load, PlayRound, Tell, find_ground
 from agentrt.bench.compound.load_draw import LoadDraw, load_draw
 from agentrt.bench.compound.load_figures import load_figures, prefill_figures, verdicts
 from agentrt.bench.compound.measure import ArmSamples, play_round, take_turns
@@ -136,8 +136,8 @@ def told_before(load: Load, ground: Ground, rounds: Sequence[Round], wanted: Wan
         "tokens",
         f"{arms} arms at {', '.join(f'{share * probe.rate:.3g}' for share in shares_of(load))} "
         f"programs a second, where fcfs is {probe.slowdown:.1f} times slower than alone at the "
-        f"last; {probe.kv_tokens} tokens of KV, {_share(probe):.2f} of the "
-        f"{probe.working_set_tokens:.0f} that the programs under way would keep",
+        f"last; {probe.kv_tokens} tokens of KV, {ground.kv_share:.2f} of the mix's working set of "
+        f"{ground.ample.working_set_tokens:.0f}",
         f"this takes about {took_s / 60:.0f} minutes",
     ]
     lines += [line for draw in ground.draws if (line := _shortened(draw))]
@@ -161,10 +161,6 @@ def _shortened(draw: LoadDraw) -> str:
     return f"draw {draw.number}, lengths and turns scaled down so that memory holds them: {told}"
 
 
-def _share(probe: Probe) -> float:
-    return probe.kv_tokens / probe.working_set_tokens if probe.working_set_tokens else 0.0
-
-
 def _told(
     load: Load,
     ground: Ground,
@@ -181,7 +177,8 @@ def _told(
         "fcfs": "first come first served without the admission gate: an engine of requests",
         "rate": ground.probe.rate,
         "kv_tokens": ground.probe.kv_tokens,
-        "kv_share": _share(ground.probe),
+        "kv_share": ground.kv_share,
+        "working_set_tokens": ground.ample.working_set_tokens,
         "largest_tokens": ground.largest_tokens,
         "shortened": {
             name: factor for draw in ground.draws for name, factor in draw.shortened.items()

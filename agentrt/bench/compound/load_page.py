@@ -20,8 +20,8 @@ def load_told(load: Json) -> list[str]:
     found = (
         f"Load: {asked['draws']} draws of {asked['programs']} programs; fcfs ({load['fcfs']}) has "
         f"a mean slowdown of {at_rate['slowdown']:.1f} at {load['rate']:.3g} programs a second; "
-        f"{load['kv_tokens']} tokens of KV, {load['kv_share']:.2f} of what the programs under way "
-        f"would keep; the largest request has {load['largest_tokens']}; "
+        f"{load['kv_tokens']} tokens of KV, {load['kv_share']:.2f} of the mix's working set; "
+        f"the largest request has {load['largest_tokens']}; "
         f"{len(load['shortened'])} programs were scaled down to fit."
     )
     return [found, *(one["told"] for one in load["verdicts"])]
