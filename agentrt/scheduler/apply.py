@@ -287,6 +287,8 @@ def _tool_started(state: State, fact: ToolStarted) -> None:
 def _stepped(state: State, fact: StepDone) -> None:
     state.free_pages = fact.free_pages
     state.evictable_pages = fact.evictable_pages
+    if fact.step is not None:
+        state.gate.stepped(fact.step)
     for one in fact.admissions:
         node = state.requests.get(one.request_id)
         if node is not None:

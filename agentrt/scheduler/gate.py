@@ -13,12 +13,14 @@ person or a long tool, or for another run, and what it left in memory is evicted
 generation goes on all the same, and counts again from there.
 
 Where contexts are computed again for much of the time all the same, less is let in (see `thrash`).
+Where that would cost less than steps that fewer sequences share, nobody is held (see `worth`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agentrt.backend import Ledger
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.scheduler.cold_start import expected_tokens
@@ -28,12 +30,16 @@ from agentrt.scheduler.order import Order
 from agentrt.scheduler.run import Footprint, RunState
 from agentrt.scheduler.telling import Telling
 from agentrt.scheduler.thrash import STEP, Thrash
+from agentrt.scheduler.worth import Worth
+from agentrt.step import StepRecord
 
 RESERVE_AFTER_PATHS = 10.0
 RESERVE_AFTER_S = 1.0
 """Nothing is reserved for a run that has waited less than this."""
 
 IDLE_S = 1.0
+
+CHEAP = "contexts take less to compute again than steps that fewer share"
 
 
 @fact
@@ -107,9 +113,21 @@ class Gate:
         away: Those of whom that has been so for long: nothing is set aside for them.
         stale: Something has changed since it was looked at last.
         thrash: How far it is lowered.
+        worth: Whether holding anybody back is worth it; with several engines it is taken to be.
     """
 
-    __slots__ = ("_share", "away", "held", "idle", "rooms", "running", "stale", "thrash", "working")
+    __slots__ = (
+        "_share",
+        "away",
+        "held",
+        "idle",
+        "rooms",
+        "running",
+        "stale",
+        "thrash",
+        "working",
+        "worth",
+    )
 
     def __init__(self, kv_tokens: Mapping[str, tuple[int, int]], share: float) -> None:
         self._share = share
@@ -123,6 +141,7 @@ class Gate:
         self.away: dict[RunState, None] = {}
         self.stale = False
         self.thrash = Thrash()
+        self.worth = Worth()
 
     @property
     def is_open(self) -> bool:
@@ -210,9 +229,16 @@ class Gate:
             del self.idle[run]
             self.away[run] = None
 
-    def computed_again(self, at_s: float, again_s: float) -> None:
+    def stepped(self, step: StepRecord) -> None:
+        """An engine computed a step."""
+        if len(self.rooms) == 1 and not self.is_open:
+            self.worth.stepped(step)
+
+    def ended(self, ledger: Ledger, at_s: float, again_s: float) -> None:
         """A generation ended, for which its engine computed so long what it had had before."""
-        if self.thrash.note(at_s, again_s):
+        lowered = self.thrash.note(at_s, again_s)
+        changed = len(self.rooms) == 1 and self.worth.ended(ledger)
+        if lowered or changed:
             self.stale = True
 
     def limit_tokens(self, role: str, now_s: float) -> float:
@@ -243,7 +269,7 @@ class Gate:
         shadow: Shadow | None = None
         for run in sorted(self.held, key=lambda run: self._place(run, now_s, order)):
             peaks = {role: peak_tokens(run, role) for role in self.rooms}
-            why = _fits(peaks, left, taken)
+            why = _fits(peaks, left, taken) if self.worth.holds else CHEAP
             if why and reserved is not None and run is not reserved:
                 shadow = shadow or self._shadow(reserved, left, begun, now_s)
                 why = shadow.passes(run, peaks, now_s)

@@ -60,7 +60,7 @@ def ended(state: State, node: NodeState, event: NodeFinished) -> None:
     if node.model in state.gate.rooms:
         state.gate.rests(node, event.at_s)
         if event.ledger is not None:
-            state.gate.computed_again(event.at_s, _again_s(node, event.ledger))
+            state.gate.ended(event.ledger, event.at_s, _again_s(node, event.ledger))
         _vacate(node, event)
     if event.ledger is not None:
         had_s = service_s(event.ledger)

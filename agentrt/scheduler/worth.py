@@ -1,0 +1,64 @@
+"""Whether an admission gate is worth its while on an engine, by what computing takes there.
+
+A gate spares the contexts that make way for others and are computed again; what it costs is steps
+that fewer sequences share, each of which takes a while whatever it computes. So it is worth it
+where computing a context again is dear beside the steps of the generation that goes on from it: on
+a processor that multiplies slowly, but not where prompts are cheap.
+"""
+
+from __future__ import annotations
+
+from agentrt.backend import Ledger
+from agentrt.scheduler.step_model import StepModel
+from agentrt.step import StepRecord
+
+ENOUGH = 100
+"""Generations, and steps, before which nothing is known: until then it is worth it."""
+
+DECAY = 0.998
+"""For each generation: what programs do on average changes slowly, one kind of them quickly."""
+
+LOW, HIGH = 1 / 3, 1 / 2
+"""Between them the answer stays. Far below 1, as the harm differs: a run that was held has waited,
+and those that were let in stay in, however often their contexts make way for each other."""
+
+_ENOUGH_ENDS = (1.0 - DECAY**ENOUGH) / (1.0 - DECAY) - 1e-9
+
+
+class Worth:
+    """Learns what an engine's time goes into.
+
+    Attributes:
+        holds: Whether the gate is worth it.
+    """
+
+    __slots__ = ("_ends", "_found_tokens", "_model", "_output_tokens", "holds")
+
+    def __init__(self) -> None:
+        self.holds = True
+        self._model = StepModel()
+        self._ends = 0.0
+        self._found_tokens = 0.0
+        self._output_tokens = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Of computing a context again by the steps of its generation, each as it is on average."""
+        time = self._model.time
+        steps_s = self._output_tokens * time.base_s
+        return self._found_tokens * time.prefill_s / steps_s if steps_s else float("inf")
+
+    def stepped(self, step: StepRecord) -> None:
+        """The engine computed a step."""
+        self._model.add(step)
+
+    def ended(self, ledger: Ledger) -> bool:
+        """A generation ended; whether the answer is another one now."""
+        self._ends = DECAY * self._ends + 1.0
+        self._found_tokens = DECAY * self._found_tokens + ledger.cached_tokens
+        self._output_tokens = DECAY * self._output_tokens + ledger.output_tokens
+        if self._ends < _ENOUGH_ENDS or len(self._model) < ENOUGH:
+            return False
+        before = self.holds
+        self.holds = self.ratio > (LOW if before else HIGH)
+        return self.holds != before

@@ -1,0 +1,98 @@
+"""When holding runs back is worth it: by what contexts cost, and what steps cost in themselves."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt.backend import Ledger
+from agentrt.scheduler.gate import CHEAP, Gate
+from agentrt.scheduler.step_model import StepTime
+from agentrt.scheduler.worth import ENOUGH, HIGH, LOW, Worth
+from agentrt.step import StepRecord
+
+Make = Callable[..., Any]
+CHEAP_PROMPTS = StepTime(base_s=8e-3, prefill_s=2e-4, decode_s=1e-3, kv_s=0.0)
+DEAR_PROMPTS = StepTime(base_s=8e-3, prefill_s=2e-3, decode_s=1e-3, kv_s=0.0)
+
+
+def step(index: int, time: StepTime) -> StepRecord:
+    prefill, decodes = index % 7 * 16, 1 + index % 5
+    took_s = time.of(prefill, decodes)
+    return StepRecord(index, float(index), index + took_s, prefill, decodes, (), 0)
+
+
+def taught(
+    time: StepTime, ends: int, *, found: int, output: int, into: Worth | None = None
+) -> Worth:
+    """So many generations, with a few steps each."""
+    worth = into or Worth()
+    for index in range(3 * ends):
+        worth.stepped(step(index, time))
+    for _ in range(ends):
+        worth.ended(Ledger(prompt_tokens=found, cached_tokens=found, output_tokens=output))
+    return worth
+
+
+def test_it_is_worth_it_where_contexts_are_dear() -> None:
+    """100 tokens again take 20 ms, beside ten steps of 80 ms, on the one, 200 ms on the other."""
+    assert not taught(CHEAP_PROMPTS, ENOUGH, found=100, output=10).holds
+    assert taught(DEAR_PROMPTS, ENOUGH, found=100, output=10).holds
+
+
+def test_until_enough_is_known_it_is_taken_to_be() -> None:
+    worth = taught(CHEAP_PROMPTS, ENOUGH - 1, found=100, output=10)
+    assert worth.holds
+    assert worth.ended(Ledger(prompt_tokens=100, cached_tokens=100, output_tokens=10))
+    assert not worth.holds
+    unknown = Worth()  # generations without steps: of another engine, or its steps are not told
+    for _ in range(10 * ENOUGH):
+        assert not unknown.ended(Ledger(prompt_tokens=1, cached_tokens=1, output_tokens=100))
+    assert unknown.holds
+
+
+def test_programs_of_another_kind_change_the_answer_once() -> None:
+    worth = taught(CHEAP_PROMPTS, 2 * ENOUGH, found=100, output=10)
+    changes = [
+        worth.ended(Ledger(prompt_tokens=4000, cached_tokens=4000, output_tokens=10))
+        for _ in range(10 * ENOUGH)
+    ]
+    assert worth.holds
+    assert sum(changes) == 1
+
+
+@settings(deadline=None, derandomize=True)
+@given(prefill_s=st.floats(1e-5, 1e-2), found=st.integers(16, 4000), output=st.integers(1, 400))
+def test_the_answer_is_that_of_the_ratio(prefill_s: float, found: int, output: int) -> None:
+    time = StepTime(base_s=8e-3, prefill_s=prefill_s, decode_s=1e-3, kv_s=0.0)
+    worth = taught(time, ENOUGH, found=found, output=output)
+    ratio = found * prefill_s / (output * time.base_s)
+    if ratio > 1.05 * LOW:
+        assert worth.holds
+    if ratio < 0.95 * LOW:
+        assert not worth.holds
+    taught(time, 10 * ENOUGH, found=2 * found, output=output, into=worth)
+    if 2 * ratio > 1.2 * HIGH:
+        assert worth.holds
+
+
+def test_a_gate_that_is_not_worth_it_holds_nobody(world: Make, job: Any) -> None:
+    jobs = [job(at_s, (5.0,), 700, "large") for at_s in (1.0, 1.1, 1.2)]
+    one = world(1000, jobs)
+    taught(CHEAP_PROMPTS, ENOUGH, found=100, output=10, into=one.state.gate.worth)
+    one.run(jobs)
+    assert [done.began_at_s for done in jobs] == [1.0, 1.1, 1.2]
+    assert {verdict.reason for _, verdict in one.verdicts()} == {CHEAP}
+    again = [job(at_s, (5.0,), 700, "large") for at_s in (1.0, 1.1, 1.2)]
+    held = world(1000, again)
+    held.run(again)
+    assert again[2].began_at_s > 5.0
+
+
+def test_steps_of_several_engines_are_not_mixed() -> None:
+    gate = Gate({"one": (1000, 0), "other": (1000, 0)}, 0.8)
+    for index in range(200):
+        gate.stepped(step(index, CHEAP_PROMPTS))
+        gate.ended(Ledger(prompt_tokens=100, cached_tokens=100, output_tokens=10), 1.0, 0.0)
+    assert gate.worth.holds
