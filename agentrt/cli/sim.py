@@ -207,9 +207,7 @@ def sweep(
     )
     about = {**asked.about(load_costs(costs)), "commit": _commit(), "warm": warm}
     for target in found.targets():
-        told = f"{target.found.value:.3f} ({target.found.low:.3f} to {target.found.high:.3f})"
-        verdict = "met" if target.is_met else "missed"
-        typer.echo(f"{target.what}: {told}, at most {target.most:g}: {verdict}")
+        typer.echo(str(target))
     if json_path is not None:
         write(json_path, to_json(found, about, sys.argv[1:]))
     if html_path is not None:

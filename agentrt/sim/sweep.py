@@ -14,6 +14,7 @@ import numpy as np
 
 from agentrt.report.plot import Interval
 from agentrt.report.statistics import percentiles
+from agentrt.report.target import Target
 from agentrt.sim.arms import SimArm
 from agentrt.sim.operating_point import OperatingPoint
 from agentrt.sim.statistics import over_seeds, ratio_over_seeds
@@ -25,26 +26,6 @@ AROUND = (0.5, 0.7, 0.85, 1.0, 1.15)
 """Rates of the curves, by the rate of the comparison."""
 
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Something that is to be reached.
-
-    Attributes:
-        what: In words.
-        found: Its value.
-        most: That it may have.
-    """
-
-    what: str
-    found: Interval
-    most: float
-
-    @property
-    def is_met(self) -> bool:
-        """Whether the value is within."""
-        return self.found.value <= self.most
 
 
 @dataclass(frozen=True, slots=True)

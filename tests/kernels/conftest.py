@@ -1,4 +1,4 @@
-"""The Triton set as tests run it: under the interpreter, on tiles so small that all have edges."""
+"""The sets as tests run them; Triton interpreted, on tiles so small that all have edges."""
 
 from __future__ import annotations
 
@@ -28,3 +28,17 @@ def interpreted():
             return Blocks(rows=16, columns=16, inner=16, warps=4, stages=2)
 
     return TritonKernels(SmallTiles())
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["alone", "three threads"])
+def kernels(request):
+    """`CpuKernels`, or a skip where nothing can compile it."""
+    from agentrt_kernels.contract import KernelsUnavailable
+    from agentrt_kernels.cpu.kernel_set import CpuKernels
+
+    try:
+        made = CpuKernels(request.param)
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+    yield made
+    made.use_threads(1)

@@ -5,22 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt_kernels.contract import KernelsUnavailable, PagedRows, Score, SharedPrefix
+from agentrt_kernels.contract import PagedRows, Score, SharedPrefix
 from agentrt_kernels.reference import Reference
 
 LOOSE = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
-
-
-@pytest.fixture(scope="module", params=[1, 3], ids=["alone", "three threads"])
-def kernels(request):
-    from agentrt_kernels.cpu.kernel_set import CpuKernels
-
-    try:
-        made = CpuKernels(request.param)
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
-    yield made
-    made.use_threads(1)
 
 
 sequences = st.lists(

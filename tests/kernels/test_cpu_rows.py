@@ -6,24 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from agentrt_kernels.contract import HeadNorms, KernelsUnavailable
+from agentrt_kernels.contract import HeadNorms
 from agentrt_kernels.reference import Reference
 
 LOOSE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 DTYPES = [torch.float32, torch.bfloat16]
 quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
-
-
-@pytest.fixture(scope="module", params=[1, 3], ids=["alone", "three threads"])
-def kernels(request):
-    from agentrt_kernels.cpu.kernel_set import CpuKernels
-
-    try:
-        made = CpuKernels(request.param)
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
-    yield made
-    made.use_threads(1)
 
 
 def near(found, expected):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from agentrt_kernels.contract import HeadNorms, KernelsUnavailable, PagedRows, Score
+from agentrt_kernels.contract import HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
 from agentrt_kernels.reference import Reference
 
@@ -13,18 +13,6 @@ EPSILON, PAGE = 1e-4, 4
 LOOSE = {torch.float32: 1e-5, torch.bfloat16: 0.1}
 """How far apart two results may be, as a share of their size: bf16 rounds between operations, and
 sharp softmaxes widen that; another operation would be apart by about 1."""
-
-
-@pytest.fixture(scope="module", params=[1, 3], ids=["alone", "three threads"])
-def kernels(request):
-    from agentrt_kernels.cpu.kernel_set import CpuKernels
-
-    try:
-        made = CpuKernels(request.param)
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
-    yield made
-    made.use_threads(1)
 
 
 def layer_of(number, full, dtype, source):

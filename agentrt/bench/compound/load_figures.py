@@ -11,9 +11,9 @@ from agentrt.bench.compound.figures import Played, hit_rate
 from agentrt.bench.compound.ideal import PrefixTree
 from agentrt.bench.compound.plan import Round
 from agentrt.bench.compound.wire import StepTold
-from agentrt.fact import fact
 from agentrt.report.plot import Interval
 from agentrt.report.statistics import interval, jain, mean, percentile, percentiles
+from agentrt.report.target import Target
 
 SLOWDOWNS = (2.0, 5.0, 10.0)
 """A program is in time where it takes at most so many times what it takes alone."""
@@ -21,34 +21,6 @@ IN_TIME = 0.9
 """Share of programs that have to be in time for a rate to be sustained."""
 _P99 = 0.99
 Json = dict[str, Any]
-
-
-@fact
-class Verdict:
-    """A ratio of two arms on the same programs, and what it is to be at most.
-
-    Attributes:
-        what: In words.
-        found: The ratio, its interval over programs.
-        most: That it may be.
-    """
-
-    what: str
-    found: Interval
-    most: float
-
-    @property
-    def is_met(self) -> bool:
-        """Whether the ratio is within."""
-        return self.found.value <= self.most
-
-    def __str__(self) -> str:
-        found, verdict = self.found, "met" if self.is_met else "missed"
-        return (
-            f"{self.what}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f}), "
-            f"at most {self.most:g}: {verdict}"
-        )
-
 
 _TARGETS: tuple[tuple[str, str, str, float], ...] = (
     ("mean latency", "rwa", "fcfs", 0.5),
@@ -123,7 +95,7 @@ def new_tokens(one: Round) -> int:
 
 def verdicts(
     arms: Mapping[str, Sequence[Sequence[Played]]], alone_s: Mapping[str, float]
-) -> list[Verdict]:
+) -> list[Target]:
     """Every target whose arms were played.
 
     Args:
@@ -140,7 +112,7 @@ def verdicts(
                 if tail
                 else _ratio(_latencies(ours), _latencies(theirs), mean)
             )
-            found.append(Verdict(f"{what}, {one} by {other}", told, most))
+            found.append(Target(f"{what}, {one} by {other}", told, most))
     return found
 
 

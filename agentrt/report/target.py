@@ -1,0 +1,33 @@
+"""A ratio that is to be reached, with what was found."""
+
+from __future__ import annotations
+
+from agentrt.fact import fact
+from agentrt.report.plot import Interval
+
+
+@fact
+class Target:
+    """Something that is to be reached.
+
+    Attributes:
+        what: In words.
+        found: Its value, with an interval.
+        most: That it may have.
+    """
+
+    what: str
+    found: Interval
+    most: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the value is within."""
+        return self.found.value <= self.most
+
+    def __str__(self) -> str:
+        found, verdict = self.found, "met" if self.is_met else "missed"
+        return (
+            f"{self.what}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f}), "
+            f"at most {self.most:g}: {verdict}"
+        )
