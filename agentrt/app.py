@@ -87,9 +87,11 @@ async def open_runtime(
                 _ordered(choice, scheduler), clock, place, remote_model, api_key
             )
         ready = make_ready(programs, backends.values())
-        memory = Memory(estimates_path(os.environ), _engines(choices, remote_model))
-        if estimates is not None:
-            memory = Memory(None, "", estimates)
+        memory = (
+            Memory(estimates_path(os.environ), _engines(choices, remote_model))
+            if estimates is None
+            else Memory(None, "", estimates)
+        )
         await to_thread.run_sync(memory.recall)  # while the engines start
         runtime = Runtime(
             backends,

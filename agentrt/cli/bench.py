@@ -225,7 +225,7 @@ def names_of_programs(text: str) -> tuple[str, ...]:
     return tuple(SHAPES) if text == "all" else tuple(dict.fromkeys(text.split(",")))
 
 
-def rate_of(text: str) -> float:
+def rate_of(text: str, flag: str = "--rate") -> float:
     """Programs a second; 0 for `auto`.
 
     Raises:
@@ -236,7 +236,7 @@ def rate_of(text: str) -> float:
     except ValueError:
         found = -1.0
     if text != "auto" and not found > 0:
-        raise UsageError(f"--rate {text} is no rate", hint="Give programs a second, or auto")
+        raise UsageError(f"{flag} {text} is no rate", hint="Give programs a second, or auto")
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agentrt.cli.bench import factors, tell, write
+from agentrt.cli.bench import factors, rate_of, tell, write
 from agentrt.errors import UsageError
 
 sim = typer.Typer(
@@ -196,7 +196,7 @@ def sweep(
     found = run_sweep(
         asked,
         policies,
-        rate=_rate(rates),
+        rate=rate_of(rates, "--rates"),
         kv_share=kv_share,
         kv_tokens=kv_tokens,
         slowdown=slowdown,
@@ -348,18 +348,6 @@ def _asked(
         max_running,
         step_tokens,
     )
-
-
-def _rate(text: str) -> float:
-    if text == "auto":
-        return 0.0
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = 0.0
-    if not rate > 0:
-        raise UsageError(f"--rates {text} is no rate", hint="Write auto, or programs a second")
-    return rate
 
 
 def _keep_costs(path: Path, told: dict[str, Any]) -> None:

@@ -66,7 +66,6 @@ def run_validation(
     stage = stage_of(shape)
     known = _costs(stage, costs, threads=threads, seconds=seconds)
     loads = _loads(stage, known, shapes, programs, seed)
-    # The bench reads what programs put out when all have ended, and holds their chats until then.
     setup = Setup(known, kv_tokens, start_tokens=_start_tokens(stage))
     with ExitStack() as stack:
         players = {

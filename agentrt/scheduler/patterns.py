@@ -124,10 +124,9 @@ def _lasting(rule: Rule) -> Iterator[tuple[Trail, float]]:
     for trail, weight in rule.trails.items():
         if any(isinstance(part, str) and len(part) > MOST_NAME_CHARACTERS for part in trail):
             continue
-        if len(trail) == 1:
+        if len(trail) <= 2:
             yield trail, weight
-        elif len(trail) == 2:
-            yield trail, weight
+        if len(trail) == 2:
             found = [
                 (origin, explained)
                 for origin, explained in rule.origins(trail, 0)

@@ -226,7 +226,7 @@ def _origins_of(value: Any, before: Iterable[Called]) -> list[Origin]:
     for at, called in enumerate(before):
         for part, data in (("arguments", dict(called.arguments)), ("result", called.result)):
             for path, here in _walk(data, 0):
-                if type(here) is type(value) and _alike(here, value):
+                if _alike(here, value):
                     found.append((at, part, *path))
     return found[:MOST_ORIGINS]
 
