@@ -265,7 +265,7 @@ class Gate:
         left = {role: self.limit_tokens(role, now_s) - set_aside[role] for role in self.rooms}
         begun: list[RunState] = []
         verdicts: list[Verdict] = []
-        reserved = self._reserved(now_s)
+        reserved = self._reserved(now_s) if self.worth.holds else None
         shadow: Shadow | None = None
         for run in sorted(self.held, key=lambda run: self._place(run, now_s, order)):
             peaks = {role: peak_tokens(run, role) for role in self.rooms}

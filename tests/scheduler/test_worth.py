@@ -90,6 +90,23 @@ def test_a_gate_that_is_not_worth_it_holds_nobody(world: Make, job: Any) -> None
     assert again[2].began_at_s > 5.0
 
 
+def test_a_reservation_holds_nobody_back_either(world: Make, job: Any) -> None:
+    """It is for who waits for room; once nobody has to, more urgent ones need not pass it."""
+    jobs = [
+        job(1.0, (900.0,), 700, "first"),
+        job(2.0, (1.0,), 800, "reserved"),
+        job(60.0, (2000.0,), 700, "urgent", priority=1),
+    ]
+    one = world(1000, jobs)
+
+    def cheap_at_last(running: Any, decision: object, now_s: float) -> None:
+        running.state.gate.worth.holds = now_s < 60.0
+
+    one.before = cheap_at_last
+    one.run(jobs)
+    assert [done.began_at_s for done in jobs] == [1.0, 60.0, 60.0]
+
+
 def test_steps_of_several_engines_are_not_mixed() -> None:
     gate = Gate({"one": (1000, 0), "other": (1000, 0)}, 0.8)
     for index in range(200):
