@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agentrt.fact import fact
+from agentrt.report.page import table
 from agentrt.report.plot import Interval
 
 
@@ -31,3 +34,18 @@ class Target:
             f"{self.what}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f}), "
             f"at most {self.most:g}: {verdict}"
         )
+
+
+def target_table(targets: Sequence[Target]) -> str:
+    """Targets as HTML."""
+    rows = [
+        (
+            one.what,
+            f"{one.found.value:.3f}",
+            f"{one.found.low:.3f} to {one.found.high:.3f}",
+            f"{one.most:g}",
+            "met" if one.is_met else "missed",
+        )
+        for one in targets
+    ]
+    return table(("target", "found", "95 %", "at most", ""), rows)

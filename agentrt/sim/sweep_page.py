@@ -11,6 +11,7 @@ import numpy as np
 
 from agentrt.report.page import page, table
 from agentrt.report.plot import Line, bars, cdf, lines
+from agentrt.report.target import target_table
 from agentrt.sim.statistics import over_seeds
 from agentrt.sim.study import Point
 from agentrt.sim.sweep import Sweep, tail
@@ -25,23 +26,18 @@ def sweep_page(found: Sweep, about: Mapping[str, Any]) -> str:
         "the same simulator. All arms serve the same programs at the same instants; intervals are "
         "95 % over seeds.</p>"
     )
-    targets = table(
-        ("target", "found", "95 %", "at most", ""),
-        [
-            (
-                one.what,
-                f"{one.found.value:.3f}",
-                f"{one.found.low:.3f} to {one.found.high:.3f}",
-                f"{one.most:g}",
-                "met" if one.is_met else "missed",
-            )
-            for one in found.targets()
-        ],
-    )
+    targets = target_table(found.targets())
     told = f"<pre>{escape(json.dumps(dict(about), indent=1, default=str))}</pre>"
     return page(
         "Policies in the simulator",
-        [words, targets, _arms(found), *_plots(found), "<h2>About</h2>", told],
+        [
+            words,
+            target_table(found.targets()),
+            _arms(found),
+            *_plots(found),
+            "<h2>About</h2>",
+            told,
+        ],
     )
 
 

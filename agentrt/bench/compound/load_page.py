@@ -8,6 +8,7 @@ from typing import Any
 from agentrt.bench.compound.result import interval_of
 from agentrt.report.page import table
 from agentrt.report.plot import Line, cdf, lines
+from agentrt.report.target import Target, target_table
 
 Json = Mapping[str, Any]
 
@@ -30,7 +31,7 @@ def load_told(load: Json) -> list[str]:
 def load_parts(load: Json, arms: Sequence[Json]) -> list[str]:
     """Tables and plots."""
     last = load["points"][-1]
-    parts = ["<h2>Targets</h2>" + _verdict_table(load)] if load["verdicts"] else []
+    parts = ["<h2>Targets</h2>" + target_table(_targets(load))] if load["verdicts"] else []
     parts += [_point_table(point) for point in load["points"]]
     if len(load["points"]) > 1:
         parts += [
@@ -58,14 +59,9 @@ def _curves(load: Json, figure: str) -> list[Line]:
     return found
 
 
-def _verdict_table(load: Json) -> str:
-    rows = []
-    for one in load["verdicts"]:
-        found = interval_of(one["found"])
-        spread = f"{found.low:.3f} to {found.high:.3f}"
-        verdict = "met" if one["met"] else "missed"
-        rows.append([one["what"], f"{found.value:.3f}", spread, f"{one['most']:g}", verdict])
-    return table(["ratio", "found", "95 %", "at most", ""], rows)
+def _targets(load: Json) -> list[Target]:
+    told = load["verdicts"]
+    return [Target(one["what"], interval_of(one["found"]), one["most"]) for one in told]
 
 
 def _point_table(point: Json) -> str:
