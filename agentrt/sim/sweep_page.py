@@ -32,7 +32,7 @@ def sweep_page(found: Sweep, about: Mapping[str, Any]) -> str:
         "Policies in the simulator",
         [
             words,
-            target_table(found.targets()),
+            targets,
             _arms(found),
             *_plots(found),
             "<h2>About</h2>",
