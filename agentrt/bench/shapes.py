@@ -10,6 +10,7 @@ from typing import Any
 from agentrt.errors import UsageError
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_LARGE_PARAMETERS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,11 @@ class ModelShape:
         """Of all matrices."""
         layer = self.attention_parameters + self.experts * (self.expert_parameters + self.router)
         return self.layers * layer + self.head_parameters * (1 if self.tied else 2)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether two cores take so long for it that less of it is measured."""
+        return self.parameters > _LARGE_PARAMETERS
 
     @property
     def router(self) -> int:

@@ -95,9 +95,6 @@ class CompoundBench:
     live: Path | None = None
 
 
-_LARGE_PARAMETERS = 100_000_000
-
-
 def run_compound_bench(
     asked: CompoundBench, *, command: Sequence[str], tell: Tell
 ) -> dict[str, Any]:
@@ -170,9 +167,7 @@ def _drawing(asked: CompoundBench, model: Path, shape: ModelShape) -> Drawing:
 
 def _served(asked: CompoundBench, model: Path, shape: ModelShape) -> Served:
     """What every engine is given: the same weights and dtype."""
-    return Served(
-        model, asked.dtype or ("bfloat16" if shape.parameters > _LARGE_PARAMETERS else "float32")
-    )
+    return Served(model, asked.dtype or ("bfloat16" if shape.is_large else "float32"))
 
 
 def _scale(asked: CompoundBench, shape: ModelShape) -> Scale:

@@ -158,7 +158,7 @@ def default_scale(shape: ModelShape) -> Scale:
 
     Times are scaled with outputs, so that tools keep the share of a program that they have in life.
     """
-    if shape.parameters > 100_000_000:
+    if shape.is_large:
         return Scale(0.12, 0.1, 0.1, 0.3, 0.002)
     if shape.parameters > 5_000_000:
         return Scale(0.25, 0.25, 0.05, 0.5, 0.002)

@@ -20,6 +20,7 @@ from agentrt.bench.compound.wire import ProgramLine
 from agentrt.bench.peer_files import PeerFiles
 from agentrt.bench.plan import PAGE_TOKENS
 from agentrt.bench.sample import BenchFailed
+from agentrt.bench.shapes import shape_in
 from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.engine.process_child import environment
 from agentrt.errors import UsageError
@@ -183,7 +184,7 @@ def _check_reaches(
     for kind, server in servers.items():
         names = [name for name in opened.players if name.endswith(f"+{kind}")]
         # A large model takes long for many at once, so that few of them are measured well.
-        batch, repeats = (_FEW, 3) if wanted.served.dtype == "bfloat16" else (_MANY, 5)
+        batch, repeats = (_FEW, 3) if shape_in(wanted.served.model).is_large else (_MANY, 5)
         batch = min(wanted.served.slots, batch)
         player = opened.players[names[0]]
         reach = measure_reach(
