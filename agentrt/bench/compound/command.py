@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,15 @@ from agentrt.bench.checkpoint import checkpoint
 from agentrt.bench.compound.bound import bounds_of
 from agentrt.bench.compound.ground import ENOUGH_KV_TOKENS, Load
 from agentrt.bench.compound.live import measured_live
-from agentrt.bench.compound.load import MOST_SLOTS, LoadRun, probe_of, run_load
-from agentrt.bench.compound.measure import take_turns
+from agentrt.bench.compound.load import run_load
 from agentrt.bench.compound.plan import (
     Drawing,
     default_scale,
     longest_tokens,
     rounds_of_one,
     totals,
-    widest,
 )
-from agentrt.bench.compound.players import Wanted, check_names, open_all
+from agentrt.bench.compound.players import Wanted, check_names
 from agentrt.bench.compound.result import (
     SCHEMA,
     arms_json,
@@ -34,6 +32,7 @@ from agentrt.bench.compound.result import (
     is_ours,
     without_places,
 )
+from agentrt.bench.compound.run import CompoundRun, run_rounds, with_room
 from agentrt.bench.compound.servers import Served
 from agentrt.bench.peer_files import peers_root
 from agentrt.bench.result import machine
@@ -180,24 +179,22 @@ def _scale(asked: CompoundBench, shape: ModelShape) -> Scale:
 
 def _one_by_one(
     asked: CompoundBench, drawing: Drawing, served: Served, stack: ExitStack, tell: Tell
-) -> LoadRun:
+) -> CompoundRun:
     rounds = rounds_of_one(asked.shapes, asked.repeats, drawing)
     programs = [program for one in rounds for program in one.programs]
     tell(f"to do for each arm: {_shown(totals(programs))}")
-    served = replace(
-        served,
+    wanted = with_room(
+        _wanted(asked, served),
+        programs,
         kv_tokens=ENOUGH_KV_TOKENS,
-        slots=min(MOST_SLOTS, max(widest(program) for program in programs)),
         longest_tokens=max(longest_tokens(program) for program in programs),
     )
-    wanted = _wanted(asked, served)
-    opened = open_all(wanted, probe_of(rounds), stack, tell)
-    return LoadRun(rounds, opened, take_turns(opened.players, rounds, tell), wanted, {})
+    return run_rounds(rounds, wanted, stack, tell)
 
 
 def _under_load(
     asked: CompoundBench, drawing: Drawing, served: Served, stack: ExitStack, tell: Tell
-) -> LoadRun:
+) -> CompoundRun:
     load = Load(
         rate=asked.rate,
         slowdown=asked.slowdown,
@@ -217,7 +214,7 @@ def _result(
     asked: CompoundBench,
     command: Sequence[str],
     shape: ModelShape,
-    run: LoadRun,
+    run: CompoundRun,
 ) -> dict[str, Any]:
     rounds, samples, opened, served = run.rounds, run.samples, run.opened, run.wanted.served
     labels = list(dict.fromkeys(one.label for one in rounds if one.counts))

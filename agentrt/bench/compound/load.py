@@ -4,47 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from agentrt.bench.compound.arm import OURS, OpenPlayer
 from agentrt.bench.compound.ground import Ground, Load, PlayRound, Tell, find_ground
 from agentrt.bench.compound.load_draw import LoadDraw, load_draw
 from agentrt.bench.compound.load_figures import load_figures, prefill_figures, verdicts
-from agentrt.bench.compound.measure import ArmSamples, play_round, take_turns
-from agentrt.bench.compound.plan import Drawing, Round, totals, widest
-from agentrt.bench.compound.players import Opened, Wanted, open_all, our_arm
+from agentrt.bench.compound.measure import ArmSamples, play_round
+from agentrt.bench.compound.plan import Drawing, Round, totals
+from agentrt.bench.compound.players import Wanted, our_arm
 from agentrt.bench.compound.result import is_ours
-from agentrt.bench.compound.wire import ProgramLine
+from agentrt.bench.compound.run import CompoundRun, run_rounds, with_room
 from agentrt.config import SchedulerConfig
 
 SHARES = (0.6, 0.8, 1.0)
 """Rates of the comparison, by the rate that was found."""
-MOST_SLOTS = 32
 PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 """An engine that knows requests only: nothing waits at a gate, no prefix is spoken of."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadRun:
-    """What a load came to.
-
-    Attributes:
-        rounds: As all arms played them, a warming one first.
-        opened: The arms.
-        samples: Of each.
-        wanted: What they serve, as it was found.
-        told: For the result.
-    """
-
-    rounds: Sequence[Round]
-    opened: Opened
-    samples: Mapping[str, ArmSamples]
-    wanted: Wanted
-    told: dict[str, Any]
-
-
-def run_load(load: Load, drawing: Drawing, wanted: Wanted, stack: ExitStack, tell: Tell) -> LoadRun:
+def run_load(
+    load: Load, drawing: Drawing, wanted: Wanted, stack: ExitStack, tell: Tell
+) -> CompoundRun:
     """Find where to measure, let every arm learn from other programs, and measure.
 
     Args:
@@ -71,19 +53,16 @@ def run_load(load: Load, drawing: Drawing, wanted: Wanted, stack: ExitStack, tel
     ground = find_ground(load, drawing, open_plain, tell)
     rounds = rounds_of(load, ground, drawing)
     programs = [program for draw in ground.draws for program in draw.programs]
-    served = replace(
-        wanted.served,
+    wanted = with_room(
+        wanted,
+        programs,
         kv_tokens=ground.probe.kv_tokens,
-        slots=min(MOST_SLOTS, max(widest(program) for program in programs)),
         longest_tokens=ground.largest_tokens,
     )
-    wanted = replace(wanted, served=served)
     for line in told_before(load, ground, rounds, wanted):
         tell(line)
-    opened = open_all(wanted, probe_of(rounds), stack, tell)
-    samples = take_turns(opened.players, rounds, tell)
-    told = _told(load, ground, rounds, wanted, samples)
-    return LoadRun(rounds, opened, samples, wanted, told)
+    run = run_rounds(rounds, wanted, stack, tell)
+    return replace(run, told=_told(load, ground, rounds, run.samples))
 
 
 def rounds_of(load: Load, ground: Ground, drawing: Drawing) -> list[Round]:
@@ -144,16 +123,6 @@ def told_before(load: Load, ground: Ground, rounds: Sequence[Round], wanted: Wan
     return lines
 
 
-def probe_of(rounds: Sequence[Round]) -> list[ProgramLine]:
-    """The first program of each shape, the small ones: what servers are chosen by."""
-    seen: dict[str, ProgramLine] = {}
-    for one in rounds:
-        for line in one.lines("probe"):
-            seen.setdefault(line["shape"], {**line, "at_s": 0.0})
-    small = sorted(seen.values(), key=lambda line: len(line["nodes"]))
-    return small[:3]
-
-
 def _shortened(draw: LoadDraw) -> str:
     if not draw.shortened:
         return ""
@@ -165,7 +134,6 @@ def _told(
     load: Load,
     ground: Ground,
     rounds: Sequence[Round],
-    wanted: Wanted,
     samples: Mapping[str, ArmSamples],
 ) -> dict[str, Any]:
     last = label_of(shares_of(load)[-1])
