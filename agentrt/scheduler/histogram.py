@@ -118,16 +118,6 @@ class Learned:
             known = self._cached[share] = self._quantile(share)
         return known
 
-    def share_within(self, value: float, given: float = 0.0) -> float:
-        """Probability that one that has exceeded `given` does not exceed `value`.
-
-        1.0 where none of the sample exceeded `given`: such a one is overdue.
-        """
-        beyond = self._above(given)
-        if beyond <= 0.0:
-            return 1.0
-        return min(1.0, max(0.0, 1.0 - self._above(value) / beyond))
-
     def sums(self) -> dict[str, float]:
         """All of it as plain numbers, the latest observation weighing 1; linear in observations."""
         scale = 1.0 / (self._unit * DECAY)
@@ -182,14 +172,6 @@ class Learned:
             if wanted <= 0.0:
                 break
         return last
-
-    def _above(self, value: float) -> float:
-        """Weight of what exceeds `value`; a bucket is split where its values lie on average."""
-        if value <= 0.0:
-            return self._weight
-        log = math.log(max(value, SMALLEST)) + 1e-12
-        logs = self._logs
-        return sum(weight for at, weight in self._weights.items() if logs[at] / weight > log)
 
     def _rescale(self) -> None:
         scale = 1.0 / self._unit

@@ -56,15 +56,6 @@ def test_a_quantile_is_right_to_one_bucket(values: list[float], share: float) ->
     assert found.p50 <= found.p90 * (1 + 1e-9)
 
 
-@settings(derandomize=True, max_examples=60)
-@given(VALUES, st.floats(0, 1e5), st.floats(0, 1e5))
-def test_shares_are_probabilities_that_grow(values: list[float], one: float, two: float) -> None:
-    found = learned(values)
-    low, high = sorted((one, two))
-    assert 0.0 <= found.share_within(low) <= found.share_within(high) <= 1.0
-    assert found.share_within(max(values) * BUCKET, given=low) == 1.0
-
-
 def test_a_constant_comes_back_exactly_and_old_times_fade() -> None:
     found = learned([7.25] * 50)
     assert [found.p50, found.p90] == pytest.approx([7.25, 7.25])

@@ -68,10 +68,6 @@ class Table:
         """The tile of a case."""
         return self._measured.get(case) or default(case)
 
-    def is_measured(self, case: Case) -> bool:
-        """Whether the tile of a case comes from a bench."""
-        return case in self._measured
-
     @classmethod
     def read(cls, paths: Iterable[Path]) -> Table:
         """A table from files, later ones first in right; a missing file has no entries."""
