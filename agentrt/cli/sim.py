@@ -33,6 +33,13 @@ Html = Annotated[
 ]
 Running = Annotated[int, typer.Option("--max-running", help="Sequences that run at once.")]
 StepTokens = Annotated[int, typer.Option("--step-tokens", help="Most tokens of a step.")]
+Bursts = Annotated[
+    float,
+    typer.Option(
+        help="Deviation of the gaps between arrivals by their mean, above 1 (13 in a trace of a "
+        "coding assistant); 0 for arrivals by chance."
+    ),
+]
 Warm = Annotated[
     bool, typer.Option("--warm/--cold", help="Estimates learned from other programs beforehand.")
 ]
@@ -53,6 +60,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Of programs and arrivals.")] = 0,
     max_running: Running = 64,
     step_tokens: StepTokens = 2048,
+    bursts: Bursts = 0.0,
     *,
     warm: Warm = True,
     json_path: Json = None,
@@ -61,7 +69,7 @@ def run(
     from agentrt.sim.arms import arms_named
     from agentrt.sim.command import run_once
 
-    asked = _asked(costs, workload, programs, tenants, scale, max_running, step_tokens)
+    asked = _asked(costs, workload, programs, tenants, scale, max_running, step_tokens, bursts)
     arms = arms_named(policy)
     if len(arms) != 1:
         raise UsageError("`sim run` takes one policy", hint="Use `sim sweep` to compare several")
@@ -178,6 +186,7 @@ def sweep(
     scale: ScaleOption = "",
     max_running: Running = 64,
     step_tokens: StepTokens = 2048,
+    bursts: Bursts = 0.0,
     *,
     warm: Warm = True,
     curves: Annotated[
@@ -192,7 +201,7 @@ def sweep(
     from agentrt.sim.sweep import to_json
     from agentrt.sim.sweep_page import sweep_page
 
-    asked = _asked(costs, workload, programs, tenants, scale, max_running, step_tokens)
+    asked = _asked(costs, workload, programs, tenants, scale, max_running, step_tokens, bursts)
     found = run_sweep(
         asked,
         policies,
@@ -336,6 +345,7 @@ def _asked(
     scale: str,
     max_running: int,
     step_tokens: int,
+    bursts: float = 0.0,
 ) -> Any:
     from agentrt.sim.command import Asked
 
@@ -347,6 +357,7 @@ def _asked(
         factors(scale, "--scale"),
         max_running,
         step_tokens,
+        bursts,
     )
 
 

@@ -39,6 +39,7 @@ class Asked:
         scale: Factors that differ from those of the costs, by name.
         max_running: Most sequences that run at once.
         step_tokens: Most tokens of a step.
+        bursts: Deviation of the gaps between arrivals by their mean; 0 for arrivals by chance.
     """
 
     costs: str
@@ -48,6 +49,7 @@ class Asked:
     scale: Mapping[str, float]
     max_running: int = 64
     step_tokens: int = 2048
+    bursts: float = 0.0
 
     def study(self, *, warm: bool) -> Study:
         """The mix on its machine.
@@ -71,6 +73,10 @@ class Asked:
                     f"--{flag.replace('_', '-')} {getattr(self, flag)} is out of range",
                     hint="Give 1 or more",
                 )
+        if self.bursts and not self.bursts > 1:
+            raise UsageError(
+                f"--bursts {self.bursts} are none", hint="Give more than 1, or 0 for chance"
+            )
         base = SCALES.get(self.costs, SCALES["half-cpu"])
         known = asdict(base)
         odd = [name for name in self.scale if name not in known]
@@ -79,7 +85,7 @@ class Asked:
                 f"--scale {odd[0]} is not known", hint=f"Use some of {', '.join(known)}"
             )
         scale = Scale(**{**known, **self.scale})
-        return Mixed(self.programs, shares_named(self.workload), scale, self.tenants)
+        return Mixed(self.programs, shares_named(self.workload), scale, self.tenants, self.bursts)
 
     def about(self, costs: Costs) -> dict[str, Any]:
         """What was asked, for files and pages."""
@@ -91,6 +97,7 @@ class Asked:
             "scale": asdict(self.mixed().scale),
             "max_running": self.max_running,
             "step_tokens": self.step_tokens,
+            "bursts": self.bursts,
         }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -18,8 +18,8 @@ from agentrt.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.sim.service import service_of
 from agentrt.sim.simulation import Setup, Simulation
 from agentrt.sim.token_ids import MESSAGE_TOKENS
-from agentrt.workloads import Arrival, ProgramTrace
-from agentrt.workloads.arrivals import poisson
+from agentrt.workloads import Arrival, ProgramTrace, Workload
+from agentrt.workloads.arrivals import bursty, poisson
 from agentrt.workloads.mixes import OPEN_MIX, mix
 from agentrt.workloads.scale import Scale
 from agentrt.workloads.trace import prompt_tokens
@@ -43,17 +43,31 @@ class Mixed:
         shares: Of each shape.
         scale: Of lengths and times.
         tenants: Among whom they are dealt out.
+        bursts: Deviation of the gaps between arrivals by their mean, above 1; 0 lets programs
+            arrive without knowing of each other.
     """
 
     programs: int = 300
     shares: Mapping[str, float] = field(default_factory=lambda: OPEN_MIX)
     scale: Scale = field(default_factory=lambda: Scale(context=0.25, think=0.1))
     tenants: int = 1
+    bursts: float = 0.0
 
     def drawn(self, seed: int) -> tuple[ProgramTrace, ...]:
         """The programs of a seed."""
         random = Random(f"mix {seed}")
         return mix(self.programs, random, self.scale, self.shares, tenants=self.tenants)
+
+    def arriving(self, programs: Sequence[ProgramTrace], rate: float, seed: str) -> Workload:
+        """These programs, so many a second.
+
+        Raises:
+            UsageError: The rate is not positive, or the bursts are none.
+        """
+        random = Random(seed)
+        if self.bursts:
+            return bursty(programs, rate, random, self.bursts)
+        return poisson(programs, rate, random)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +207,7 @@ class Study:
         self, seed: int, rate: float, scheduler: SchedulerConfig, kv_tokens: int
     ) -> SimulationOutcome:
         setup = replace(self._setup, kv_tokens=kv_tokens, scheduler=scheduler)
-        workload = poisson(self.programs(seed), rate, Random(f"arrivals {seed}"))
+        workload = self._mixed.arriving(self.programs(seed), rate, f"arrivals {seed}")
         return Simulation(setup, self._estimates()).run(workload)
 
     def _estimates(self) -> Estimates:
@@ -204,7 +218,7 @@ class Study:
             self._learned = Estimates()
             setup = replace(self._setup, kv_tokens=AMPLE_TOKENS, scheduler=_PLAIN)
             rate = _BUSY_SHARE * self.full_rate
-            workload = poisson(self._mixed.drawn(-1), rate, Random("arrivals before"))
+            workload = self._mixed.arriving(self._mixed.drawn(-1), rate, "arrivals before")
             Simulation(setup, self._learned).run(workload)
         return Estimates(self._learned.rows())
 

@@ -56,6 +56,7 @@ def test_a_fleet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["run", "--max-running", "0"], "--max-running 0 is out of range"),
         (["run", "--step-tokens", "0"], "--step-tokens 0 is out of range"),
         (["run", "--tenants", "0"], "--tenants 0 is out of range"),
+        (["run", "--bursts", "0.5"], "--bursts 0.5 are none"),
         (["sweep", "--rates", "fast"], "--rates fast is no rate"),
         (["sweep", "--seeds", "0"], "--seeds 0 compares nothing"),
         (["fleet", "--routing", "random"], "there is no routing 'random'"),

@@ -1,6 +1,7 @@
 """Policies against each other: where they are compared, and what comes out."""
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -108,6 +109,15 @@ def test_a_sweep_is_written() -> None:
 def test_slowdown_at_higher_rates_is_higher() -> None:
     slow = [float(point.slowdown.mean()) for point in small_sweep().curves["fcfs"]]
     assert slow[0] < slow[2] < slow[4]
+
+
+def test_programs_in_bursts_are_slower_at_the_same_rate() -> None:
+    (fcfs,) = arms_named("fcfs")
+    rate = 0.5 * study().full_rate
+    even = study().point(fcfs, rate, 0, KV_TOKENS)
+    bursts = replace(ASKED, bursts=8.0).study(warm=True).point(fcfs, rate, 0, KV_TOKENS)
+    assert bursts.sums["output_tokens"] == even.sums["output_tokens"]
+    assert bursts.slowdown.mean() > 1.5 * even.slowdown.mean()
 
 
 def test_arms_have_names() -> None:
