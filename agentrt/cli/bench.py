@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from agentrt.cli.threads import Threads
 from agentrt.errors import UsageError
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
@@ -26,7 +27,7 @@ def engine(
     new: Annotated[int, typer.Option(help="Tokens that each produces.")] = 32,
     shared: Annotated[str, typer.Option(help="Tokens of a prefix that all share.")] = "0",
     dtype: Annotated[str, typer.Option(help="bfloat16, float32 or float16.")] = "bfloat16",
-    threads: Annotated[int, typer.Option(help="Of our arm; 0 lets the engine choose.")] = 0,
+    threads: Threads = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     kernels: Annotated[str, typer.Option(help="auto, torch, cpu, triton or reference.")] = "auto",
     peer: Annotated[
@@ -161,7 +162,7 @@ def compound(
     scale: Annotated[
         str, typer.Option(help="Such as context=0.1,output=0.1,time=0.05,count=0.5,think=0.")
     ] = "",
-    threads: Annotated[int, typer.Option(help="Of our engine; 0 lets it choose.")] = 0,
+    threads: Threads = 0,
     dtype: Annotated[str, typer.Option(help="bfloat16 or float32; else by the model.")] = "",
     tenants: Annotated[int, typer.Option(help="Of an open load.")] = 1,
     seed: Annotated[int, typer.Option(help="Of all draws.")] = 0,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from agentrt.cli.threads import Threads
 from agentrt.errors import UsageError
 
 
@@ -28,7 +29,7 @@ def serve(
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.", envvar="AGENTRT_DEVICE")] = "cpu",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    threads: Annotated[int, typer.Option(min=0, help="Of the engine; 0 lets it choose.")] = 0,
+    threads: Threads = 0,
     kv_tokens: Annotated[
         int,
         typer.Option(min=0, help="Tokens that the KV memory holds; 0 sizes it by what is free."),

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agentrt.cli.bench import factors, rate_of, tell, write
+from agentrt.cli.threads import Threads
 from agentrt.errors import UsageError
 
 sim = typer.Typer(
@@ -128,7 +129,7 @@ def calibrate(
     seconds: Annotated[float, typer.Option(help="To go on measuring for.")] = 60.0,
     kv_tokens: Annotated[int, typer.Option(help="KV memory to give the engine.")] = 32_768,
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    threads: Annotated[int, typer.Option(help="Of the engine; 0 lets it choose.")] = 0,
+    threads: Threads = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> int:
     """Measure what steps and the runtime take, on this machine."""
@@ -296,7 +297,7 @@ def validate(
     ),
     programs: Annotated[int, typer.Option(help="At each of three loads.")] = 24,
     kv_tokens: Annotated[int, typer.Option(help="KV memory of the engine.")] = 4096,
-    threads: Annotated[int, typer.Option(help="Of the engine; 0 lets it choose.")] = 0,
+    threads: Threads = 0,
     seconds: Annotated[float, typer.Option(help="To measure steps for.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Of programs and arrivals.")] = 0,
     repeats: Annotated[int, typer.Option(help="Of each load by each policy, in turns.")] = 2,
