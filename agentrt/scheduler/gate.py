@@ -234,10 +234,18 @@ class Gate:
         if len(self.rooms) == 1 and not self.is_open:
             self.worth.stepped(step)
 
-    def ended(self, ledger: Ledger, at_s: float, again_s: float) -> None:
-        """A generation ended, for which its engine computed so long what it had had before."""
+    def ended(self, ledger: Ledger, lost_tokens: float, at_s: float, again_s: float) -> None:
+        """A generation ended.
+
+        Args:
+            ledger: What it was.
+            lost_tokens: Of its prompt, what its engine had had before and had no more.
+            at_s: When.
+            again_s: For so long its engine computed what it had had before.
+        """
         lowered = self.thrash.note(at_s, again_s)
-        changed = len(self.rooms) == 1 and self.worth.ended(ledger)
+        known_tokens = ledger.cached_tokens + lost_tokens
+        changed = len(self.rooms) == 1 and self.worth.ended(known_tokens, ledger.output_tokens)
         if lowered or changed:
             self.stale = True
 

@@ -60,7 +60,9 @@ def ended(state: State, node: NodeState, event: NodeFinished) -> None:
     if node.model in state.gate.rooms:
         state.gate.rests(node, event.at_s)
         if event.ledger is not None:
-            state.gate.ended(event.ledger, event.at_s, _again_s(node, event.ledger))
+            lost_tokens = _lost_tokens(node, event.ledger)
+            again_s = _again_s(event.ledger, lost_tokens)
+            state.gate.ended(event.ledger, lost_tokens, event.at_s, again_s)
         _vacate(node, event)
     if event.ledger is not None:
         had_s = service_s(event.ledger)
@@ -130,16 +132,21 @@ def _vacate(node: NodeState, event: NodeFinished) -> None:
     footprint.look()
 
 
-def _again_s(node: NodeState, ledger: Ledger) -> float:
-    """Time of the engine's that went into KV that the run had had, and lost."""
+def _lost_tokens(node: NodeState, ledger: Ledger) -> float:
+    """Of its prompt, what the run had had in the cache, and found no more."""
     footprint = node.run.footprints.get(node.model)
     awaited = 0.0 if footprint is None else footprint.awaited_tokens.pop(node, 0.0)
     computed = max(0, ledger.prompt_tokens - ledger.cached_tokens)
-    lost = min(float(computed), max(0.0, awaited - ROUNDING_TOKENS - ledger.cached_tokens))
+    return min(float(computed), max(0.0, awaited - ROUNDING_TOKENS - ledger.cached_tokens))
+
+
+def _again_s(ledger: Ledger, lost_tokens: float) -> float:
+    """Time of the engine's that went into KV that the run had had, and lost."""
+    computed = max(0, ledger.prompt_tokens - ledger.cached_tokens) + ledger.recomputed_tokens
     steps_s = ledger.prefill_s + ledger.decode_s
-    if not steps_s or not computed + ledger.recomputed_tokens:
+    if not steps_s or not computed:
         return 0.0
-    again = (lost + ledger.recomputed_tokens) / (computed + ledger.recomputed_tokens)
+    again = (lost_tokens + ledger.recomputed_tokens) / computed
     return again * service_s(ledger) * ledger.prefill_s / steps_s
 
 

@@ -8,7 +8,6 @@ a processor that multiplies slowly, but not where prompts are cheap.
 
 from __future__ import annotations
 
-from agentrt.backend import Ledger
 from agentrt.scheduler.step_model import StepModel
 from agentrt.step import StepRecord
 
@@ -32,13 +31,13 @@ class Worth:
         holds: Whether the gate is worth it.
     """
 
-    __slots__ = ("_ends", "_found_tokens", "_model", "_output_tokens", "holds")
+    __slots__ = ("_ends", "_known_tokens", "_model", "_output_tokens", "holds")
 
     def __init__(self) -> None:
         self.holds = True
         self._model = StepModel()
         self._ends = 0.0
-        self._found_tokens = 0.0
+        self._known_tokens = 0.0
         self._output_tokens = 0.0
 
     @property
@@ -46,17 +45,23 @@ class Worth:
         """Of computing a context again by the steps of its generation, each as it is on average."""
         time = self._model.time
         steps_s = self._output_tokens * time.base_s
-        return self._found_tokens * time.prefill_s / steps_s if steps_s else float("inf")
+        return self._known_tokens * time.prefill_s / steps_s if steps_s else float("inf")
 
     def stepped(self, step: StepRecord) -> None:
         """The engine computed a step."""
         self._model.add(step)
 
-    def ended(self, ledger: Ledger) -> bool:
-        """A generation ended; whether the answer is another one now."""
+    def ended(self, known_tokens: float, output_tokens: int) -> bool:
+        """A generation ended; whether the answer is another one now.
+
+        Args:
+            known_tokens: Of its prompt, what its engine had had before, whether it was still there
+                or not: else a gate that is open, and loses contexts, would find them to be cheap.
+            output_tokens: That it produced.
+        """
         self._ends = DECAY * self._ends + 1.0
-        self._found_tokens = DECAY * self._found_tokens + ledger.cached_tokens
-        self._output_tokens = DECAY * self._output_tokens + ledger.output_tokens
+        self._known_tokens = DECAY * self._known_tokens + known_tokens
+        self._output_tokens = DECAY * self._output_tokens + output_tokens
         if self._ends < _ENOUGH_ENDS or len(self._model) < ENOUGH:
             return False
         before = self.holds

@@ -31,7 +31,7 @@ def taught(
     for index in range(3 * ends):
         worth.stepped(step(index, time))
     for _ in range(ends):
-        worth.ended(Ledger(prompt_tokens=found, cached_tokens=found, output_tokens=output))
+        worth.ended(found, output)
     return worth
 
 
@@ -44,20 +44,17 @@ def test_it_is_worth_it_where_contexts_are_dear() -> None:
 def test_until_enough_is_known_it_is_taken_to_be() -> None:
     worth = taught(CHEAP_PROMPTS, ENOUGH - 1, found=100, output=10)
     assert worth.holds
-    assert worth.ended(Ledger(prompt_tokens=100, cached_tokens=100, output_tokens=10))
+    assert worth.ended(100, 10)
     assert not worth.holds
     unknown = Worth()  # generations without steps: of another engine, or its steps are not told
     for _ in range(10 * ENOUGH):
-        assert not unknown.ended(Ledger(prompt_tokens=1, cached_tokens=1, output_tokens=100))
+        assert not unknown.ended(1, 100)
     assert unknown.holds
 
 
 def test_programs_of_another_kind_change_the_answer_once() -> None:
     worth = taught(CHEAP_PROMPTS, 2 * ENOUGH, found=100, output=10)
-    changes = [
-        worth.ended(Ledger(prompt_tokens=4000, cached_tokens=4000, output_tokens=10))
-        for _ in range(10 * ENOUGH)
-    ]
+    changes = [worth.ended(4000, 10) for _ in range(10 * ENOUGH)]
     assert worth.holds
     assert sum(changes) == 1
 
@@ -111,5 +108,18 @@ def test_steps_of_several_engines_are_not_mixed() -> None:
     gate = Gate({"one": (1000, 0), "other": (1000, 0)}, 0.8)
     for index in range(200):
         gate.stepped(step(index, CHEAP_PROMPTS))
-        gate.ended(Ledger(prompt_tokens=100, cached_tokens=100, output_tokens=10), 1.0, 0.0)
+        gate.ended(Ledger(prompt_tokens=100, cached_tokens=100, output_tokens=10), 0.0, 1.0, 0.0)
     assert gate.worth.holds
+
+
+def test_contexts_that_are_lost_are_as_dear_as_those_that_are_found() -> None:
+    """Else a gate, once open, would hardly ever close: the cache finds less behind it."""
+    found, lost = Gate({"": (1000, 0)}, 0.8), Gate({"": (1000, 0)}, 0.8)
+    for index in range(ENOUGH):
+        for gate in (found, lost):
+            gate.stepped(step(index, DEAR_PROMPTS))
+        found.ended(Ledger(prompt_tokens=100, cached_tokens=100, output_tokens=10), 0.0, 1.0, 0.0)
+        lost.ended(Ledger(prompt_tokens=100, output_tokens=10), 100.0, 1.0, 0.0)
+    assert found.worth.holds
+    assert lost.worth.holds
+    assert lost.worth.ratio == found.worth.ratio
