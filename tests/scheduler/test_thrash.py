@@ -156,7 +156,7 @@ def test_a_lowered_gate_holds_says_why_and_opens_by_itself(world: Make, job: Any
     jobs = [job(1.0, (60.0,), 300, "long"), job(2.0, (1.0,), 450, "next")]
     one = world(1000, jobs)
     one.state.gate.ended(Ledger(), 0.0, 1.5, 2.0)
-    one.state.gate.ended(Ledger(), 6.0, 2.0)
+    one.state.gate.ended(Ledger(), 0.0, 6.0, 2.0)
     assert one.state.gate.thrash.steps == 1
     one.run(jobs)
     (held,) = [verdict for _, verdict in one.verdicts() if not verdict.admitted]
