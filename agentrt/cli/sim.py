@@ -300,7 +300,7 @@ def validate(
     threads: Threads = 0,
     seconds: Annotated[float, typer.Option(help="To measure steps for.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Of programs and arrivals.")] = 0,
-    repeats: Annotated[int, typer.Option(help="Of each load by each policy, in turns.")] = 2,
+    repeats: Annotated[int, typer.Option(help="Of each load by each policy, in turns.")] = 3,
     *,
     json_path: Json = None,
     html_path: Html = None,
@@ -331,6 +331,9 @@ def validate(
         worst = found.worst(share)
         verdict = "within" if worst <= MOST_ERROR else "beyond"
         typer.echo(f"{name}: at worst {worst:.1%} off, {verdict} {MOST_ERROR:.0%}")
+        typer.echo(f"  within it {found.within(share)} of {len(found.cases)} cases")
+        if repeats > 1:
+            typer.echo(f"  one repeat on the engine by another: {found.repeats_within(share)}")
     if json_path is not None:
         write(json_path, to_json(found, {**about, "commit": _commit()}))
     if html_path is not None:

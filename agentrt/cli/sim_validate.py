@@ -96,8 +96,7 @@ def _play(engine: RealTime) -> Play:
 
     def play(workload: Workload) -> Played:
         latency_s = engine.play(workload)
-        steps = [(step[0], step[1], step[2], step[3]) for step in engine.steps]
-        return Played(latency_s, steps, _terms(engine))
+        return Played(latency_s, engine.steps, _terms(engine))
 
     return play
 
@@ -115,6 +114,7 @@ def _terms(engine: RealTime) -> Terms:
         "first_s": sum(at_s - call["began_s"] for call, at_s in firsts if at_s is not None),
         "rest_s": sum(call["ended_s"] - at_s for call, at_s in firsts if at_s is not None),
         "tool_s": sum(wait["ended_s"] - wait["began_s"] for wait in waits),
+        "held_s": sum(call.get("held_s", 0.0) for call in calls),
     }
 
 

@@ -64,7 +64,7 @@ class Cell:
     Args:
         state: Of its scheduler.
         engine: It.
-        costs: What stands between both.
+        costs: What stands between both; others may be set while nothing runs.
         ids: Of the simulation.
         at: Puts something on the simulation's agenda.
         said: What goes to the engine with the next turn.
@@ -89,7 +89,7 @@ class Cell:
         self.engine = engine
         self.live: dict[RunId, ProgramRun] = {}
         self.totals = Totals()
-        self._costs = costs
+        self.costs = costs
         self._ids = ids
         self._agenda = at
         self._due: list[float] = []
@@ -105,7 +105,7 @@ class Cell:
 
     def arrive(self, program: ProgramTrace, run_id: RunId, now_s: float) -> ProgramOutcome:
         """Somebody wants a program."""
-        service_s = service_of(program, self._costs.step)
+        service_s = service_of(program, self.costs.step)
         run = self.live[run_id] = ProgramRun(run_id, program, service_s)
         outcome = self._outcomes[run_id] = ProgramOutcome(
             program.name, program.shape, program.tenant, now_s
@@ -151,7 +151,7 @@ class Cell:
         for done in before:
             self._handle((done,), now_s)
         for record in flight.records:
-            self._busy(record.ended_at_s, self._costs.delta_s * len(record.requests))
+            self._busy(record.ended_at_s, self.costs.delta_s * len(record.requests))
         if last.ends or told:
             self._tell(last, told, now_s)
         else:
@@ -159,7 +159,7 @@ class Cell:
 
     def _tell(self, done: StepDone, told: list[tuple[Sending, int]], now_s: float) -> None:
         """The runtime gets to know, as soon as it has the step and nothing else to do."""
-        at_s = max(now_s + self._costs.deliver_s, self._free_at_s)
+        at_s = max(now_s + self.costs.deliver_s, self._free_at_s)
         self._at(at_s, lambda at_s: self._deliver(done, told, at_s))
 
     def _busy(self, now_s: float, seconds: float) -> float:
@@ -180,7 +180,7 @@ class Cell:
 
     def _deliver(self, done: StepDone, told: list[tuple[Sending, int]], now_s: float) -> None:
         facts: list[Fact] = [done]
-        self._busy(now_s, self._costs.close_s * len(done.ends))
+        self._busy(now_s, self.costs.close_s * len(done.ends))
         for sending, tokens in told:
             sending.run.reached(sending.name, tokens)
         runs = {sending.run.run_id: sending.run for sending, _ in told}
@@ -231,7 +231,7 @@ class Cell:
             return
         del self.live[run.run_id]
         self._programs.closed(run)
-        self._outcomes.pop(run.run_id).end(now_s + self._costs.end_s)
+        self._outcomes.pop(run.run_id).end(now_s + self.costs.end_s)
         self._ids.forget(run.run_id, run.program)
         self._handle((NodeFinished(run.run_id, run.root, "ok", now_s), run.finish(now_s)), now_s)
 
@@ -287,7 +287,7 @@ class Cell:
             for act in acts:
                 act(at_s)
 
-        self._at(max(now_s, self._free_at_s) + self._costs.submit_s, hear)
+        self._at(max(now_s, self._free_at_s) + self.costs.submit_s, hear)
 
     def _known(self, facts: RequestFacts) -> RequestFacts:
         """The facts of a request, with what its run really needs."""
@@ -320,7 +320,7 @@ class Cell:
             facts=facts,
         )
         ids = self._ids.output(run.run_id, name, call.output_tokens)
-        costs = self._costs
+        costs = self.costs
         forced_tokens = round(call.forced_tokens * costs.jump_share)
         output = Output(ids, forced_tokens, run.marks(name), formed=call.forced_tokens > 0)
         self._busy(now_s, costs.call_s + costs.call_token_s * run.spell(call))
@@ -352,7 +352,7 @@ class Cell:
     def _start(self, decision: Start, now_s: float) -> Iterable[Fact]:
         run = self.live[decision.run_id]
         if decision.node_id == run.root:
-            at_s = now_s + self._costs.run_s
+            at_s = now_s + self.costs.run_s
             self._at(at_s, lambda at_s: self._handle(run.more(at_s), at_s))
             return
         name = run.name_of(decision.node_id)
@@ -362,7 +362,7 @@ class Cell:
         self._tools.add(key)
         self._programs.began(run, name)
         self._outcomes[run.run_id].tool_s += node.seconds
-        took_s = node.seconds + self._costs.tool_s
+        took_s = node.seconds + self.costs.tool_s
         self._at(now_s + took_s, lambda at_s: self._tool_ended(run, name, at_s))
         yield ToolStarted(run.run_id, decision.node_id, 0, now_s)
 

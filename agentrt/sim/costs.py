@@ -33,6 +33,19 @@ class StepWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How much longer things take than costs have it.
+
+    Attributes:
+        step: A step, and whatever else is not named here.
+        gap: The time between steps: engines that have much to hear take longer for it.
+    """
+
+    step: float = 1.0
+    gap: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Costs:
     """How long a step takes, and what surrounds it; all in seconds.
 
@@ -88,13 +101,14 @@ class Costs:
         """Seconds between a step over so many sequences and the next."""
         return self.gap_s + self.gap_row_s * sequences
 
-    def paced(self, pace: float) -> Costs:
-        """Of a machine on which everything takes `pace` times as long."""
+    def paced(self, pace: Pace) -> Costs:
+        """Of a machine on which everything takes so much longer."""
         shares = {"step", "jump_share", "about"}
         times = {part.name for part in fields(self)} - shares
-        step = {part.name: pace * getattr(self.step, part.name) for part in fields(StepTime)}
+        step = {part.name: pace.step * getattr(self.step, part.name) for part in fields(StepTime)}
+        by = {name: pace.gap if name in ("gap_s", "gap_row_s") else pace.step for name in times}
         return replace(
-            self, step=StepTime(**step), **{name: pace * getattr(self, name) for name in times}
+            self, step=StepTime(**step), **{name: by[name] * getattr(self, name) for name in times}
         )
 
     def to_json(self) -> dict[str, Any]:

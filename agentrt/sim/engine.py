@@ -79,7 +79,7 @@ class VirtualEngine:
 
     Args:
         config: As of a real one; `kv_pages` must be set.
-        costs: Of its steps.
+        costs: Of its steps; others may be set while nothing runs.
         leaps: Whether equal decode steps are taken at once where nothing can come between; what
             comes out is the same.
         watched_pages: Somebody acts when that few pages are free: below, each is told.
@@ -89,7 +89,7 @@ class VirtualEngine:
         self, config: EngineConfig, costs: Costs, *, leaps: bool = True, watched_pages: int = 0
     ) -> None:
         self._config = config
-        self._costs = costs
+        self.costs = costs
         self._leaps = leaps
         self._watched_pages = watched_pages
         self.paging = Paging(
@@ -205,7 +205,7 @@ class VirtualEngine:
                 sequence.computed_tokens += steps
                 sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
         now_s = flight.ended_at_s
-        self._ready_at_s = now_s + self._costs.gap_of(len(flight.members))
+        self._ready_at_s = now_s + self.costs.gap_of(len(flight.members))
         landing = Landing([])
         over: list[Sequence] = []
         page_tokens = self.paging.page_tokens
@@ -290,11 +290,11 @@ class VirtualEngine:
         """Of one step and those equal to it that end before `until_s`."""
         batch = len(shares)
         requests = tuple(one.request.request_id for one, _ in shares)
-        gap_s = self._costs.gap_of(batch)
+        gap_s = self.costs.gap_of(batch)
         records: list[StepRecord] = []
         now_s = max(now_s, self._ready_at_s)
         while True:
-            ended_s = now_s + self._costs.of(work)
+            ended_s = now_s + self.costs.of(work)
             if records and ended_s >= until_s:
                 return records
             records.append(

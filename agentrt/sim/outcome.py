@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from agentrt.step import Ledger
 
@@ -115,6 +115,11 @@ class Totals:
     kv_tokens: int = 0
     unread_tokens: int = 0
     unheard_tokens: int = 0
+
+    def since(self, before: Totals) -> Totals:
+        """What was added to them."""
+        names = [part.name for part in fields(Totals)]
+        return Totals(**{name: getattr(self, name) - getattr(before, name) for name in names})
 
 
 @dataclass(slots=True)

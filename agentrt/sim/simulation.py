@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from pathlib import Path
 
@@ -71,7 +70,7 @@ class Setup:
 
 
 class Simulation:
-    """One setup, to be run once over a workload.
+    """One setup: runtimes with their engines, which may serve one workload after the other.
 
     Args:
         setup: What is simulated.
@@ -82,38 +81,55 @@ class Simulation:
         self._estimates = estimates if estimates is not None else Estimates()
         self._agenda: list[tuple[float, int, int, Callable[[float], None]]] = []
         self._serial = 0
-        ids = TokenIds(setup.start_tokens)
+        self._began = 0
+        self._now_s = BEGIN_S
+        self._ids = ids = TokenIds(setup.start_tokens)
         self._cells = [self._cell(setup, ids, at) for at in range(setup.engines)]
 
-    def run(self, workload: Workload) -> SimulationOutcome:
-        """Serve all programs to their end.
+    def run(self, workload: Workload, costs: Costs | None = None) -> SimulationOutcome:
+        """Serve all programs to their end, at once after those that were served before.
+
+        The runtimes know what they learned from those, and the engines still hold their texts,
+        which nobody quotes any more: every run has text of its own.
+
+        Args:
+            workload: Programs, and when they come.
+            costs: From now on; None leaves them as they are.
 
         Raises:
             OutOfPages: A request does not fit an engine's memory.
         """
+        if costs is not None:
+            for cell in self._cells:
+                cell.costs = cell.engine.costs = costs
+        self._ids.renew()
+        before = [replace(cell.totals) for cell in self._cells]
         outcome = SimulationOutcome()
         arrivals = sorted(workload, key=lambda one: one.at_s)
-        now_s = BEGIN_S
+        began_s = now_s = self._now_s
         at = 0
         while at < len(arrivals) or self._agenda:
-            next_s = BEGIN_S + arrivals[at].at_s if at < len(arrivals) else float("inf")
+            next_s = began_s + arrivals[at].at_s if at < len(arrivals) else float("inf")
             if self._agenda and self._agenda[0][0] <= next_s:
                 now_s, _, which, act = heappop(self._agenda)
                 act(now_s)
             else:
                 now_s, which = next_s, at % len(self._cells)
                 program = arrivals[at].program
-                run_id = RunId(f"{at:016x}")
+                run_id = RunId(f"{self._began:016x}")
                 outcome.programs.append(self._cells[which].arrive(program, run_id, now_s))
                 at += 1
-                next_s = BEGIN_S + arrivals[at].at_s if at < len(arrivals) else float("inf")
+                self._began += 1
+                next_s = began_s + arrivals[at].at_s if at < len(arrivals) else float("inf")
             if not self._agenda or self._agenda[0][0] > now_s:
                 for cell in self._cells:
                     cell.go(now_s, next_s)
         if any(cell.live for cell in self._cells):
             raise InternalError("the simulation stopped with programs that never ended")
-        outcome.engines = [dataclasses.replace(cell.totals) for cell in self._cells]
-        outcome.ended_at_s = now_s
+        outcome.engines = [
+            cell.totals.since(totals) for cell, totals in zip(self._cells, before, strict=True)
+        ]
+        outcome.ended_at_s = self._now_s = now_s
         return outcome
 
     def _cell(self, setup: Setup, ids: TokenIds, which: int) -> Cell:

@@ -61,6 +61,10 @@ class TokenIds:
                         key = ("result", run_id, part.tool, str(part.tokens))
                         self._ranges.pop(key, None)
 
+    def renew(self) -> None:
+        """From now on every key has a text that it did not have before."""
+        self._ranges.clear()
+
     def _range(self, key: tuple[str, ...], tokens: int) -> range:
         known = self._ranges.get(key)
         if known is None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations, pairwise
+from statistics import median
 
 import numpy as np
 
 from agentrt.config import Policy, SchedulerConfig
 from agentrt.report.plot import Interval
 from agentrt.report.statistics import interval
-from agentrt.scheduler.estimates import Estimates
-from agentrt.sim.costs import Costs, StepWork
+from agentrt.sim.costs import Costs, Pace, StepWork
 from agentrt.sim.fluid.library import Floats
 from agentrt.sim.outcome import SimulationOutcome
 from agentrt.sim.ranking import Ranking, ranking_of
@@ -21,8 +22,9 @@ from agentrt.workloads import Workload
 MOST_ERROR = 0.10
 LEAST_TAU = 0.9
 
-Step = tuple[float, int, int, int]
-"""Seconds of a step, prompt tokens, sequences that decoded, tokens whose KV was read."""
+Step = tuple[float, int, int, int, float | None]
+"""Seconds of a step, prompt tokens, sequences that decoded, tokens whose KV was read, seconds
+between the step before and it; None where the engine may have had nothing to do."""
 
 Terms = Mapping[str, float]
 """Sums over all programs of a play; those of `terms_of`."""
@@ -42,14 +44,21 @@ class Played:
     steps: Sequence[Step] = ()
     terms: Terms = field(default_factory=dict)
 
-    def pace(self, costs: Costs) -> float:
-        """Time that its steps took by what they should have: how the machine was disturbed.
+    def pace(self, costs: Costs) -> Pace:
+        """Time that its steps and gaps took by what they should have: how it was disturbed.
 
         Of steps without prompt tokens, for of the others it is not told who reads how much.
         """
         decodes = [step for step in self.steps if step[1] == 0]
-        should_s = sum(costs.of(StepWork(0, tokens, kv, 0.0)) for _, _, tokens, kv in decodes)
-        return sum(step[0] for step in decodes) / should_s if should_s else 1.0
+        works = (StepWork(0, tokens, kv, 0.0) for _, _, tokens, kv, _ in decodes)
+        step = _by(sum(step[0] for step in decodes), sum(map(costs.of, works)), 1.0)
+        gaps = [
+            (after[4], costs.gap_of(before[2]))
+            for before, after in pairwise(self.steps)
+            if before[1] == 0 and after[4] is not None
+        ]
+        took_s, should_s = (sum(column) for column in zip(*gaps, strict=True)) if gaps else (0, 0)
+        return Pace(step, _by(took_s, should_s, step))
 
 
 Play = Callable[[Workload], Played]
@@ -75,11 +84,11 @@ class Case:
     measured_s: Floats
     simulated_s: Floats
     unpaced_s: Floats
-    paces: tuple[float, ...]
+    paces: tuple[Pace, ...]
     terms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def error(self, share: float) -> Interval:
-        """Of a percentile over programs and repeats: simulated by measured, less 1."""
+        """Of a percentile over programs: simulated by measured, less 1, of the middle repeat."""
         return _error(self.simulated_s, self.measured_s, share)
 
     def unpaced_error(self, share: float) -> Interval:
@@ -91,10 +100,21 @@ class Case:
         """Of the mean."""
         return float(self.simulated_s.mean() / self.measured_s.mean() - 1)
 
-    def repeat_error(self, share: float) -> float:
-        """How far the engine's own repeats are apart in a percentile, by the lowest of them."""
-        found = np.quantile(self.measured_s, share, axis=1)
-        return float(found.max() / found.min() - 1)
+    def repeat_error(self, share: float, *, paced: bool = False) -> float:
+        """How far the engine is from itself: two of its repeats in a percentile, less 1.
+
+        Args:
+            share: Of programs below the percentile.
+            paced: Each repeat by the pace of its steps.
+
+        Returns:
+            The middle over all pairs of repeats, the longer by the shorter; 0.0 of one repeat.
+        """
+        found = np.quantile(self.measured_s, share, axis=1)  # [repeats]
+        if paced:
+            found = found / [pace.step for pace in self.paces]
+        apart = [max(pair) / min(pair) - 1 for pair in combinations(found.tolist(), 2)]
+        return median(apart) if apart else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +143,14 @@ class Validation:
         """The largest error of a percentile, either way."""
         return max(abs(case.error(share).value) for case in self.cases)
 
+    def within(self, share: float) -> int:
+        """Cases whose percentile is simulated well enough."""
+        return sum(abs(case.error(share).value) <= MOST_ERROR for case in self.cases)
+
+    def repeats_within(self, share: float) -> int:
+        """Cases of which one repeat of the engine tells another well enough."""
+        return sum(case.repeat_error(share) <= MOST_ERROR for case in self.cases)
+
 
 def validate(
     players: Mapping[Policy, Play],
@@ -134,8 +162,9 @@ def validate(
 ) -> Validation:
     """Serve every load by every policy, on the engine and in the simulator.
 
-    What is learned at one load is known at the next, on both sides; the first load is not counted.
-    Policies take turns, repeat by repeat, so that what disturbs the machine disturbs all alike.
+    A simulated runtime goes on from play to play as the real one does: what it has learned, of
+    programs and of its engine, is known in the next. The first load is not counted. Policies take
+    turns, repeat by repeat, so that what disturbs the machine disturbs all alike.
 
     Args:
         players: By policy, a real engine that serves by it.
@@ -144,15 +173,13 @@ def validate(
         repeats: Of each load but the first.
         tell: Called with what was found.
     """
-    learned: dict[Policy, tuple[Estimates, Estimates]] = {}
-    for policy in players:
-        learned[policy] = (Estimates(), Estimates())
+    twins = {policy: _Twins(policy, setup) for policy in players}
     cases: list[Case] = []
     for at, (rate, workload) in enumerate(loads):
         found: dict[Policy, list[_Repeat]] = {policy: [] for policy in players}
         for _ in range(repeats if at else 1):
             for policy, play in players.items():
-                found[policy].append(_repeat(play(workload), workload, policy, setup, learned))
+                found[policy].append(twins[policy].play(play(workload), workload))
         if at:
             for policy, several in found.items():
                 cases.append(_case(policy, rate, several))
@@ -163,30 +190,25 @@ def validate(
 @dataclass(frozen=True, slots=True)
 class _Repeat:
     played: Played
-    pace: float
+    pace: Pace
     paced: SimulationOutcome
     unpaced: SimulationOutcome
 
 
-def _repeat(
-    played: Played,
-    workload: Workload,
-    policy: Policy,
-    setup: Setup,
-    learned: Mapping[Policy, tuple[Estimates, Estimates]],
-) -> _Repeat:
-    """A play, and the same simulated twice: at the pace of the machine, and as calibrated."""
-    pace = played.pace(setup.costs)
-    paced, unpaced = (
-        Simulation(
-            replace(
-                setup, scheduler=SchedulerConfig(policy=policy), costs=setup.costs.paced(at_pace)
-            ),
-            estimates,
-        ).run(workload)
-        for at_pace, estimates in zip((pace, 1.0), learned[policy], strict=True)
-    )
-    return _Repeat(played, pace, paced, unpaced)
+class _Twins:
+    """Two simulated runtimes beside a real one: at the pace of the machine, and as calibrated."""
+
+    def __init__(self, policy: Policy, setup: Setup) -> None:
+        setup = replace(setup, scheduler=SchedulerConfig(policy=policy))
+        self._costs = setup.costs
+        self._paced = Simulation(setup)
+        self._unpaced = Simulation(setup)
+
+    def play(self, played: Played, workload: Workload) -> _Repeat:
+        """The programs that the real one has just served."""
+        pace = played.pace(self._costs)
+        paced = self._paced.run(workload, self._costs.paced(pace))
+        return _Repeat(played, pace, paced, self._unpaced.run(workload))
 
 
 def _case(policy: Policy, rate: float, repeats: Sequence[_Repeat]) -> Case:
@@ -214,7 +236,7 @@ def terms_of(outcome: SimulationOutcome) -> dict[str, float]:
 
     Steps of the engine, the prompt tokens and the tokens that they computed, the seconds that
     steps took; seconds from the declaration of each generation to its first token, and from there
-    to its value; seconds of tools and people.
+    to its value; seconds of tools and people, and those for which the gate held a generation.
     """
     (engine,) = outcome.engines
     programs = outcome.programs
@@ -226,6 +248,7 @@ def terms_of(outcome: SimulationOutcome) -> dict[str, float]:
         "first_s": sum(one.first_s for one in programs),
         "rest_s": sum(one.rest_s for one in programs),
         "tool_s": sum(one.tool_s for one in programs),
+        "held_s": sum(one.held_s for one in programs),
     }
 
 
@@ -234,16 +257,24 @@ def _error(simulated_s: Floats, measured_s: Floats, share: float) -> Interval:
     both = np.stack([simulated_s, measured_s]).transpose(2, 0, 1)  # [programs, 2, repeats]
 
     def error(found: Floats) -> float:
-        return float(np.quantile(found[:, 0], share) / np.quantile(found[:, 1], share) - 1)
+        simulated, measured = np.quantile(found, share, axis=0)  # [repeats] each
+        return float(np.median(simulated / measured) - 1)
 
     return interval(both, error)
 
 
+def _by(took_s: float, should_s: float, unknown: float) -> float:
+    return took_s / should_s if should_s else unknown
+
+
 def line_of(case: Case) -> str:
     """A case for people."""
-    paces = ", ".join(f"{pace:.2f}" for pace in case.paces)
+    steps = ", ".join(f"{pace.step:.2f}" for pace in case.paces)
+    gaps = ", ".join(f"{pace.gap:.2f}" for pace in case.paces)
     return (
         f"{case.rate:.4g}/s {case.policy}: mean {case.measured_s.mean():.3f} s measured, "
         f"{case.simulated_s.mean():.3f} s simulated ({case.mean_error:+.1%}), "
-        f"p50 {case.error(0.5).value:+.1%}, p95 {case.error(0.95).value:+.1%}, steps at {paces}"
+        f"p50 {case.error(0.5).value:+.1%} where repeats are {case.repeat_error(0.5):.1%} apart, "
+        f"p95 {case.error(0.95).value:+.1%} where {case.repeat_error(0.95):.1%}, "
+        f"steps at {steps}, gaps at {gaps}"
     )

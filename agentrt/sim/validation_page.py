@@ -11,7 +11,7 @@ from agentrt.report.plot import Interval, Line, lines
 from agentrt.sim.ranking import Ranking
 from agentrt.sim.validate import LEAST_TAU, MOST_ERROR, Case, Validation
 
-SCHEMA = "agentrt.sim.validation/2"
+SCHEMA = "agentrt.sim.validation/3"
 
 
 def to_json(found: Validation, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,6 +20,8 @@ def to_json(found: Validation, about: Mapping[str, Any]) -> dict[str, Any]:
         "schema": SCHEMA,
         **about,
         "targets": {"most_error": MOST_ERROR, "least_tau": LEAST_TAU},
+        "within": {"p50": found.within(0.5), "p95": found.within(0.95)},
+        "repeats_within": {"p50": found.repeats_within(0.5), "p95": found.repeats_within(0.95)},
         "rankings": [_ranking(rate, one) for rate, one in found.rankings.items()],
         "cases": [_case(case) for case in found.cases],
     }
@@ -42,13 +44,16 @@ def _case(case: Case) -> dict[str, Any]:
     return {
         "policy": case.policy,
         "rate": case.rate,
-        "paces": case.paces,
+        "paces": [asdict(pace) for pace in case.paces],
         "mean_error": case.mean_error,
         "error": {name: asdict(case.error(share)) for name, share in errors.items()},
         "unpaced_error": {
             name: asdict(case.unpaced_error(share)) for name, share in errors.items()
         },
         "repeat_error": {name: case.repeat_error(share) for name, share in errors.items()},
+        "paced_repeat_error": {
+            name: case.repeat_error(share, paced=True) for name, share in errors.items()
+        },
         "terms": {
             name: {"measured": measured, "simulated": simulated}
             for name, (measured, simulated) in case.terms.items()
@@ -88,7 +93,11 @@ def _errors(found: Validation) -> str:
         "p50 unpaced",
         "p95 unpaced",
         "p50 of repeats",
-        "pace",
+        "p95 of repeats",
+        "p50 of repeats, paced",
+        "p95 of repeats, paced",
+        "steps at",
+        "gaps at",
     )
     rows = [
         (
@@ -100,8 +109,13 @@ def _errors(found: Validation) -> str:
             _told(case.error(0.95)),
             f"{case.unpaced_error(0.5).value:+.1%}",
             f"{case.unpaced_error(0.95).value:+.1%}",
-            f"{case.repeat_error(0.5):.1%}",
-            ", ".join(f"{pace:.2f}" for pace in case.paces),
+            *(
+                f"{case.repeat_error(share, paced=paced):.1%}"
+                for paced in (False, True)
+                for share in (0.5, 0.95)
+            ),
+            ", ".join(f"{pace.step:.2f}" for pace in case.paces),
+            ", ".join(f"{pace.gap:.2f}" for pace in case.paces),
         )
         for case in found.cases
     ]

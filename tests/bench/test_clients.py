@@ -39,8 +39,10 @@ from agentrt.bench.peer_files import PeerFiles, peers_root
 from agentrt.bench.sample import BenchFailed
 from agentrt.bench.shapes import SHAPES
 from agentrt.errors import UsageError
+from agentrt.ids import RequestId
 from agentrt.prompt import Codec
 from agentrt.segments import Close, Open, Text
+from agentrt.step import Delta, End, StepDone, StepRecord
 
 PEERS = PeerFiles(peers_root(), Path())
 needs_llama = pytest.mark.skipif(
@@ -302,6 +304,27 @@ def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: S
         assert "cached_tokens" in other.ask(chats[0], 1)["usage"]["prompt_tokens_details"]
     finally:
         other.close()
+
+
+def test_gaps_are_told_where_the_engine_had_work() -> None:
+    """One goes on through three steps; after its end, and after a wait for a hole, nobody knows."""
+    one, other = RequestId(1), RequestId(2)
+
+    def done(at_s: float, rows: tuple[RequestId, ...], ends: tuple[RequestId, ...]) -> StepDone:
+        record = StepRecord(0, at_s, at_s + 0.5, 0, len(rows), rows, 9)
+        deltas = tuple(Delta(row, (7,), "x") for row in rows if row == one)
+        return StepDone(record, deltas, tuple(End(end, "length") for end in ends))
+
+    watch = our_client.Watch()
+    watch.see([done(1.0, (one,), ()), done(1.75, (one, other), ())])
+    watch.see([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
+    assert [step[4] for step in watch.steps] == [None, 0.25, 0.25, None, None]
+    assert watch.steps[0] == (0.5, 0, 1, 9, None)
+    watch.see([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
+    watch.see([done(14.0, (one,), ())])
+    watch.clear()
+    watch.see([done(15.0, (one,), ())])
+    assert [step[4] for step in watch.steps] == [None]
 
 
 def test_a_play_that_is_over_is_held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

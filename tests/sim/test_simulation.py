@@ -107,6 +107,23 @@ def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: Co
     assert totals.prefill_tokens + drawn == pytest.approx(asked + again + put_out, rel=0.005)
 
 
+def test_a_runtime_goes_on_with_what_it_has_learned(draw: Draw, costs: Costs) -> None:
+    """The same programs again, as others: none of their text is found, but the gate is open."""
+    step = dataclasses.replace(costs.step, prefill_s=1e-6)
+    cheap = dataclasses.replace(costs, step=step, pair_s=0.0)
+    workload = draw(0, 40, 4.0)
+    simulation = Simulation(Setup(cheap, 512, max_running=8))
+    first, then = simulation.run(workload), simulation.run(workload, dataclasses.replace(cheap))
+    assert sum(one.held_s for one in first.programs) > 0
+    assert sum(one.held_s for one in then.programs) == 0
+    (fresh,) = Simulation(Setup(cheap, 512, max_running=8)).run(workload).engines
+    assert fresh == first.engines[0]
+    assert then.engines[0].prefill_tokens >= first.engines[0].prefill_tokens
+    slow = dataclasses.replace(cheap, tool_s=5.0)
+    slower = simulation.run(workload, slow)
+    assert slower.programs[0].latency_s > then.programs[0].latency_s + 4.0
+
+
 def test_a_lone_generation_takes_what_its_steps_take(costs: Costs) -> None:
     call = Call("a", says(Piece("p", 98)), 10, site="a")
     step, prompt = costs.step, 98 + 3

@@ -2,18 +2,24 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from agentrt.sim.costs import Costs, StepWork
+from agentrt.sim.costs import Costs, Pace, StepWork
 from agentrt.sim.ranking import ranking_of
 from agentrt.sim.simulation import Setup, Simulation
-from agentrt.sim.validate import Play, Played, terms_of, validate
+from agentrt.sim.validate import Case, Play, Played, Validation, terms_of, validate
 from agentrt.sim.validation_page import to_json, validation_page
 from agentrt.workloads import Workload
 
 Draw = Callable[[int, int, float], Workload]
+
+
+def cheap_prompts(costs: Costs) -> Costs:
+    """Contexts are computed again in no time."""
+    return replace(costs, step=replace(costs.step, prefill_s=1e-6), pair_s=0.0)
 
 
 def test_errors_and_orders_are_told(draw: Draw, costs: Costs) -> None:
@@ -59,28 +65,73 @@ def test_errors_and_orders_are_told(draw: Draw, costs: Costs) -> None:
 def test_a_disturbed_machine_has_a_pace(draw: Draw, costs: Costs) -> None:
     """Where everything takes twice what was calibrated the simulated machine is half as fast."""
     work = StepWork(0, 4, 900, 0.0)
-    prompts = (9.0, 512, 4, 900)  # which do not tell who reads how much
-    steps = [(2 * costs.of(work), 0, 4, 900)] * 3
-    assert Played([1.0], [*steps, prompts]).pace(costs) == pytest.approx(2.0)
-    assert Played([1.0], [prompts]).pace(costs) == 1.0
+    prompts = (9.0, 512, 4, 900, None)  # which do not tell who reads how much
+    steps = [(2 * costs.of(work), 0, 4, 900, None)] * 3
+    assert Played([1.0], [*steps, prompts]).pace(costs).step == pytest.approx(2.0)
+    assert Played([1.0], [prompts]).pace(costs) == Pace()
     workload = draw(0, 10, 1.0)
-    halved = Setup(costs.paced(2.0), 4096, max_running=8)
+    halved = Setup(costs.paced(Pace(2.0, 2.0)), 4096, max_running=8)
 
     def play(workload: Workload) -> Played:
         outcome = Simulation(halved).run(workload)
         return Played([one.latency_s for one in outcome.programs], steps)
 
     found = validate({"fcfs": play}, [(1.0, workload)] * 2, Setup(costs, 4096, max_running=8))
-    assert list(found.cases[0].paces) == pytest.approx([2.0])
+    assert [pace.step for pace in found.cases[0].paces] == pytest.approx([2.0])
     assert found.worst(0.5) < 0.05
     assert found.cases[0].unpaced_error(0.5).value < -0.2
 
 
+def test_what_was_learned_is_known_in_the_next_play(draw: Draw, costs: Costs) -> None:
+    """An engine that learns, while it is played, that no gate is worth it: so does its twin."""
+    setup = Setup(cheap_prompts(costs), 512, max_running=8)
+    engine = Simulation(setup)
+    held_s: list[float] = []
+
+    def play(workload: Workload) -> Played:
+        outcome = engine.run(workload)
+        held_s.append(terms_of(outcome)["held_s"])
+        return Played([one.latency_s for one in outcome.programs], (), terms_of(outcome))
+
+    loads = [(4.0, draw(at, 40, 4.0)) for at in range(2)]
+    found = validate({"rwa": play}, loads, setup, repeats=2)
+    assert held_s[0] > 0.0 == held_s[-1]
+    assert found.cases[0].terms["held_s"] == (0.0, 0.0)
+    assert found.worst(0.5) == found.worst(0.95) == 0.0
+
+
+def test_the_engine_is_held_against_itself() -> None:
+    """Of three plays two are alike once each is taken by its pace; one simulated play is off."""
+    base = np.arange(1.0, 22.0)
+    paces = (Pace(1.0), Pace(1.5), Pace(1.5))
+    measured = np.array([base, 1.5 * base, 1.8 * base])
+    case = Case("rwa", 1.0, measured, np.array([base, 3.0 * base, 1.8 * base]), measured, paces)
+    assert case.error(0.5).value == pytest.approx(0.0)  # of the middle repeat
+    assert case.repeat_error(0.5) == pytest.approx(0.5)
+    assert case.repeat_error(0.5, paced=True) == pytest.approx(0.2)
+    validation = Validation([case])
+    assert (validation.within(0.5), validation.repeats_within(0.5)) == (1, 0)
+    alone = replace(case, measured_s=measured[:1], simulated_s=measured[:1], paces=paces[:1])
+    assert alone.repeat_error(0.5) == 0.0
+
+
 def test_a_pace_is_of_all_that_takes_time(costs: Costs) -> None:
-    twice = costs.paced(2.0)
+    twice = costs.paced(Pace(2.0, 2.0))
     assert twice.of(StepWork(7, 3, 100, 50.0, 2)) == 2 * costs.of(StepWork(7, 3, 100, 50.0, 2))
     assert (twice.submit_s, twice.gap_of(3)) == (2 * costs.submit_s, 2 * costs.gap_of(3))
     assert twice.jump_share == costs.jump_share
+
+
+def test_gaps_have_a_pace_of_their_own(draw: Draw, costs: Costs) -> None:
+    """Engines with much to hear: their steps are as calibrated, the time between is not."""
+    costs = replace(costs, gap_s=2e-3, gap_row_s=5e-4)
+    work = StepWork(0, 4, 900, 0.0)
+    step = (costs.of(work), 0, 4, 900)
+    first, later = (*step, None), (*step, 3 * costs.gap_of(4))
+    prompts = (0.5, 512, 4, 900, later[-1])  # how many sequences it tells of is not known
+    played = Played([1.0], [first, later, later, prompts, (*step, 9.0), first])
+    pace = played.pace(costs)
+    assert (pace.step, pace.gap) == pytest.approx((1.0, 3.0))
 
 
 def test_what_chance_may_have_made_is_not_ranked() -> None:

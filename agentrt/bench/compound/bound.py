@@ -169,5 +169,5 @@ def measured_machine(dtype: str) -> Machine:
 
 def step_of(told: StepTold) -> Step:
     """A step as an arm tells it."""
-    seconds, prefill_tokens, decode_tokens, _ = told
+    seconds, prefill_tokens, decode_tokens, *_ = told
     return Step(seconds, prefill_tokens, decode_tokens)

@@ -75,7 +75,7 @@ def prefill_figures(steps: Sequence[StepTold], rounds: Sequence[Round]) -> Json:
         steps: Of the engine in those rounds.
         rounds: That were played, each with text of its own.
     """
-    computed = sum(prefill_tokens for _, prefill_tokens, _, _ in steps)
+    computed = sum(prefill_tokens for _, prefill_tokens, *_ in steps)
     least = sum(new_tokens(one) for one in rounds)
     return {
         "steps": len(steps),

@@ -35,10 +35,11 @@ from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.errors import AgentrtError
 from agentrt.events import Event
 from agentrt.graph import Recorder, RunRecord, split
-from agentrt.ids import RunId
+from agentrt.ids import RequestId, RunId
 from agentrt.program import Gen
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scheduler import Estimates
+from agentrt.step import StepRecord
 
 
 class Watch:
@@ -52,21 +53,33 @@ class Watch:
     def __init__(self) -> None:
         self.steps: list[StepTold] = []
         self.records: dict[RunId, RunRecord] = {}
+        self._ended_at_s = 0.0
+        self._going: set[RequestId] = set()
         self._recorder = Recorder(self._over)
 
     def see(self, events: Sequence[Event]) -> None:
         """Take a batch of events."""
         for event in events:
-            if isinstance(event, StepDone) and event.step is not None:
-                step = event.step
-                took_s = step.ended_at_s - step.started_at_s
-                self.steps.append((took_s, step.prefill_tokens, step.decode_tokens, step.kv_tokens))
+            if isinstance(event, StepDone):
+                if event.step is not None:
+                    self._step(event.step)
+                    self._going = {delta.request_id for delta in event.deltas}
+                self._going.difference_update(end.request_id for end in event.ends)
         self._recorder.see(events)
 
     def clear(self) -> None:
         """Forget what has been seen."""
         self.steps.clear()
         self.records.clear()
+        self._going.clear()
+
+    def _step(self, step: StepRecord) -> None:
+        """Where one goes on that got a token in the step before, the engine was never idle."""
+        took_s = step.ended_at_s - step.started_at_s
+        goes_on = not self._going.isdisjoint(step.requests)
+        gap_s = step.started_at_s - self._ended_at_s if goes_on else None
+        self._ended_at_s = step.ended_at_s
+        self.steps.append((took_s, step.prefill_tokens, step.decode_tokens, step.kv_tokens, gap_s))
 
     def _over(self, record: RunRecord) -> None:
         self.records[record.run_id] = record
@@ -184,6 +197,7 @@ def _call(play: Play, scored: ScoredCall, record: RunRecord, began_at_s: float) 
             "cached_tokens": ledger.cached_tokens,
             "output_tokens": ledger.output_tokens,
             "output": gen.text,
+            "held_s": sum(sent.held_s for sent in node.sent),
         }
     ]
 

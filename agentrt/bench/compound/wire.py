@@ -169,6 +169,7 @@ class CallTold(TypedDict):
         cached_tokens: Of those, found and not computed; None where the engine does not tell.
         output_tokens: As the engine counts.
         output: Its text.
+        held_s: That an admission gate held it back, from those who know it.
     """
 
     name: str
@@ -179,6 +180,7 @@ class CallTold(TypedDict):
     cached_tokens: int | None
     output_tokens: int
     output: str
+    held_s: NotRequired[float]
 
 
 class WaitTold(TypedDict):
@@ -212,9 +214,9 @@ class ProgramTold(TypedDict):
     wasted_tokens: NotRequired[int]
 
 
-StepTold: TypeAlias = tuple[float, int, int, int]
-"""A step of the engine: its seconds, prompt tokens computed, sequences decoded, and tokens whose KV
-it read."""
+StepTold: TypeAlias = tuple[float, int, int, int, float | None]
+"""A step of the engine: its seconds, prompt tokens computed, sequences decoded, tokens whose KV it
+read, and the seconds before it in which the engine had work; None where it may have had none."""
 
 
 def program_line(arrival: Arrival, spell: Spell) -> ProgramLine:
