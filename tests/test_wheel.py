@@ -1,4 +1,4 @@
-"""One wheel with two import packages, the embedded model in it, programs and tests not."""
+"""One wheel with two import packages, what the command begins with, and the embedded model."""
 
 from pathlib import Path
 
@@ -16,8 +16,9 @@ def files() -> set[str]:
     return {included.distribution_path for included in builder.recurse_included_files()}
 
 
-def test_two_import_packages(files: set[str]) -> None:
-    assert {name.split("/")[0] for name in files} == {"agentrt", "agentrt_kernels"}
+def test_two_import_packages_and_the_command(files: set[str]) -> None:
+    tops = {name.split("/")[0] for name in files}
+    assert tops == {"agentrt", "agentrt_command.py", "agentrt_kernels"}
 
 
 def test_types_are_shipped(files: set[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from agentrt.cli.bench import bench
-from agentrt.cli.complaint import exit_code_of, three_lines
+from agentrt.cli.complaint import INTERRUPTED, exit_code_of, root_of, three_lines
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs
 from agentrt.cli.serve import serve
@@ -136,5 +136,8 @@ def complain(error: BaseException, folder: Path | None, *, verbose: bool) -> int
     """Tells an error on standard error and gives the exit code."""
     if verbose:
         traceback.print_exception(error, file=sys.stderr)
+    if isinstance(root_of(error), KeyboardInterrupt):
+        typer.echo("interrupted", err=True)
+        return INTERRUPTED
     typer.echo(three_lines(error, folder=folder), err=True)
     return exit_code_of(error)
