@@ -109,7 +109,8 @@ async def open_runtime(
         raise
     try:
         async with runtime:
-            await to_thread.run_sync(ready.join)  # long done, but for engines that start at once
+            if ready is not None:
+                await to_thread.run_sync(ready.join)  # long done, unless engines start at once
             yield runtime
     finally:
         with anyio.CancelScope(shield=True):

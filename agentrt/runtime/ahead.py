@@ -27,7 +27,7 @@ Programs = Sequence[Program[..., Any]]
 
 def make_ready(
     programs: Programs, backends: Iterable[tuple[Backend, Codec | None]]
-) -> threading.Thread:
+) -> threading.Thread | None:
     """Begin, on a thread, with what these programs name; engines are told what to compile.
 
     Args:
@@ -35,8 +35,11 @@ def make_ready(
         backends: With their codecs; those that take messages compile nothing of ours.
 
     Returns:
-        The thread, which uses the codecs: nobody else may before it has ended.
+        The thread, which uses the codecs: nobody else may before it has ended. None where no
+        program is named.
     """
+    if not programs:
+        return None
     local = [(backend, codec) for backend, codec in backends if codec is not None]
     loop = asyncio.get_running_loop()
 

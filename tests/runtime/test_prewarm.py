@@ -1,5 +1,6 @@
 """Engines are told of the constraints of modules before anybody asks for them."""
 
+import threading
 from typing import Any
 
 import anyio
@@ -99,8 +100,22 @@ def test_what_goes_wrong_ahead_is_nobodys_matter(codec: Codec, monkeypatch: pyte
         for prepare in (prepared, None):  # None cannot be called
             monkeypatch.setattr(ahead, "prepared", prepare)
             made: Any = [(Told(), codec), (Told(), None)]
-            await to_thread.run_sync(ahead.make_ready([planned], made).join)
+            began = ahead.make_ready([planned], made)
+            assert began is not None
+            await to_thread.run_sync(began.join)
             await lowlevel.checkpoint()
 
     anyio.run(main)
     assert told == [prepared([planned], [codec])]
+
+
+def test_nothing_begins_where_no_program_is_named(codec: Codec) -> None:
+    """Neither a thread nor work of the engine."""
+
+    async def main() -> set[threading.Thread]:
+        made: Any = [(None, codec)]  # nobody is told of anything
+        before = {*threading.enumerate()}
+        assert ahead.make_ready([], made) is None
+        return {*threading.enumerate()} - before
+
+    assert anyio.run(main) == set()
