@@ -19,7 +19,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from agentrt.engine.batch import Fields, ForwardBatch, Packer, Part, words
+from agentrt.engine.batch import ForwardBatch, Packer, Part
+from agentrt.engine.flat import Fields, words
 from agentrt.engine.kv import PagedKv
 from agentrt.engine.tables import BlockTables
 from agentrt_kernels.contract import PagedRows, SharedPrefix
@@ -155,9 +156,7 @@ class StaticBatch:
         fields.wanted.copy_(torch.arange(sequences))
         fields.slots.fill_(-1)
         self.batch = ForwardBatch(
-            token_ids=fields.token_ids[None],
-            positions=fields.positions[None],
-            slots=fields.slots,
+            fields=fields,
             wanted=fields.wanted,
             paged=PagedRows(
                 query_start=fields.query_start,
@@ -167,14 +166,13 @@ class StaticBatch:
                 most_kv_tokens=pages * kv.layout.page_tokens,
                 prefix=prefix if shared else None,
             ),
-            flat=flat,
             _parts=(),
             _kv=kv,
         )
 
     def refill(self, batch: ForwardBatch) -> None:
         """Take over what a packed batch of the same size says."""
-        self.batch.flat.copy_(batch.flat)
+        self.batch.fields.flat.copy_(batch.fields.flat)
         table = batch.paged.block_table
         self.batch.paged.block_table[:, : table.shape[1]].copy_(table)
         mine, given = self.batch.paged.prefix, batch.paged.prefix

@@ -31,6 +31,8 @@ class HfDecoder:
         parameters: How many.
     """
 
+    is_one_call = False
+
     def __init__(self, module: Any) -> None:
         self.module = module.eval()
         self.config: Any = module.config.get_text_config()
@@ -42,8 +44,8 @@ class HfDecoder:
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the wanted rows."""
         out = self.module(
-            input_ids=batch.token_ids,
-            position_ids=batch.positions,
+            input_ids=batch.fields.token_ids[None],
+            position_ids=batch.fields.positions[None],
             use_cache=False,
             logits_to_keep=batch.wanted,
         )

@@ -95,9 +95,7 @@ class Machine:
         if any(part.drafted for part in parts):
             batch.wanted = to_device(wanted_rows(parts), torch.int64, self._last.device)
         batch.arrivals = self.arrivals
-        self._attention.begin(batch)
-        with torch.inference_mode(), serving(self._attention):
-            return self.model.decoder(batch).float()
+        return self._computed(batch).float()
 
     def logits_at(self, parts: Sequence[Part], rows: Sequence[int]) -> Tensor:
         """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
@@ -106,19 +104,21 @@ class Machine:
         parts = unrolled(parts, self._packer.most_sequences)
         batch = self._packer.pack(parts, self._siblings.of(parts))
         batch.wanted = to_device(rows, torch.int64, self._last.device)
+        return self._computed(batch).float()
+
+    def _computed(self, batch: ForwardBatch) -> Tensor:
+        """The decoder's logits; what it needs around it costs as much as a small model's layer."""
+        if self.model.decoder.is_one_call:
+            return self.model.decoder(batch)
         self._attention.begin(batch)
         with torch.inference_mode(), serving(self._attention):
-            return self.model.decoder(batch).float()
+            return self.model.decoder(batch)
 
     def capture(self, recorder: Recorder, most_sequences: int) -> None:
         """Capture decode steps; from now on they are replayed."""
-
-        def compute(batch: ForwardBatch) -> Tensor:
-            self._attention.begin(batch)
-            with torch.inference_mode(), serving(self._attention):
-                return self.model.decoder(batch)
-
-        self.graphs = Graphs(compute, self.kv, self.tables, self._packer, recorder, most_sequences)
+        self.graphs = Graphs(
+            self._computed, self.kv, self.tables, self._packer, recorder, most_sequences
+        )
 
     def remember(self, slots: Sequence[int], token_ids: Tensor) -> None:
         """The tokens `[slots]` int64 that these slots drew: a later batch may name them by slot."""

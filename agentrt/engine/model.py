@@ -37,9 +37,15 @@ _log = logging.getLogger(__name__)
 
 
 class Decoder(Protocol):
-    """What computes logits, and how many parameters it has."""
+    """What computes logits.
+
+    Attributes:
+        parameters: How many it has.
+        is_one_call: Whether it asks torch for nothing and attends by itself.
+    """
 
     parameters: int
+    is_one_call: bool
 
     def bind(self, kv: PagedKv, most_rows: int) -> None:
         """Get ready for this KV memory and for forwards of up to `most_rows` tokens."""

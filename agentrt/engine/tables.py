@@ -37,6 +37,7 @@ class BlockTables:
         self.numbers = torch.from_numpy(self.host)
         if not self._on_host:
             self.numbers = self.numbers.to(device)
+        self._rows = [self.numbers[slot : slot + 1] for slot in range(slots)]
         self._blocks = np.zeros((slots, pages), dtype=np.int64)
         self.blocks = torch.from_numpy(self._blocks).to(device)
         self.changes = 0
@@ -54,15 +55,25 @@ class BlockTables:
         if not self._on_host:
             self._stale.add(slot)
 
+    def row(self, slot: int) -> Tensor:
+        """`[1, pages]` int32, the pages of `slot`; it follows what is written later."""
+        self._refresh()
+        return self._rows[slot]
+
     def gather(self, slots: Tensor, out: Tensor) -> Tensor:
         """`out` `[n, pages]` int32, filled with the first pages of `slots` `[n]` int64."""
-        if self._stale:
-            stale = sorted(self._stale)
-            device = self.numbers.device
-            rows = to_device(stale, torch.int64, device)
-            fresh = to_device(torch.from_numpy(self.host[stale]), torch.int32, device)
-            self.numbers.index_copy_(0, rows, fresh)
-            blocks = to_device(torch.from_numpy(self._blocks[stale]), torch.int64, device)
-            self.blocks.index_copy_(0, rows, blocks)
-            self._stale.clear()
+        self._refresh()
         return torch.index_select(self.numbers[:, : out.shape[1]], 0, slots, out=out)
+
+    def _refresh(self) -> None:
+        """Bring what was written to the device."""
+        if not self._stale:
+            return
+        stale = sorted(self._stale)
+        device = self.numbers.device
+        rows = to_device(stale, torch.int64, device)
+        fresh = to_device(torch.from_numpy(self.host[stale]), torch.int32, device)
+        self.numbers.index_copy_(0, rows, fresh)
+        blocks = to_device(torch.from_numpy(self._blocks[stale]), torch.int64, device)
+        self.blocks.index_copy_(0, rows, blocks)
+        self._stale.clear()

@@ -301,8 +301,8 @@ class HashMachine:
         batch = self.packer.pack(parts, self.siblings.of(parts))
         self.named_by_slot += sum(part.token_ids[-1] < 0 for part in parts)
         keys = self.kv.memory[:, 0, 0, :, 0, 0].numpy()  # [pages, page]
-        slots = batch.slots.numpy()
-        keys[slots // self.page_tokens, slots % self.page_tokens] = batch.token_ids[0].numpy()
+        slots = batch.fields.slots.numpy()
+        keys[slots // self.page_tokens, slots % self.page_tokens] = batch.fields.token_ids.numpy()
         wanted = np.array(wanted_rows(parts), dtype=np.int64)
         start = batch.paged.query_start.numpy()
         owners = np.searchsorted(start, wanted, "right") - 1

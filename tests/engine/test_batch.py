@@ -1,9 +1,13 @@
 """What a packed batch tells the device, checked against the block tables, row by row."""
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrt.engine.batch import Packer, Part
+from agentrt.engine.flat import FEW_ROWS, Filler, words
 from agentrt.engine.kv import KvLayout, PagedKv
 from agentrt.engine.tables import BlockTables
 from agentrt.ids import PageId
@@ -47,9 +51,9 @@ def test_each_row_knows_its_place(parts, tables):
         for at, token in enumerate(one.token_ids):
             position = one.position + at
             page = int(tables.host[one.slot, position // PAGE])
-            assert batch.token_ids[0, row] == token
-            assert batch.positions[0, row] == position
-            assert batch.slots[row] == page * PAGE + position % PAGE
+            assert batch.fields.token_ids[row] == token
+            assert batch.fields.positions[row] == position
+            assert batch.fields.slots[row] == page * PAGE + position % PAGE
             row += 1
         context = one.position + len(one.token_ids)
         pages = -(-context // PAGE)
@@ -57,25 +61,58 @@ def test_each_row_knows_its_place(parts, tables):
         seen = batch.paged.block_table[index, :pages].tolist()
         assert seen == tables.host[one.slot, :pages].tolist()
         wanted += [row - 1] if one.wants_logits else []
-    assert batch.paged.query_start[-1] == row == batch.slots.shape[0]
+    assert batch.paged.query_start[-1] == row == batch.fields.slots.shape[0]
     assert batch.wanted.tolist() == wanted
     assert batch.paged.most_query_tokens == max(len(one.token_ids) for one in parts)
     assert batch.paged.most_kv_tokens == max(one.position + len(one.token_ids) for one in parts)
     assert batch.paged.block_table.dtype == batch.paged.kv_tokens.dtype == torch.int32
 
 
+PARTS = st.builds(
+    Part,
+    slot=st.integers(0, 4),
+    token_ids=st.lists(st.integers(-4, 99), min_size=1, max_size=9),
+    position=st.integers(0, 30),
+    wants_logits=st.booleans(),
+)
+
+
+@given(st.lists(PARTS, min_size=1, max_size=5))
+def test_few_rows_are_written_as_many_are(parts):
+    pages = np.arange(5 * 10, dtype=np.int32).reshape(5, 10)[:, ::-1]
+    filler, tokens = Filler(pages, PAGE), sum(len(one.token_ids) for one in parts)
+    room = np.full((2, words(tokens, len(parts)) + 3), 77)
+    few = filler.fill(room[0], parts, few_rows=tokens)
+    many = filler.fill(room[1], parts, few_rows=0)
+    last = 2 * words(tokens, len(parts)) - 1  # half a word is left over
+    assert room[0].view(np.int32)[:last].tolist() == room[1].view(np.int32)[:last].tolist()
+    assert few.tokens == many.tokens
+    assert few.wanted == many.wanted
+    assert few.most_query_tokens == many.most_query_tokens
+    assert few.most_kv_tokens == many.most_kv_tokens
+    assert few.names_slots == many.names_slots
+
+
+def test_decoding_alone_asks_for_no_numbers_but_its_own(tables):
+    """The pages of one sequence are read where they lie: nothing is gathered."""
+    made = packer(tables)
+    batch = made.pack([part(2, 8, [5])])
+    assert batch.paged.block_table.data_ptr() == tables.numbers[2].data_ptr()
+    assert FEW_ROWS >= 8  # what a grammar forces and what is guessed goes the short way
+
+
 def test_the_batch_before_is_whole_while_the_next_is_packed(tables):
     pack = packer(tables).pack
     first = pack([part(2, 8, [5]), part(0, 4, [6])])
     pack([part(3, 2, [1, 2, 3])])
-    assert first.token_ids.tolist() == [[5, 6]]
+    assert first.fields.token_ids.tolist() == [5, 6]
     assert first.paged.block_table.tolist() == [[7, 3, 9], [7, 5, 0]]
 
 
 def test_a_token_that_only_the_device_knows_is_named_by_its_slot(tables):
     pack = packer(tables, last=[10, 11, 12, 13]).pack
     batch = pack([part(3, 2, [5, 6, -1 - 3]), part(0, 4, [-1 - 0]), part(2, 9, [8])])
-    assert batch.token_ids.tolist() == [[5, 6, 13, 10, 8]]
+    assert batch.fields.token_ids.tolist() == [5, 6, 13, 10, 8]
 
 
 def test_rows_of_nobody_store_nothing_and_are_seen_by_nobody(tables):
@@ -86,11 +123,11 @@ def test_rows_of_nobody_store_nothing_and_are_seen_by_nobody(tables):
             batch = made.pack(runs, padded_to=3, tokens_to=12)
             real = sum(len(one.token_ids) for one in runs)
             padding = 3 - len(runs)
-            assert batch.token_ids.shape == batch.positions.shape == (1, 12)
-            assert batch.slots.shape == (12,)
-            assert bool((batch.slots[:real] >= 0).all())
-            assert bool((batch.slots[real:] == -1).all())
-            assert not batch.token_ids[0, real:].any()
+            assert batch.fields.token_ids.shape == batch.fields.positions.shape == (12,)
+            assert batch.fields.slots.shape == (12,)
+            assert bool((batch.fields.slots[:real] >= 0).all())
+            assert bool((batch.fields.slots[real:] == -1).all())
+            assert not batch.fields.token_ids[real:].any()
             assert batch.paged.query_start[-1] == real + padding
             assert batch.paged.kv_tokens.tolist()[len(runs) :] == [1] * padding
             assert batch.wanted.tolist()[-1] == real + padding - 1

@@ -57,4 +57,4 @@ def test_what_is_written_is_read_from_its_page():
     assert torch.equal(negative, -found)
     assert kv.memory[:, 0].count_nonzero() == kv.memory[:, 2].count_nonzero() == 0
     assert batch.wanted.tolist() == [8]
-    assert batch.positions[0].tolist() == list(range(3, 12))
+    assert batch.fields.positions.tolist() == list(range(3, 12))

@@ -39,6 +39,8 @@ class FastDecoder:
         parameters: How many.
     """
 
+    is_one_call = False
+
     def __init__(
         self, shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, door: LinearDoor
     ) -> None:
@@ -67,7 +69,7 @@ class FastDecoder:
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the wanted rows."""
-        ids, positions = batch.token_ids[0], batch.positions[0]
+        ids, positions = batch.fields.token_ids, batch.fields.positions
         room = self._arena.rows(ids.shape[0])
         kernels, stream = self._kernels, room.stream
         torch.index_select(self._embedding, 0, ids, out=stream)
@@ -103,7 +105,7 @@ class FastDecoder:
         heads = qkv.view(room.heads.shape)
         batch.await_layer(index)
         kernels.rope_store(
-            heads, positions, self._angles, batch.slots, layer.head_norms, pages, room.query
+            heads, positions, self._angles, batch.fields.slots, layer.head_norms, pages, room.query
         )
         kernels.attend(room.query, pages, batch.paged, layer.score, room.mixed)
         return room.mixed.view(positions.shape[0], shape.query_width)

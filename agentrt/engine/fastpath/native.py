@@ -32,6 +32,8 @@ class NativeDecoder:
         parameters: How many.
     """
 
+    is_one_call = True
+
     def __init__(
         self, shape: DecoderShape, weights: dict[str, Tensor], kernels: CpuKernels
     ) -> None:
@@ -65,9 +67,8 @@ class NativeDecoder:
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the wanted rows."""
         batch.await_layer(self._shape.layers - 1)  # its layers do not ask one by one
-        return self._stack(
-            batch.token_ids[0], batch.positions[0], batch.slots, batch.paged, batch.wanted
-        )
+        rows = batch.fields
+        return self._stack(rows.token_ids, rows.positions, rows.slots, batch.paged, batch.wanted)
 
 
 def is_native(shape: DecoderShape) -> bool:
