@@ -2,8 +2,8 @@
 
 On quiet cores two threads that spin win; beside busy processes a thread that waits at a barrier can
 stall for a scheduler's tick of 8 ms, and one thread is faster than two. So each choice computes a
-few decode steps in turn, and the least time wins. The answer is kept for later starts under
-~/.cache/agentrt/threads; `agentrt doctor` asks again.
+few decode steps in turn, and the least time wins. The answer is kept for starts of the next hour
+under ~/.cache/agentrt/threads, as neighbours come and go; `agentrt doctor` asks again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ Wait = Literal["active", "passive"]
 
 FEW_PARAMETERS = 4_000_000
 """Below this a step is over before a second thread has begun; it is not worth asking."""
+
+KEPT_S = 3600.0
 
 _BUDGET_S = 0.4
 _LEAST_ROUNDS = 3
@@ -150,9 +153,12 @@ def settle(
 
 
 def known(config: EngineConfig, computed_by: str) -> ThreadChoice | None:
-    """What was measured for this model at an earlier start, or None."""
+    """What was measured for this model at a start in the last hour, or None."""
+    file = _file(config, computed_by)
     try:
-        kept = json.loads(_file(config, computed_by).read_text(encoding="utf-8"))
+        if time.time() - file.stat().st_mtime > KEPT_S:
+            return None
+        kept = json.loads(file.read_text(encoding="utf-8"))
         timings = tuple(Timing(**one) for one in kept["timings"])
         count, wait = int(kept["threads"]), str(kept["wait"])
         if not 0 < count <= cores() or wait not in ("active", "passive"):

@@ -1,5 +1,7 @@
 """How many threads compute, from made-up measurements, and that the answer is kept."""
 
+import os
+
 import pytest
 
 from agentrt.config import EngineConfig
@@ -99,6 +101,17 @@ def test_the_answer_is_kept_until_it_is_forgotten(machine):
     assert threads.known(machine, "torch fp32") is None
     threads.forget(machine)
     assert threads.known(machine, "cpu fp32") is None
+
+
+def test_an_old_answer_is_asked_for_again(machine):
+    """It was taken beside neighbours who may have gone, or come."""
+    settled(machine)
+    (file,) = (machine.model_path / "agentrt" / "threads").iterdir()
+    old_s = file.stat().st_mtime - threads.KEPT_S - 60.0
+    os.utime(file, (old_s, old_s))
+    assert threads.known(machine, "cpu fp32") is None
+    _, asked = settled(machine)
+    assert asked > 3
 
 
 def test_an_answer_that_cannot_be_is_not_believed(machine, monkeypatch):
