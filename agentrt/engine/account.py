@@ -73,11 +73,14 @@ class Account:
             case "constraint":
                 self.constraint_s += seconds
 
+    def spend(self, bucket: Bucket, seconds: float) -> None:
+        """Of what has passed since the last booking, so many seconds went into `bucket`."""
+        self.add(bucket, seconds)
+        self.mark_s += seconds
+
     def book_step(self, bucket: Bucket, now_s: float, masks_s: float, batch_size: int) -> None:
         """A step the sequence took part in is over; `masks_s` of it went to its grammar."""
-        masks_s = min(masks_s, now_s - self.mark_s)
-        self.add("constraint", masks_s)
-        self.mark_s += masks_s
+        self.spend("constraint", min(masks_s, now_s - self.mark_s))
         self.book(bucket, now_s)
         self.steps += 1
         self.batch_size_sum += batch_size

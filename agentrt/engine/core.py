@@ -256,8 +256,8 @@ class EngineCore:
 
     def _launch(self, *, ahead: bool) -> Flight | None:
         """Plan a step and start its forward; None when nothing can be computed."""
+        self._settle(self._clock.now_s())
         began_s = self._clock.now_s()
-        self._settle(began_s)
         shares = self._roster.plan(began_s)
         self._end_starved(began_s)
         if not shares:
@@ -351,11 +351,14 @@ class EngineCore:
         if sequence.phase is Phase.COMPILING:
             sequence.account.book("constraint", now_s)
             sequence.phase = Phase.WAITING
+        opened_at_s = self._clock.now_s()
         try:
             finish = self._grammars.give(sequence, self._window_tokens)
         except Exception as error:  # whatever a compiler raises is the matter of this request alone
             self._fail(sequence, error)
             return
+        now_s = self._clock.now_s()
+        sequence.account.spend("constraint", now_s - opened_at_s)
         if finish is not None:
             self._outbox.end(sequence, finish, now_s)
 

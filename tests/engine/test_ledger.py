@@ -6,6 +6,8 @@ import pytest
 
 from agentrt.backend import Fill
 from agentrt.clock import FakeClock
+from agentrt.constraint_spec import ConstraintSpec
+from agentrt.constraints.automaton import AutomatonConstraint
 
 PROMPT = [(3 * at) % 250 for at in range(100)]
 
@@ -59,6 +61,49 @@ def test_waiting_for_a_hole_is_not_counted(build, engine):
     assert ledger.completed_at_s > 100
     assert total(ledger) < 1
     assert ledger.received_at_s < 1
+
+
+@pytest.mark.parametrize("way", ["known", "compiled", "filled", "filled while it runs"])
+def test_opening_a_grammar_is_time_of_the_constraint(way, build, engine, monkeypatch):
+    """Of each that opens it; the other one waits meanwhile. Nothing else takes time here."""
+    clock = FakeClock()
+    core = build(clock=clock, prefill_chunk_tokens=7)
+    spec = ConstraintSpec("regex", "[a-z]{1,3}")
+    start = AutomatonConstraint.start
+
+    def opening(self):
+        clock.advance(0.004)
+        return start(self)
+
+    def go_on(most_steps=None):
+        for _ in itertools.repeat(None) if most_steps is None else range(most_steps):
+            if not core.has_work():
+                break
+            if (done := core.step()) is not None:
+                served.see(done)
+
+    monkeypatch.setattr(AutomatonConstraint, "start", opening)
+    served = engine.Served()
+    if way != "compiled":
+        core.prewarm((spec,), wait_s=60.0)
+    known = 50 if way.startswith("filled") else len(PROMPT)
+    for number in range(2):
+        told = {"complete": known == len(PROMPT), "constraint": spec, "max_tokens": 1}
+        core.submit(engine.request(number, [number, *PROMPT[:known]], **told))
+    if known < len(PROMPT):
+        go_on(3 if way == "filled while it runs" else None)
+        for number in range(2):
+            core.fill(number, Fill(tuple(PROMPT[known:]), complete=True))
+    go_on()
+    assert clock.now_s() == pytest.approx(0.008)
+    waited = 0.0
+    for end in served.ends.values():
+        ledger = end.ledger
+        assert ledger.constraint_s == pytest.approx(0.004)
+        assert min(ledger.queue_s, ledger.prefill_s) >= 0.0
+        assert total(ledger) - 0.004 in (pytest.approx(0.0), pytest.approx(0.004))
+        waited += ledger.queue_s + ledger.prefill_s
+    assert waited > 0.0
 
 
 def test_a_cancelled_request_has_its_account_too(build, engine):
