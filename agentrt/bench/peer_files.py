@@ -51,13 +51,22 @@ class PeerFiles:
         return _SCRIPTS / name
 
     def check(self, peer: str) -> None:
-        """That a peer was made.
+        """That a peer was made; who needs no other environment is none.
+
+        Args:
+            peer: Of `agentrt bench`: an engine, a server or a client.
 
         Raises:
             UsageError: It was not.
         """
-        if peer == "llama.cpp" and not (self.python.exists() and self.libraries.is_dir()):
-            raise UsageError(f"there is no llama.cpp in {self.root}", hint=_HINT)
+        wanted = {
+            "llama.cpp": (self.python, self.libraries),
+            "llama-server": (self.python, self.libraries / "llama-server"),
+            "transformers": (self.python.with_name("transformers"),),
+            "langgraph": (self.python,),
+        }
+        if not all(path.exists() for path in wanted.get(peer, ())):
+            raise UsageError(f"there is no {peer} in {self.root}", hint=_HINT)
 
     def gguf(self, shape: ModelShape, dtype: str, folder: Path | None = None) -> Path:
         """The model as GGUF; written when it is not there.

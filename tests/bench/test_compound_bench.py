@@ -84,6 +84,16 @@ def test_what_is_not_there_is_said(asked: CompoundBench) -> None:
             check(replace(asked, **change))
 
 
+@pytest.mark.parametrize("arm", ["asyncio+llama-server", "langgraph+ours", "asyncio+transformers"])
+def test_a_peer_that_was_not_made_is_told_first(
+    arm: str, asked: CompoundBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTRT_PEERS", str(tmp_path))
+    check(replace(asked, arms=("agentrt", "asyncio+ours")))
+    with pytest.raises(UsageError, match="make peers"):
+        check(replace(asked, arms=("agentrt", arm)))
+
+
 @pytest.mark.slow
 def test_policies_are_compared_where_a_plain_engine_is_slow(tmp_path: Path) -> None:
     found, shown = tmp_path / "found.json", tmp_path / "found.html"

@@ -29,8 +29,7 @@ def client_arm(client: str, plan: ServerPlan, files: PeerFiles) -> CompoundArm:
     """
     if client not in _SCRIPTS:
         raise UsageError(f"there is no client {client!r}", hint="asyncio or langgraph")
-    if client == "langgraph" and not files.python.exists():
-        raise UsageError(f"there is no {files.python}", hint="Run `make peers` in the repository")
+    files.check(client)
     python = files.python if files.python.exists() else sys.executable
     return CompoundArm(
         client=client,

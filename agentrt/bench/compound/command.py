@@ -34,7 +34,7 @@ from agentrt.bench.compound.result import (
 )
 from agentrt.bench.compound.run import CompoundRun, run_rounds, with_room
 from agentrt.bench.compound.servers import Served
-from agentrt.bench.peer_files import peers_root
+from agentrt.bench.peer_files import PeerFiles, peers_root
 from agentrt.bench.result import machine
 from agentrt.bench.shapes import ModelShape, shape_in, shape_named
 from agentrt.config import SchedulerConfig
@@ -127,6 +127,10 @@ def check(asked: CompoundBench) -> None:
         UsageError: It is not.
     """
     check_names(asked.arms)
+    files = PeerFiles(peers_root(), Path())
+    for name in asked.arms:  # before weights are written and engines started
+        for part in name.split("+"):
+            files.check(part)
     for name in asked.shapes:
         program_shape_named(name)
     if asked.load not in ("one", "open"):

@@ -88,9 +88,7 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
     The longest request has to fit a slot, so a small memory leaves the first alone.
     """
     program = files.libraries / "llama-server"
-    files.check("llama.cpp")
-    if not program.exists():
-        raise UsageError(f"there is no {program}", hint="Run `make peers` in the repository")
+    files.check("llama-server")
     common = (
         *(str(program), "--model", str(gguf_of(served, files)), "--alias", served.name),
         *("--host", "127.0.0.1", "--port", "{port}"),
@@ -144,8 +142,7 @@ def _transformers_plans(
 ) -> list[ServerPlan]:
     """Its lengths are forced by a generation config of the request, in which no token ends."""
     program = files.python.with_name("transformers")
-    if not program.exists():
-        raise UsageError(f"there is no {program}", hint="Run `make peers` in the repository")
+    files.check("transformers")
     no_text = served.no_text()
     generation = {"do_sample": False, "eos_token_id": -1, "suppress_tokens": no_text}
     command = (
