@@ -7,13 +7,12 @@ rows only, then a forward a step over the cache; of a shared prefix one copy is 
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from typing import Any
 
 import torch
 import transformers
+from answering import Json, answer_lines
 
 _PAGE_TOKENS = 16
 _BATCH_TOKENS = 2048
@@ -113,20 +112,17 @@ def _model(settings: dict[str, Any], *, attention: str) -> Any:
 def main() -> None:
     """Answer until standard input ends."""
     arm: StaticArm | ContinuousArm | None = None
-    for line in sys.stdin:
-        question = json.loads(line)
-        try:
-            if question["do"] == "open":
-                kind = ContinuousArm if question["settings"]["continuous"] else StaticArm
-                arm = kind(question["settings"])
-                told: dict[str, Any] = {"version": transformers.__version__}
-            else:
-                assert arm is not None
-                told = arm.round(question["prompts"], question["new_tokens"], question["shared"])
-        except Exception as error:
-            told = {"error": f"{type(error).__name__}: {error}"}
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
+
+    def answer(question: Json) -> Json:
+        nonlocal arm
+        if question["do"] == "open":
+            kind = ContinuousArm if question["settings"]["continuous"] else StaticArm
+            arm = kind(question["settings"])
+            return {"version": transformers.__version__}
+        assert arm is not None
+        return arm.round(question["prompts"], question["new_tokens"], question["shared"])
+
+    answer_lines(answer)
 
 
 if __name__ == "__main__":

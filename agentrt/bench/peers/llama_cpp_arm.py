@@ -6,13 +6,13 @@ Runs in the peers' environment. Questions and answers are lines of JSON, as in `
 from __future__ import annotations
 
 import ctypes
-import json
 import sys
 import time
 from typing import Any
 
 import llama_cpp
 import numpy as np
+from answering import Json, answer_lines
 
 PROMPT_BATCH_TOKENS = 2048
 
@@ -128,19 +128,16 @@ def _SILENT(level: int, text: bytes, user_data: Any) -> None:
 def main() -> None:
     """Answer until standard input ends."""
     arm: LlamaCppArm | None = None
-    for line in sys.stdin:
-        question = json.loads(line)
-        try:
-            if question["do"] == "open":
-                arm = LlamaCppArm(question["settings"])
-                told: dict[str, Any] = {"version": llama_cpp.__version__}
-            else:
-                assert arm is not None
-                told = arm.round(question["prompts"], question["new_tokens"], question["shared"])
-        except Exception as error:
-            told = {"error": f"{type(error).__name__}: {error}"}
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
+
+    def answer(question: Json) -> Json:
+        nonlocal arm
+        if question["do"] == "open":
+            arm = LlamaCppArm(question["settings"])
+            return {"version": llama_cpp.__version__}
+        assert arm is not None
+        return arm.round(question["prompts"], question["new_tokens"], question["shared"])
+
+    answer_lines(answer)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
+from answering import Json, failed, tell
 
-Json = dict[str, Any]
 PATIENCE_S = 3600.0
 
 
@@ -224,9 +224,8 @@ async def _answer_lines(player: Player) -> None:
             else:
                 told = {"samples": await play(player, question["programs"])}
         except Exception as error:
-            told = {"error": f"{type(error).__name__}: {error}"}
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
+            told = failed(error)
+        tell(told)
 
 
 def main(player: Player) -> None:

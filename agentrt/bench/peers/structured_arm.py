@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import resource
-import sys
 import time
 from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
+from answering import Json, answer_lines
 from numpy.typing import NDArray
 
 _MOST_BYTES = 8 << 30
@@ -210,25 +210,23 @@ def opened(settings: dict[str, Any]) -> XGrammar | Outlines:
 def main() -> None:
     """Answer until standard input ends."""
     library: XGrammar | Outlines | None = None
-    for line in sys.stdin:
-        question = json.loads(line)
-        do = question.pop("do")
-        try:
-            if do == "open":
+
+    def answer(question: Json) -> Json:
+        nonlocal library
+        match question.pop("do"):
+            case "open":
                 settings = question["settings"]
                 library = opened(settings)
                 name = "outlines-core" if settings["library"] != "xgrammar" else "xgrammar"
-                told: dict[str, Any] = {"library": f"{name} {version(name)}"}
-            elif do == "case":
+                return {"library": f"{name} {version(name)}"}
+            case "case":
                 assert library is not None
-                told = case(library, **question)
-            else:
+                return case(library, **question)
+            case _:
                 assert isinstance(library, XGrammar)
-                told = rows(library, **question)
-        except Exception as error:
-            told = {"error": f"{type(error).__name__}: {error}"}
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
+                return rows(library, **question)
+
+    answer_lines(answer)
 
 
 if __name__ == "__main__":
