@@ -169,7 +169,8 @@ class Packer:
             self._sent[turn].record()
         if filled.names_slots:
             named = fields.token_ids
-            drawn = self._last[(-1 - named).clamp_(min=0)]
+            # Who could not be drawn for is over, which is not known yet: any token will do.
+            drawn = self._last[(-1 - named).clamp_(min=0)].clamp_(min=0)
             torch.where(named < 0, drawn, named, out=named)
         pages = -(-filled.most_kv_tokens // self._size)
         paged = PagedRows(

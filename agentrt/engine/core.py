@@ -311,6 +311,8 @@ class EngineCore:
         """Score what is ready, every other step at most: the others go on, too."""
         ready = [] if self._scored_last else ready_to_score(self._roster)
         self._scored_last = bool(ready)
+        if not ready:
+            return None
         began_s = self._clock.now_s()
         try:
             served = self._scorer.score(ready)

@@ -16,7 +16,7 @@ from agentrt.engine.masking import MaskFiller, Masks
 from agentrt.engine.output import Finish
 from agentrt.engine.sampler import Draw, Picked, Picks, pick
 from agentrt.engine.sequence import Sequence
-from agentrt.engine.transfer import Arriving, to_device
+from agentrt.engine.transfer import to_device
 from agentrt.errors import InternalError, record
 from agentrt.ids import RequestId
 from agentrt_kernels.contract import Kernels
@@ -35,13 +35,12 @@ class Outcome:
     masks_s: dict[RequestId, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Drawing:
     """Tokens that are being drawn.
 
     Attributes:
         picks: One a row, maybe still being drawn.
-        broken: `[rows]` bool, rows whose logits are not numbers.
         logits: `[rows, tokens]`, penalised.
         draws: One a row.
         masks: Of the rows.
@@ -49,7 +48,6 @@ class Drawing:
     """
 
     picks: Picks
-    broken: Arriving
     logits: Tensor
     draws: list[Draw]
     masks: Masks
@@ -106,15 +104,13 @@ class Decoder:
         """
         masks = self._filler.finish(rows, begun)  # first: on a GPU the forward is still under way
         with torch.inference_mode():
-            logits = logits[:, : self._used_ids]
-            broken = logits.amax(-1).isnan()  # a NaN is the largest
-            if logits.device.type != "cpu" or bool(broken.any()):  # asking costs a wait elsewhere
-                logits.masked_fill_(broken[:, None], 0.0)  # who draws need not know of them
+            if logits.shape[1] > self._used_ids:
+                logits = logits[:, : self._used_ids]
             self._keep_from_ending(rows, logits)
             draws = [_draw(sequence) for sequence in rows]
             words = masks.words(logits.device)
             picks = pick(self._kernels, logits, draws, words)
-        return Drawing(picks, Arriving(broken), logits, draws, masks, words)
+        return Drawing(picks, logits, draws, masks, words)
 
     def append(
         self,
@@ -134,7 +130,6 @@ class Decoder:
         outcome = Outcome()
         if drawing is None:
             return outcome
-        broken = drawing.broken.wait().tolist()
         picked = drawing.picks.wait()
         for index, sequence in enumerate(rows):
             if not alive[index]:
@@ -145,7 +140,7 @@ class Decoder:
                 sequence.computed_tokens = min(sequence.computed_tokens, known - 1)
                 continue
             try:
-                _raise_fault(drawing, broken, index)
+                _raise_fault(drawing, picked[index], index)
                 finish = self._append(sequence, picked[index], drawing, index)
                 if finish is None and sequence in drafted:
                     finish = self._go_on(sequence, known, drafted[sequence])
@@ -182,8 +177,9 @@ class Decoder:
             if drawing.masks.late:
                 sequence.computed_tokens -= 1
                 return None
-            _raise_fault(drawing, drawing.broken.wait().tolist(), 0)
-            finish = self._append(sequence, drawing.picks.wait()[0], drawing, 0)
+            picked = drawing.picks.wait()[0]
+            _raise_fault(drawing, picked, 0)
+            finish = self._append(sequence, picked, drawing, 0)
         return finish
 
     def _keep_from_ending(self, rows: Rows[Sequence], logits: Tensor) -> None:
@@ -208,9 +204,9 @@ class Decoder:
         return output.append(sequence, picked, redraw, self._eos_ids)
 
 
-def _raise_fault(drawing: Drawing, broken: Rows[bool], index: int) -> None:
+def _raise_fault(drawing: Drawing, picked: Picked, index: int) -> None:
     """What keeps a row from being drawn for, if anything does."""
-    if broken[index]:
+    if picked.token_id < 0:
         raise InternalError("the model computed logits that are not numbers")
     if index in drawing.masks.failed:
         raise drawing.masks.failed[index]

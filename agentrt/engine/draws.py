@@ -23,7 +23,9 @@ def draw_rows(
     if mask is not None:
         logits = logits.masked_fill(~allowed(mask, logits.shape[1]), -torch.inf)
     torch.argmax(logits, -1, out=out)
-    hot = temperature.nonzero()[:, 0]
+    broken = logits.amax(-1).isnan()  # a NaN is the largest
+    out.masked_fill_(broken, -1)
+    hot = ((temperature != 0) & ~broken).nonzero()[:, 0]
     if not hot.shape[0]:
         return
     values = logits[hot] / temperature[hot, None]

@@ -11,12 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from time import perf_counter
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from agentrt.constraints import MaskPool, fill_masks, mask_words
-from agentrt.constraints.matcher import Masking
+from agentrt.constraints.matcher import Masking, MaskRows
 from agentrt.engine.sequence import Sequence
 from agentrt.engine.transfer import to_device
 
@@ -51,15 +50,14 @@ class Masks:
     def __init__(
         self, rows: Rows[Sequence], logits_size: int, pool: MaskPool, at: Rows[int]
     ) -> None:
-        self.bits: np.ndarray[tuple[int, int], np.dtype[np.int32]] | None = None
+        self.bits: Tensor | None = None
         self.seconds = [0.0] * len(rows)
         self.failed: dict[int, Exception] = {}
         self.late: set[int] = set()
         self.filling_s = 0.0
         if not any(one.guide is not None for one in rows):
             return
-        self.bits = np.empty((len(rows), mask_words(logits_size)), dtype=np.int32)
-        self.bits.fill(-1)
+        self.bits = torch.full((len(rows), mask_words(logits_size)), -1, dtype=torch.int32)
         began = perf_counter()
         states: list[tuple[Masking, int]] = []
         for row in at:
@@ -69,7 +67,7 @@ class Masks:
                 states.append((guide.masked_by, row))
             except Exception as error:  # of one row; the others go on
                 self.failed[row] = error
-        self._fill(states, self.bits, pool)
+        self._fill(states, self.bits.numpy(), pool)
         self.filling_s = perf_counter() - began
         for row in at:
             self.seconds[row] = self.filling_s / len(at)
@@ -77,7 +75,7 @@ class Masks:
     def _fill(
         self,
         states: list[tuple[Masking, int]],
-        bits: np.ndarray[tuple[int, int], np.dtype[np.int32]],
+        bits: MaskRows,
         pool: MaskPool,
     ) -> None:
         """All rows in one call; where one breaks it, row by row, to find out which."""
@@ -102,7 +100,7 @@ class Masks:
         """`[rows, words]` int32 bits of the tokens that may come, or None when all may."""
         if self.bits is None:
             return None
-        return to_device(torch.from_numpy(self.bits), torch.int32, device)
+        return to_device(self.bits, torch.int32, device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from agentrt.sampling import Sampling
 from agentrt_kernels.contract import Kernels
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draw:
     """One row to pick a token for.
 
@@ -40,12 +40,12 @@ class Draw:
         return Draw(replace(self.sampling, repetition_penalty=1.0), self.position)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Picked:
     """The token of one row.
 
     Attributes:
-        token_id: It.
+        token_id: It; -1 where the row's logits are not numbers.
         logprob: With alternatives, where they were asked for.
     """
 
@@ -88,7 +88,8 @@ class Picks:
         counts = [self._draws[row].sampling.logprobs for row in asking]
         best = self._logprobs.topk(min(max(counts), self._logprobs.shape[1]))
         values, ids = best.values.tolist(), best.indices.tolist()
-        chosen = torch.tensor([tokens[row] for row in asking], device=self._logprobs.device)
+        drawn = [max(0, tokens[row]) for row in asking]
+        chosen = torch.tensor(drawn, device=self._logprobs.device)
         own = self._logprobs.gather(1, chosen[:, None])[:, 0].tolist()
         told = {}
         for at, (row, count) in enumerate(zip(asking, counts, strict=True)):

@@ -174,7 +174,8 @@ class Kernels(Protocol):
             top_p: `[B]` fp32; 1 keeps all; at least one token is kept.
             min_p: `[B]` fp32, share of the largest probability below which a token is dropped.
             uniform: `[B]` fp64 in [0, 1), where the distribution function is inverted.
-            out: `[B]` int64, filled with token ids. Equal logits keep the order of their ids.
+            out: `[B]` int64, filled with token ids. Equal logits keep the order of their ids. A row
+                in which something that may come is no number gives -1.
         """
 
     def copy_pages(self, source: Tensor, target: Tensor, pairs: Tensor) -> None:

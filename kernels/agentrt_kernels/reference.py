@@ -97,6 +97,9 @@ class Reference:
             logits = logits.masked_fill(~_allowed(mask, logits.shape[1]), -torch.inf)
         for row, values in enumerate(logits):
             heat = temperature[row]
+            if values.isnan().any():
+                out[row] = -1
+                continue
             if heat == 0:
                 out[row] = values.argmax()
                 continue

@@ -1,6 +1,7 @@
 """The life of requests: refused, filled, cancelled, ended."""
 
 import pytest
+import torch
 
 from agentrt.backend import Fill, MessagePrompt, RequestFacts
 from agentrt.ids import RequestId
@@ -150,3 +151,31 @@ def test_ids_that_no_token_has_are_never_picked(model_dir, engine, tmp_path):
     served = engine.drain(core)
     assert max(token for seed in range(3) for token in served.ids(seed)) < engine.VOCABULARY
     core.close()
+
+
+@pytest.mark.parametrize("overlap", ["on", "off"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_are_no_numbers_end_their_request_alone(
+    overlap, temperature, tokenizer_dir, engine
+):
+    """With log-probabilities, and with the next step launched on what was drawn."""
+    outs = []
+    for broken in (False, True):
+        core = engine.hash_core(tokenizer_dir, eos_bias=-9.0, overlap=overlap)
+        plain = core._machine.forward
+
+        def forward(parts, plain=plain, broken=broken):
+            logits = plain(parts)
+            if broken and len(parts) == 2 and parts[0].position == 8:
+                logits[0] = torch.nan
+            return logits
+
+        core._machine.forward = forward
+        for number in range(2):
+            how = {"max_tokens": 9, "logprobs": 2, "temperature": temperature}
+            core.submit(engine.request(number, [number, 3, 5, 7], **how))
+        served = engine.drain(core)
+        outs.append([served.ids(number) for number in range(2)])
+    assert (served.ends[0].reason, served.ends[1].reason) == ("failed", "length")
+    assert "not numbers" in served.ends[0].error.message
+    assert outs[1] == [outs[0][0][:5], outs[0][1]]

@@ -55,6 +55,17 @@ def test_filters_keep_what_they_say_in_proportion(sampling, kept):
     assert torch.allclose(found, weights / weights.sum(), atol=0.06)
 
 
+@pytest.mark.parametrize("kernels", [KERNELS, Reference()], ids=["torch", "reference"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_what_is_no_number_gives_no_token_where_it_may_come(temperature, kernels):
+    logits = torch.zeros(2, 40)
+    logits[:, 35] = torch.nan
+    mask = torch.tensor([[-1, -1], [8, 0]], dtype=torch.int32)
+    draws = [Draw(Sampling(temperature=temperature, logprobs=1), 0)] * 2
+    tokens = [one.token_id for one in sampler.pick(kernels, logits, draws, mask).wait()]
+    assert tokens == [-1, 3]
+
+
 def test_masks_leave_only_what_is_allowed():
     mask = torch.tensor([[0b01100]], dtype=torch.int32)
     assert pick(LOGITS[None].clone(), [Draw(Sampling(), 0)], mask)[0].token_id == 2

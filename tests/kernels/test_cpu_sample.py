@@ -125,9 +125,14 @@ def test_every_number_finds_its_token(kernels, shape, cut):
     assert drawn(kernels, logits, None, rows) == drawn(Reference(), logits, None, rows)
 
 
-def test_a_row_with_a_nan_gives_where_it_is(kernels):
-    logits = torch.zeros(2, 70)
-    logits[0, 60] = torch.nan
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_row_with_a_nan_gives_no_token(temperature, kernels):
+    logits = torch.zeros(3, 70)
+    logits[[0, 2], 60] = torch.nan
     logits[1, 61] = torch.inf
-    row = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "uniform": 0.0}
-    assert drawn(kernels, logits, None, [row, row]) == [60, 61]
+    mask = torch.full((3, 3), -1, dtype=torch.int32)
+    mask[2, 1] = 0  # what may not come does not matter
+    cuts = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "uniform": 0.0}
+    rows = [{"temperature": temperature, **cuts}] * 3
+    assert drawn(kernels, logits, mask, rows)[:2] == [-1, 61]
+    assert drawn(kernels, logits, mask, rows)[2] == 0

@@ -63,3 +63,12 @@ def test_a_row_that_may_say_nothing_says_something_valid(interpreted) -> None:
     mask = torch.zeros(1, 1, dtype=torch.int32)
     interpreted.sample(torch.zeros(1, 7), mask, one, one.int(), one, 0 * one, 0 * one.double(), out)
     assert 0 <= int(out) < 7
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("at", [3, 4999])
+def test_a_row_with_a_nan_gives_no_token(interpreted, temperature, at) -> None:
+    """In whichever chunk it is, whatever is in the other."""
+    logits = [0.0] * 5000
+    logits[at], logits[70] = float("nan"), float("inf")
+    assert drawn(interpreted, logits, [0.5], temperature=temperature) == [-1]

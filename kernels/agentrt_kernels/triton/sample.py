@@ -115,10 +115,11 @@ def _scale(
         bits = tl.load(mask + row * mask_stride + token // 32, mask=real, other=0)
         value = tl.where(((bits >> (token % 32)) & 1) == 1, value, -float("inf"))
     tl.store(place, value, mask=real)
-    best = tl.max(value, 0)
+    broken = tl.max((value != value).to(tl.int32), 0) == 1  # such a chunk wins, and holds -1
+    best = tl.where(broken, float("inf"), tl.max(value, 0))
     tl.store(largest + row * chunks + chunk, best)
-    holder = tl.where(real & (value == best), token, 2147483647)
-    tl.store(first + row * chunks + chunk, tl.min(holder, 0))
+    holder = tl.min(tl.where(real & (value == best), token, 2147483647), 0)
+    tl.store(first + row * chunks + chunk, tl.where(broken, -1, holder))
 
 
 @triton.jit(do_not_specialize=["chunks"])
@@ -146,7 +147,7 @@ def _choose(
     best = tl.max(tops, 0)
     holders = tl.load(first + row * chunks + chunk, mask=(chunk < chunks) & (tops == best), other=0)
     greedy = tl.min(tl.where((chunk < chunks) & (tops == best), holders, 2147483647), 0)
-    if (tl.load(temperature + row) == 0.0) | (best == -float("inf")):
+    if (tl.load(temperature + row) == 0.0) | (best == -float("inf")) | (greedy < 0):
         tl.store(out + row, tl.minimum(greedy, vocabulary - 1).to(tl.int64))
         return
     k = tl.load(top_k + row)

@@ -91,7 +91,7 @@ INLINE f32 visible(const float *row, const int32_t *mask, int at, int tokens) {
   return ((bits >> lane) & 1) != 0 ? values : never;
 }
 
-// Where the largest is, the first of equals; a NaN counts as the largest.
+// Where the largest is, the first of equals; -1 where there is a NaN.
 static int largest_of(const float *row, const int32_t *mask, int tokens, float *value) {
   f32 most = all(-std::numeric_limits<float>::infinity());
   i32 broken = {};
@@ -104,12 +104,12 @@ static int largest_of(const float *row, const int32_t *mask, int tokens, float *
     broken |= values != values;
     most = largest(most, values);
   }
-  bool any_broken = any(broken);
+  if (any(broken)) return -1;
   float best = top(most);
-  *value = any_broken ? std::numeric_limits<float>::quiet_NaN() : best;
+  *value = best;
   for (int at = 0; at < tokens; at += LANES) {
     f32 values = visible(row, mask, at, tokens);
-    i32 here = any_broken ? values != values : values == all(best);
+    i32 here = values == all(best);
     if (!any(here)) continue;
     for (int i = 0; i < LANES; i++)
       if (here[i]) return at + i;
@@ -277,7 +277,7 @@ static int64_t draw(const Sample &how, int row, Scratch &scratch) {
   const int32_t *mask = how.mask ? how.mask + row * how.mask_stride : nullptr;
   float heat = how.temperature[row], best;
   int token = largest_of(logits, mask, how.tokens, &best);
-  if (heat == 0 || how.top_k[row] == 1 || best != best || std::isinf(best)) return token;
+  if (token < 0 || heat == 0 || how.top_k[row] == 1 || std::isinf(best)) return token;
   Crowd &crowd = scratch.all;
   double mass = gather(crowd, logits, mask, how.tokens, best / heat, heat);
   if (crowd.count == 0) return token;
