@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import heappop, heappush
+from itertools import cycle
+from operator import itemgetter
 from pathlib import Path
 
 from agentrt.config import EngineConfig, SchedulerConfig
@@ -20,9 +24,9 @@ from agentrt.sim.engine import VirtualEngine
 from agentrt.sim.held import HeldPrograms
 from agentrt.sim.outcome import SimulationOutcome
 from agentrt.sim.program_run import MODEL
-from agentrt.sim.sending import Said
+from agentrt.sim.sending import Act, Said
 from agentrt.sim.token_ids import TokenIds
-from agentrt.workloads import Workload
+from agentrt.workloads import ProgramTrace, Workload
 
 BEGIN_S = 1_000.0
 """Not 0: a ledger's 0.0 means "never"."""
@@ -79,14 +83,16 @@ class Simulation:
 
     def __init__(self, setup: Setup, estimates: Estimates | None = None) -> None:
         self._estimates = estimates if estimates is not None else Estimates()
-        self._agenda: list[tuple[float, int, int, Callable[[float], None]]] = []
+        self._agenda: list[tuple[float, int, Act]] = []
         self._serial = 0
         self._began = 0
         self._now_s = BEGIN_S
         self._ids = ids = TokenIds(setup.start_tokens)
-        self._cells = [self._cell(setup, ids, at) for at in range(setup.engines)]
+        self._cells = [self._cell(setup, ids) for _ in range(setup.engines)]
 
-    def run(self, workload: Workload, costs: Costs | None = None) -> SimulationOutcome:
+    def run(
+        self, workload: Workload, costs: Sequence[tuple[float, Costs]] = ()
+    ) -> SimulationOutcome:
         """Serve all programs to their end, at once after those that were served before.
 
         The runtimes know what they learned from those, and the engines still hold their texts,
@@ -94,33 +100,24 @@ class Simulation:
 
         Args:
             workload: Programs, and when they come.
-            costs: From now on; None leaves them as they are.
+            costs: From so many seconds after the beginning on; else they stay as they are.
 
         Raises:
             OutOfPages: A request does not fit an engine's memory.
         """
-        if costs is not None:
-            for cell in self._cells:
-                cell.costs = cell.engine.costs = costs
         self._ids.renew()
         before = [replace(cell.totals) for cell in self._cells]
         outcome = SimulationOutcome()
-        arrivals = sorted(workload, key=lambda one: one.at_s)
-        began_s = now_s = self._now_s
-        at = 0
-        while at < len(arrivals) or self._agenda:
-            next_s = began_s + arrivals[at].at_s if at < len(arrivals) else float("inf")
+        now_s = self._now_s
+        coming = self._coming(workload, costs, outcome, now_s)
+        while coming or self._agenda:
+            next_s = coming[0][0] if coming else float("inf")
             if self._agenda and self._agenda[0][0] <= next_s:
-                now_s, _, which, act = heappop(self._agenda)
-                act(now_s)
+                now_s, _, act = heappop(self._agenda)
             else:
-                now_s, which = next_s, at % len(self._cells)
-                program = arrivals[at].program
-                run_id = RunId(f"{self._began:016x}")
-                outcome.programs.append(self._cells[which].arrive(program, run_id, now_s))
-                at += 1
-                self._began += 1
-                next_s = began_s + arrivals[at].at_s if at < len(arrivals) else float("inf")
+                now_s, act = coming.popleft()
+                next_s = coming[0][0] if coming else float("inf")
+            act(now_s)
             if not self._agenda or self._agenda[0][0] > now_s:
                 for cell in self._cells:
                     cell.go(now_s, next_s)
@@ -132,7 +129,31 @@ class Simulation:
         outcome.ended_at_s = self._now_s = now_s
         return outcome
 
-    def _cell(self, setup: Setup, ids: TokenIds, which: int) -> Cell:
+    def _coming(
+        self,
+        workload: Workload,
+        costs: Sequence[tuple[float, Costs]],
+        outcome: SimulationOutcome,
+        now_s: float,
+    ) -> deque[tuple[float, Act]]:
+        """What comes from outside, in its order."""
+
+        def arrive(program: ProgramTrace, cell: Cell, at_s: float) -> None:
+            run_id = RunId(f"{self._began:016x}")
+            self._began += 1
+            outcome.programs.append(cell.arrive(program, run_id, at_s))
+
+        def take(costs: Costs, at_s: float) -> None:
+            for cell in self._cells:
+                cell.costs = cell.engine.costs = costs
+
+        found: list[tuple[float, Act]] = [(now_s + at_s, partial(take, one)) for at_s, one in costs]
+        arrivals = sorted(workload, key=lambda one: one.at_s)
+        for arrival, cell in zip(arrivals, cycle(self._cells), strict=False):
+            found.append((now_s + arrival.at_s, partial(arrive, arrival.program, cell)))
+        return deque(sorted(found, key=itemgetter(0)))
+
+    def _cell(self, setup: Setup, ids: TokenIds) -> Cell:
         config = setup.engine_config()
         watched_pages = int(ROOM_SHARE * config.kv_pages) if setup.scheduler.retention else 0
         engine = VirtualEngine(config, setup.costs, leaps=setup.leaps, watched_pages=watched_pages)
@@ -143,9 +164,9 @@ class Simulation:
             kv_tokens={MODEL: (setup.kv_tokens, 0)},
         )
 
-        def at(at_s: float, act: Callable[[float], None]) -> None:
+        def at(at_s: float, act: Act) -> None:
             self._serial += 1
-            heappush(self._agenda, (at_s, self._serial, which, act))
+            heappush(self._agenda, (at_s, self._serial, act))
 
         said = Said()
         hinted = Hinted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
+from itertools import combinations, groupby, pairwise
 from statistics import median
 
 import numpy as np
@@ -22,9 +22,17 @@ from agentrt.workloads import Workload
 MOST_ERROR = 0.10
 LEAST_TAU = 0.9
 
-Step = tuple[float, int, int, int, float | None]
-"""Seconds of a step, prompt tokens, sequences that decoded, tokens whose KV was read, seconds
-between the step before and it; None where the engine may have had nothing to do."""
+DRIFT_S = 0.5
+"""A machine that others use as well changes its pace within a play, of some seconds."""
+
+ENOUGH_STEPS = 20
+"""Fewer do not tell a pace."""
+
+Step = tuple[float, int, int, int, float, float | None]
+"""Seconds of a step, prompt tokens, sequences that decoded, tokens whose KV was read, when it
+began, seconds between the step before and it; None where the engine may have had nothing to do."""
+
+_NO_STEP: Step = (0.0, 0, 0, 0, 0.0, None)
 
 Terms = Mapping[str, float]
 """Sums over all programs of a play; those of `terms_of`."""
@@ -49,16 +57,17 @@ class Played:
 
         Of steps without prompt tokens, for of the others it is not told who reads how much.
         """
-        decodes = [step for step in self.steps if step[1] == 0]
-        works = (StepWork(0, tokens, kv, 0.0) for _, _, tokens, kv, _ in decodes)
-        step = _by(sum(step[0] for step in decodes), sum(map(costs.of, works)), 1.0)
-        gaps = [
-            (after[4], costs.gap_of(before[2]))
-            for before, after in pairwise(self.steps)
-            if before[1] == 0 and after[4] is not None
-        ]
-        took_s, should_s = (sum(column) for column in zip(*gaps, strict=True)) if gaps else (0, 0)
-        return Pace(step, _by(took_s, should_s, step))
+        return _pace(list(pairwise((_NO_STEP, *self.steps))), costs, Pace())
+
+    def drift(self, costs: Costs) -> list[tuple[float, Pace]]:
+        """The same bit by bit: from which second of the play on it had which pace."""
+        whole = self.pace(costs)
+        found: list[tuple[float, Pace]] = []
+        for bit, group in groupby(pairwise((_NO_STEP, *self.steps)), _bit_of):
+            steps = list(group)
+            pace = _pace(steps, costs, whole) if len(steps) >= ENOUGH_STEPS else whole
+            found.append((max(0, bit) * DRIFT_S, pace))
+        return [*found, (found[-1][0] + DRIFT_S, whole)] if found else []
 
 
 Play = Callable[[Workload], Played]
@@ -73,9 +82,9 @@ class Case:
         policy: Which.
         rate: Programs a second.
         measured_s: `[repeats, programs]` on the engine.
-        simulated_s: `[repeats, programs]` in the simulator, the machine at the measured pace.
+        simulated_s: `[repeats, programs]` in the simulator, at the measured pace of each moment.
         unpaced_s: `[repeats, programs]` in the simulator, by the costs as they were calibrated.
-        paces: Of each repeat: 1 where the machine was as when it was calibrated.
+        paces: Of each whole repeat: 1 where the machine was as when it was calibrated.
         terms: What the latencies are made of, measured and simulated.
     """
 
@@ -206,9 +215,10 @@ class _Twins:
 
     def play(self, played: Played, workload: Workload) -> _Repeat:
         """The programs that the real one has just served."""
-        pace = played.pace(self._costs)
-        paced = self._paced.run(workload, self._costs.paced(pace))
-        return _Repeat(played, pace, paced, self._unpaced.run(workload))
+        costs = self._costs
+        drift = [(at_s, costs.paced(pace)) for at_s, pace in played.drift(costs)]
+        paced = self._paced.run(workload, drift)
+        return _Repeat(played, played.pace(costs), paced, self._unpaced.run(workload))
 
 
 def _case(policy: Policy, rate: float, repeats: Sequence[_Repeat]) -> Case:
@@ -263,8 +273,24 @@ def _error(simulated_s: Floats, measured_s: Floats, share: float) -> Interval:
     return interval(both, error)
 
 
-def _by(took_s: float, should_s: float, unknown: float) -> float:
-    return took_s / should_s if should_s else unknown
+def _bit_of(steps: tuple[Step, Step]) -> int:
+    return int(steps[1][4] // DRIFT_S)
+
+
+def _pace(steps: Sequence[tuple[Step, Step]], costs: Costs, unknown: Pace) -> Pace:
+    """Of steps, each with the one before it."""
+    took_s = should_s = gaps_s = gaps_should_s = 0.0
+    for before, (seconds, prompt_tokens, sequences, kv_tokens, _, gap_s) in steps:
+        if prompt_tokens == 0:
+            took_s += seconds
+            should_s += costs.of(StepWork(0, sequences, kv_tokens, 0.0))
+        if before[1] == 0 and gap_s is not None:
+            gaps_s += gap_s
+            gaps_should_s += costs.gap_of(before[2])
+    return Pace(
+        took_s / should_s if should_s else unknown.step,
+        gaps_s / gaps_should_s if gaps_should_s else unknown.gap,
+    )
 
 
 def line_of(case: Case) -> str:

@@ -316,15 +316,16 @@ def test_gaps_are_told_where_the_engine_had_work() -> None:
         return StepDone(record, deltas, tuple(End(end, "length") for end in ends))
 
     watch = our_client.Watch()
+    watch.begin(0.75)
     watch.see([done(1.0, (one,), ()), done(1.75, (one, other), ())])
     watch.see([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
-    assert [step[4] for step in watch.steps] == [None, 0.25, 0.25, None, None]
-    assert watch.steps[0] == (0.5, 0, 1, 9, None)
+    assert [step[5] for step in watch.steps] == [None, 0.25, 0.25, None, None]
+    assert watch.steps[:2] == [(0.5, 0, 1, 9, 0.25, None), (0.5, 0, 2, 9, 1.0, 0.25)]
     watch.see([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
     watch.see([done(14.0, (one,), ())])
-    watch.clear()
+    watch.begin(15.0)
     watch.see([done(15.0, (one,), ())])
-    assert [step[4] for step in watch.steps] == [None]
+    assert watch.steps == [(0.5, 0, 1, 9, 0.0, None)]
 
 
 def test_a_play_that_is_over_is_held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

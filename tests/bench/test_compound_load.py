@@ -16,6 +16,7 @@ from agentrt.bench.compound.load_draw import largest_tokens, load_draw
 from agentrt.bench.compound.load_figures import load_figures, prefill_figures, verdicts
 from agentrt.bench.compound.plan import Drawing, Round, longest_tokens, working_set_tokens
 from agentrt.bench.compound.rate import find_rate
+from agentrt.bench.compound.wire import StepTold
 from agentrt.errors import UsageError
 from agentrt.workloads.scale import Scale
 from agentrt.workloads.sizes import SIZES
@@ -166,7 +167,8 @@ def test_prompts_computed_again_are_counted() -> None:
     one = Round("load 1", draw.arriving(1.0), DRAWING.spell, counts=True)
     least = working_set_tokens(draw.programs)
     least -= sum(call.output_tokens for program in draw.programs for call in program.calls())
-    found = prefill_figures([(0.1, least, 0, 0, None), (0.1, least // 2, 1, 0, None)], [one])
+    steps: list[StepTold] = [(0.1, least, 0, 0, 0.0, None), (0.1, least // 2, 1, 0, 0.2, None)]
+    found = prefill_figures(steps, [one])
     assert found["least_prompt_tokens"] == least
     assert found["redundant"] == pytest.approx(0.5, abs=0.01)
 

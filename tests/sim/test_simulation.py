@@ -113,14 +113,14 @@ def test_a_runtime_goes_on_with_what_it_has_learned(draw: Draw, costs: Costs) ->
     cheap = dataclasses.replace(costs, step=step, pair_s=0.0)
     workload = draw(0, 40, 4.0)
     simulation = Simulation(Setup(cheap, 512, max_running=8))
-    first, then = simulation.run(workload), simulation.run(workload, dataclasses.replace(cheap))
+    first, then = simulation.run(workload), simulation.run(workload)
     assert sum(one.held_s for one in first.programs) > 0
     assert sum(one.held_s for one in then.programs) == 0
     (fresh,) = Simulation(Setup(cheap, 512, max_running=8)).run(workload).engines
     assert fresh == first.engines[0]
     assert then.engines[0].prefill_tokens >= first.engines[0].prefill_tokens
     slow = dataclasses.replace(cheap, tool_s=5.0)
-    slower = simulation.run(workload, slow)
+    slower = simulation.run(workload, [(0.0, slow)])
     assert slower.programs[0].latency_s > then.programs[0].latency_s + 4.0
 
 

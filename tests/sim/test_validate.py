@@ -10,7 +10,7 @@ import pytest
 from agentrt.sim.costs import Costs, Pace, StepWork
 from agentrt.sim.ranking import ranking_of
 from agentrt.sim.simulation import Setup, Simulation
-from agentrt.sim.validate import Case, Play, Played, Validation, terms_of, validate
+from agentrt.sim.validate import DRIFT_S, Case, Play, Played, Validation, terms_of, validate
 from agentrt.sim.validation_page import to_json, validation_page
 from agentrt.workloads import Workload
 
@@ -65,8 +65,8 @@ def test_errors_and_orders_are_told(draw: Draw, costs: Costs) -> None:
 def test_a_disturbed_machine_has_a_pace(draw: Draw, costs: Costs) -> None:
     """Where everything takes twice what was calibrated the simulated machine is half as fast."""
     work = StepWork(0, 4, 900, 0.0)
-    prompts = (9.0, 512, 4, 900, None)  # which do not tell who reads how much
-    steps = [(2 * costs.of(work), 0, 4, 900, None)] * 3
+    prompts = (9.0, 512, 4, 900, 0.0, None)  # which do not tell who reads how much
+    steps = [(2 * costs.of(work), 0, 4, 900, 0.0, None)] * 3
     assert Played([1.0], [*steps, prompts]).pace(costs).step == pytest.approx(2.0)
     assert Played([1.0], [prompts]).pace(costs) == Pace()
     workload = draw(0, 10, 1.0)
@@ -80,6 +80,32 @@ def test_a_disturbed_machine_has_a_pace(draw: Draw, costs: Costs) -> None:
     assert [pace.step for pace in found.cases[0].paces] == pytest.approx([2.0])
     assert found.worst(0.5) < 0.05
     assert found.cases[0].unpaced_error(0.5).value < -0.2
+
+
+def test_a_pace_changes_within_a_play(draw: Draw, costs: Costs) -> None:
+    """Three times as slow for a while: the twin is so in the same while, and as long on average."""
+    work = StepWork(0, 4, 900, 0.0)
+    took_s = costs.of(work)
+    times = [at * DRIFT_S / 40 for at in range(40 * 12)]
+    steps = [(took_s * (3 if 2 <= at_s < 4 else 1), 0, 4, 900, at_s, None) for at_s in times]
+    played = Played([1.0], [*steps, (9.0, 0, 4, 900, 100.0, None)])
+    drift = dict(played.drift(costs))
+    assert drift[1.5].step == pytest.approx(1.0)
+    assert drift[2.0].step == drift[3.5].step == pytest.approx(3.0)
+    assert drift[4.0].step == pytest.approx(1.0)
+    assert drift[100.0] == drift[100.0 + DRIFT_S] == played.pace(costs)  # too few to tell
+    assert Played([1.0]).drift(costs) == []
+    setup = Setup(costs, 4096, max_running=8)
+    workload = draw(0, 12, 3.0)
+    slow = [(at_s, costs.paced(pace)) for at_s, pace in Played([1.0], steps).drift(costs)]
+    engine = Simulation(setup)
+
+    def play(workload: Workload) -> Played:
+        return Played([one.latency_s for one in engine.run(workload, slow).programs], steps)
+
+    found = validate({"rwa": play}, [(3.0, workload)] * 2, setup)
+    assert found.worst(0.5) == found.worst(0.95) == 0.0
+    assert abs(found.cases[0].unpaced_error(0.5).value) > 0.05
 
 
 def test_what_was_learned_is_known_in_the_next_play(draw: Draw, costs: Costs) -> None:
@@ -126,9 +152,9 @@ def test_gaps_have_a_pace_of_their_own(draw: Draw, costs: Costs) -> None:
     """Engines with much to hear: their steps are as calibrated, the time between is not."""
     costs = replace(costs, gap_s=2e-3, gap_row_s=5e-4)
     work = StepWork(0, 4, 900, 0.0)
-    step = (costs.of(work), 0, 4, 900)
+    step = (costs.of(work), 0, 4, 900, 0.0)
     first, later = (*step, None), (*step, 3 * costs.gap_of(4))
-    prompts = (0.5, 512, 4, 900, later[-1])  # how many sequences it tells of is not known
+    prompts = (0.5, 512, 4, 900, 0.0, later[-1])  # how many sequences it tells of is not known
     played = Played([1.0], [first, later, later, prompts, (*step, 9.0), first])
     pace = played.pace(costs)
     assert (pace.step, pace.gap) == pytest.approx((1.0, 3.0))

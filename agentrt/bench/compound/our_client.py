@@ -53,7 +53,7 @@ class Watch:
     def __init__(self) -> None:
         self.steps: list[StepTold] = []
         self.records: dict[RunId, RunRecord] = {}
-        self._ended_at_s = 0.0
+        self._began_at_s = self._ended_at_s = 0.0
         self._going: set[RequestId] = set()
         self._recorder = Recorder(self._over)
 
@@ -67,8 +67,9 @@ class Watch:
                 self._going.difference_update(end.request_id for end in event.ends)
         self._recorder.see(events)
 
-    def clear(self) -> None:
-        """Forget what has been seen."""
+    def begin(self, at_s: float) -> None:
+        """Forget what has been seen: a play begins."""
+        self._began_at_s = at_s
         self.steps.clear()
         self.records.clear()
         self._going.clear()
@@ -79,7 +80,9 @@ class Watch:
         goes_on = not self._going.isdisjoint(step.requests)
         gap_s = step.started_at_s - self._ended_at_s if goes_on else None
         self._ended_at_s = step.ended_at_s
-        self.steps.append((took_s, step.prefill_tokens, step.decode_tokens, step.kv_tokens, gap_s))
+        began_s = step.started_at_s - self._began_at_s
+        work = (step.prefill_tokens, step.decode_tokens, step.kv_tokens)
+        self.steps.append((took_s, *work, began_s, gap_s))
 
     def _over(self, record: RunRecord) -> None:
         self.records[record.run_id] = record
@@ -115,9 +118,9 @@ class OurClient:
 
     async def play(self, lines: list[ProgramLine]) -> dict[str, Any]:
         """Play programs, each from its arrival on."""
-        self._watch.clear()
         samples: dict[int, ProgramTold] = {}
         began_at_s = time.monotonic()
+        self._watch.begin(began_at_s)
 
         async def one(at: int) -> None:
             line = lines[at]

@@ -214,9 +214,10 @@ class ProgramTold(TypedDict):
     wasted_tokens: NotRequired[int]
 
 
-StepTold: TypeAlias = tuple[float, int, int, int, float | None]
+StepTold: TypeAlias = tuple[float, int, int, int, float, float | None]
 """A step of the engine: its seconds, prompt tokens computed, sequences decoded, tokens whose KV it
-read, and the seconds before it in which the engine had work; None where it may have had none."""
+read, when it began, and the seconds between the step before and it; None where the engine may have
+had nothing to do then."""
 
 
 def program_line(arrival: Arrival, spell: Spell) -> ProgramLine:
