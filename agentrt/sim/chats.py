@@ -14,7 +14,7 @@ from typing import Any, cast
 from agentrt.backend import Backend, Capabilities, KvHint
 from agentrt.errors import NodeCancelled
 from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.program import Chat, Gen, Node, Output, Scope, Submit, ToolWork, chat, tool
+from agentrt.program import Gen, Node, Output, Scope, Submit, ToolWork, tool
 from agentrt.program.options import GenOptions
 from agentrt.prompt import Codec
 from agentrt.runtime.engine import Engine
@@ -23,7 +23,8 @@ from agentrt.runtime.reading import ValueReader
 from agentrt.segments import Generated, Hole, Open, Segment, Text
 from agentrt.sim.program_run import MODEL, ProgramRun
 from agentrt.sim.token_ids import MESSAGE_TOKENS
-from agentrt.workloads import Call, Message, OutputOf, Piece, ToolUse
+from agentrt.workloads import Call, OutputOf, Piece, ToolUse
+from agentrt.workloads.chat_tree import ChatTree
 from agentrt.workloads.trace import Part, TraceNode
 
 Hint = Callable[[tuple[int, ...], KvHint, float | None, int], None]
@@ -102,8 +103,7 @@ class ProgramChats:
         self._run = run
         self._engine = engine
         self._scope = Scope(cast(Submit, _Undriven(run.run_id)), str(run.root), run.root)
-        self._chats: dict[tuple[int, Message], Chat] = {}
-        self._empty = chat()
+        self._tree: ChatTree[Part] = ChatTree()
         self._nodes: dict[str, Node[Any]] = {}
 
     def sent(self, name: str, request_id: RequestId) -> Live:
@@ -149,39 +149,13 @@ class ProgramChats:
     def _made(self, node: TraceNode) -> Node[Any]:
         if isinstance(node, Call):
             options: GenOptions = {"max_tokens": node.output_tokens, "ignore_eos": True}
-            prompt = self._chat(node.prompt)
+            prompt = self._tree.find(node.prompt, self._part)
             gen: Gen[str] = Gen(self._scope, prompt, _TEXT, node.name, node.site, options)
             return gen
         plan = self._node(node.plan) if isinstance(node, ToolUse) and node.plan else None
         work = ToolWork(_simulated.spec, {}, plan=plan)
         node_id = self._run.node_id(node.name)
         return Node(self._scope, node_id, "tool", node.name, node.name, work)
-
-    def _chat(self, messages: tuple[Message, ...]) -> Chat:
-        """The chat of these messages; chats that begin alike are one chat that forks."""
-        found = self._empty
-        for message in messages:
-            key = (found.serial, message)
-            longer = self._chats.get(key)
-            if longer is None:
-                longer = self._chats[key] = self._longer(found, message)
-            found = longer
-        return found
-
-    def _longer(self, before: Chat, message: Message) -> Chat:
-        role, told = message
-        if role == "assistant" and len(told) == 1 and isinstance(told[0], OutputOf):
-            answer = self._node(told[0].call)
-            if isinstance(answer, Gen) and answer.prompt is before:
-                return answer.ctx
-        parts = [self._part(part) for part in told]
-        match role:
-            case "system":
-                return before.system(*parts)
-            case "assistant":
-                return before.assistant(*parts)
-            case _:
-                return before.user(*parts)
 
     def _part(self, part: Part) -> str | Node[Any]:
         match part:

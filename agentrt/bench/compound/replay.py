@@ -13,21 +13,20 @@ from typing import Any
 
 import anyio
 
-from agentrt.bench.compound.score import MessageKey, Score, ScoredCall, ScoredWait
+from agentrt.bench.compound.score import PartKey, Score, ScoredCall, ScoredWait
 from agentrt.program import (
-    Chat,
     Gen,
     GenOptions,
     Node,
     Program,
     cfg,
-    chat,
     gather,
     program,
     race,
     tool,
 )
 from agentrt.program.arrivals import Arrivals
+from agentrt.workloads.chat_tree import ChatTree
 
 
 @tool(effects="read")
@@ -52,7 +51,7 @@ class Play:
         self.score = score
         self.nodes: dict[str, Node[str]] = {}
         self.given_up: list[str] = []
-        self._chats: dict[tuple[int, MessageKey], Chat] = {}
+        self._tree: ChatTree[PartKey] = ChatTree()
         self._pending = list(score.nodes)
 
     async def run(self) -> None:
@@ -129,44 +128,19 @@ class Play:
     def _call(self, scored: ScoredCall) -> Gen[str]:
         line = scored.line
         options: GenOptions = {"max_tokens": line["tokens"], "name": line["site"]}
+        prompt = self._tree.find(scored.messages, self._part)
         if "pattern" in line:  # which ends by itself
             form = cfg(f"start: /{line['pattern']}/")
-            return self._chat(scored.messages).generate(form, **options)
+            return prompt.generate(form, **options)
         options["ignore_eos"] = True
         if "seed" in line:
             # The tokens of greedy arms; the seed keeps samples from being computed once.
             options |= {"temperature": 1.0, "top_k": 1, "seed": line["seed"]}
-        return self._chat(scored.messages).generate(**options)
+        return prompt.generate(**options)
 
-    def _chat(self, messages: tuple[MessageKey, ...]) -> Chat:
-        """The chat of these messages; chats that begin alike are one chat that forks."""
-        found = _EMPTY
-        for message in messages:
-            key = (found.serial, message)
-            longer = self._chats.get(key)
-            if longer is None:
-                longer = self._chats[key] = self._longer(found, message)
-            found = longer
-        return found
-
-    def _longer(self, before: Chat, message: MessageKey) -> Chat:
-        role, keys = message
-        if role == "assistant" and len(keys) == 1 and keys[0][0] == "output":
-            answer = self.nodes[keys[0][1]]
-            assert isinstance(answer, Gen)
-            if answer.prompt is before:
-                return answer.ctx
-        parts = [text if kind == "text" else self.nodes[text] for kind, text in keys]
-        match role:
-            case "system":
-                return before.system(*parts)
-            case "assistant":
-                return before.assistant(*parts)
-            case _:
-                return before.user(*parts)
-
-
-_EMPTY = chat()
+    def _part(self, key: PartKey) -> str | Node[str]:
+        kind, told = key
+        return told if kind == "text" else self.nodes[told]
 
 
 @lru_cache(maxsize=64)
