@@ -22,13 +22,10 @@ class Clock(Protocol):
 
 
 class MonotonicClock:
-    """The machine's own clock."""
+    """The machine's own clock; read a dozen times a node, so without a call between."""
 
-    def now_s(self) -> float:
-        return time.monotonic()
-
-    def unix_ns(self) -> int:
-        return time.time_ns()
+    now_s = staticmethod(time.monotonic)
+    unix_ns = staticmethod(time.time_ns)
 
 
 class FakeClock:

@@ -89,17 +89,13 @@ class Run:
         self.under_way = Tasks()
         self.has_sent = False
         self.captures_content = captures_content
-        self._clock = clock
+        self.now_s = clock.now_s
         self._engines = engines
         self._post = post
         self._look_back = look_back
         self._ended: AgentrtError | None = None
         self._continued: dict[int, NodeId] = {}
         self._seed_bytes = seed.to_bytes(16, "little", signed=True)
-
-    def now_s(self) -> float:
-        """Now, on the run's clock."""
-        return self._clock.now_s()
 
     def seed_of(self, node_id: NodeId) -> int:
         """63 bits of a hash of the run's seed and the node's path."""
@@ -118,7 +114,7 @@ class Run:
         """Take a new node."""
         if self._ended is not None:
             raise self._ended
-        now_s = self._clock.now_s()
+        now_s = self.now_s()
         work = node.work
         if isinstance(work, GenerateWork):
             self._engines[work.model].check_work(work, node.site)
@@ -135,11 +131,11 @@ class Run:
 
     def release(self, node: Node[Any]) -> None:
         """A node that was held may start."""
-        self._post(Released(self.run_id, node.id, self._clock.now_s()))
+        self._post(Released(self.run_id, node.id, self.now_s()))
 
     def demand(self, node: Node[Any]) -> None:
         """Somebody waits for the node."""
-        self._post(NodeDemanded(self.run_id, node.id, self._clock.now_s()))
+        self._post(NodeDemanded(self.run_id, node.id, self.now_s()))
 
     def withdraw(self, node: Node[Any]) -> None:
         """Nobody waits for the node any more."""

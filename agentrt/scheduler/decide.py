@@ -44,10 +44,11 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
             if node not in ending:
                 ending.add(node)
                 decisions.append(Refuse(node.run.run_id, node.node_id, refusal))
-    for node in _expired(state, now_s):
-        if node not in ending:
-            ending.add(node)
-            decisions.append(Expire(node.run.run_id, node.node_id))
+    if state.timers and state.timers[0][0] <= now_s:
+        for node in _expired(state, now_s):
+            if node not in ending:
+                ending.add(node)
+                decisions.append(Expire(node.run.run_id, node.node_id))
     if state.to_fill:
         decisions.extend(
             Fill(node.run.run_id, node.node_id) for node in state.to_fill if node not in ending
@@ -64,8 +65,6 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
 def _expired(state: State, now_s: float) -> list[NodeState]:
     """Nodes whose deadline has passed, walking down the heap as far as there are any."""
     timers = state.timers
-    if not timers or timers[0][0] > now_s:
-        return []
     late: list[tuple[float, int, NodeState]] = []
     todo = [0]
     while todo:

@@ -40,8 +40,10 @@ def refresh(state: State, node: NodeState) -> None:
             state.to_tell[here] = None
         elif here.threaded and here in state.workers.waiting:
             state.workers.add(here)
-        todo.extend(source for source in here.inputs if source.status != "ended")
-        todo.extend(child for child in here.children if child.awaited)
+        if here.inputs:
+            todo += [source for source in here.inputs if source.status != "ended"]
+        if here.children:
+            todo += [child for child in here.children if child.awaited]
 
 
 def _is_demanded(node: NodeState) -> bool:

@@ -27,8 +27,8 @@ class Telling:
 
     def __init__(self, now_s: float) -> None:
         self._now_s = now_s
-        self._runs = _Runs(now_s)
-        self._lengths = _Lengths()
+        self._runs: dict[RunState, _OfRun] = {}
+        self._lengths: dict[Place, float] = {}
 
     def facts(self, node: NodeState, request_id: RequestId | None) -> RequestFacts:
         """What its engine needs for the order of waiting work.
@@ -38,8 +38,15 @@ class Telling:
             request_id: Of its request, sent or about to be.
         """
         assert request_id is not None
+        run, place = node.run, node.place
+        of_run = self._runs.get(run)
+        if of_run is None:
+            of_run = self._runs[run] = _of_run(run, self._now_s)
+        length = self._lengths.get(place)
+        if length is None:
+            length = self._lengths[place] = place.mean("output_tokens")
         started, rest, run_id, tenant, debt, priority, attained, waited, waiting, p50, p90, true = (
-            self._runs[node.run]
+            of_run
         )
         return RequestFacts(
             request_id,
@@ -57,39 +64,24 @@ class Telling:
             node.rank_s,
             p50,
             p90,
-            self._lengths[node.place],
+            length,
             true,
             self._now_s,
         )
 
 
-class _Runs(dict[RunState, _OfRun]):
-    __slots__ = ("_now_s",)
-
-    def __init__(self, now_s: float) -> None:
-        self._now_s = now_s
-
-    def __missing__(self, run: RunState) -> _OfRun:
-        found = self[run] = (
-            run.started_at_s,
-            run.rest_s,
-            run.run_id,
-            run.tenant,
-            run.account.debt_s,
-            run.priority,
-            run.attained_s,
-            run.waited_until(self._now_s),
-            len(run.waiting),
-            run.path_p50_s,
-            run.path_p90_s,
-            run.true_rest_s,
-        )
-        return found
-
-
-class _Lengths(dict[Place, float]):
-    __slots__ = ()
-
-    def __missing__(self, place: Place) -> float:
-        found = self[place] = place.mean("output_tokens")
-        return found
+def _of_run(run: RunState, now_s: float) -> _OfRun:
+    return (
+        run.started_at_s,
+        run.rest_s,
+        run.run_id,
+        run.tenant,
+        run.account.debt_s,
+        run.priority,
+        run.attained_s,
+        run.waited_until(now_s),
+        len(run.waiting),
+        run.path_p50_s,
+        run.path_p90_s,
+        run.true_rest_s,
+    )
