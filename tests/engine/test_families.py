@@ -3,15 +3,12 @@
 import random
 
 import pytest
-import torch
-import transformers
 
 from agentrt.config import EngineConfig
 from agentrt.engine.model import load_model
 from agentrt.engine.report import model_report
+from tests.engine.transformers_said import EPSILON, said
 
-EPSILON = 1e-3
-"""A token may differ where the reference's two best logits are closer than this."""
 NEW_TOKENS = 8
 MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 WINDOWS = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}
@@ -71,25 +68,10 @@ def prompts():
 
 
 def expected(path, prompt, new_tokens=NEW_TOKENS):
-    """Tokens of `generate()`, and the gap of the two best logits at each."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        path, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
-    ids = torch.tensor([prompt])
-    with torch.inference_mode():
-        made = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            max_new_tokens=new_tokens,
-            output_scores=True,
-            return_dict_in_generate=True,
-            pad_token_id=0,
-        )
-    best = [score[0].topk(2).values for score in made.scores]
-    tokens = made.sequences[0, len(prompt) :].tolist()
+    """What `generate()` says up to the end token, and the gap of the two best logits at each."""
+    tokens, gaps = said(path, prompt, new_tokens)
     tokens = tokens[: tokens.index(257)] if 257 in tokens else tokens
-    return tokens, [float(two[0] - two[1]) for two in best]
+    return tokens, gaps
 
 
 def served(core, engine):

@@ -1,20 +1,16 @@
 """Greedy output equals `transformers` generate(), however the engine cuts, shares and preempts."""
 
-import functools
 import random
 
 import pytest
-import torch
-import transformers
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig
 from agentrt.engine.core import EngineCore
+from tests.engine.transformers_said import EPSILON, said
 
-EPSILON = 1e-3
-"""A token may differ where the reference's two best logits are closer than this."""
 MOST_UNCOMPARED = 0.05
 """Share of the tokens that may come after such a difference, where there is nothing to compare."""
 NEW_TOKENS = 12
@@ -31,33 +27,6 @@ def prompts():
 
 CUTS = ((40, 3), (33, 9), (17, 20), (16, 1), (5, 30))
 PROMPTS = prompts()
-
-
-@functools.cache
-def reference(path, index):
-    """Tokens and the gap of the two best logits at each."""
-    model = _reference_model(path)
-    ids = torch.tensor([PROMPTS[index]])
-    with torch.inference_mode():
-        made = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            max_new_tokens=NEW_TOKENS,
-            output_scores=True,
-            return_dict_in_generate=True,
-            pad_token_id=0,
-        )
-    tokens = made.sequences[0, ids.shape[1] :].tolist()
-    best = [score[0].topk(2).values for score in made.scores]
-    return tokens, [float(two[0] - two[1]) for two in best]
-
-
-@functools.cache
-def _reference_model(path):
-    return transformers.AutoModelForCausalLM.from_pretrained(
-        path, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
 
 
 plans = st.fixed_dictionaries(
@@ -139,7 +108,7 @@ def _serve_and_compare(path, plan, engine, seen):
         end = served.ends[index]
         seen["preemptions"] += end.ledger.preemptions
         seen["cached"] += end.ledger.cached_tokens
-        uncompared = _uncompared(served.ids(index), *reference(path, index))
+        uncompared = _uncompared(served.ids(index), *said(path, PROMPTS[index], NEW_TOKENS))
         seen["ties"] += uncompared > 0
         seen["uncompared"] += uncompared
         seen["tokens"] += len(served.ids(index))

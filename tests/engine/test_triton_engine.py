@@ -5,11 +5,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-import torch
-import transformers
 
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.engine import graphs, siblings
+from tests.engine.transformers_said import EPSILON, said
 
 pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")
 
@@ -20,23 +19,9 @@ NEW_TOKENS = 3
 
 def generated(path, prompt):
     """Tokens of the reference; the gap of its two best logits at each is far above rounding."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        path, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
-    ids = torch.tensor([prompt])
-    with torch.inference_mode():
-        made = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            max_new_tokens=NEW_TOKENS,
-            output_scores=True,
-            return_dict_in_generate=True,
-            pad_token_id=0,
-        )
-    gaps = [score[0].topk(2).values.diff().abs().item() for score in made.scores]
-    assert min(gaps) > 1e-3
-    return made.sequences[0, ids.shape[1] :].tolist()
+    tokens, gaps = said(path, prompt, NEW_TOKENS)
+    assert min(gaps) > EPSILON
+    return tokens
 
 
 @pytest.fixture
