@@ -52,6 +52,7 @@ class Decoder(Protocol):
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the wanted rows."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
