@@ -17,9 +17,9 @@ ENOUGH = 100
 DECAY = 0.998
 """For each generation: what programs do on average changes slowly, one kind of them quickly."""
 
-LOW, HIGH = 1 / 3, 1 / 2
-"""Between them the answer stays. Far below 1, as the harm differs: a run that was held has waited,
-and those that were let in stay in, however often their contexts make way for each other."""
+LOW, HIGH = 2 / 3, 1.0
+"""Between them the answer stays. At 1 a context that is computed again takes as long as the steps
+of the generation that goes on from it would, if nobody shared them."""
 
 _ENOUGH_ENDS = (1.0 - DECAY**ENOUGH) / (1.0 - DECAY) - 1e-9
 
