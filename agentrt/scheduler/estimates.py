@@ -23,6 +23,7 @@ Quantity = Literal[
     "path_s",
     "depth",
     "context_tokens",
+    "longest_tokens",
     "own_tokens",
     "refused",
 ]
@@ -37,6 +38,7 @@ Quantity = Literal[
     path_s          time that the run still needed then, along its longest path, had nothing waited
     depth           nodes on that path
     context_tokens  of a whole run: most tokens whose KV it needed at once
+    longest_tokens  of a whole run: the longest context of one of its generations
     own_tokens      of a generation: KV that it made itself, its output and what of its prompt no
                     cache knew
     refused         runs that were refused because they could not end in time

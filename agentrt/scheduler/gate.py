@@ -2,8 +2,8 @@
 
 Without a gate many runs begin, each fills some of the memory and waits for more, and contexts are
 evicted and computed again; with it the same work is done with less. What is set aside for a run is
-the peak that past runs of its template had (`cold_start` while they are few), or what it really
-needs once that is more. A run that was let in always goes on, and one may always run.
+the peak that past runs of its template had (`peak`, `cold_start` while they are few), or what it
+really needs once that is more. A run that was let in always goes on, and one may always run.
 
 Runs that do not fit are passed by others that do (backfill). The one that has waited longest gets
 a reservation once it waited ten times what it would take alone: from then on others pass it only
@@ -23,10 +23,10 @@ from collections.abc import Mapping
 from agentrt.backend import Ledger
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.scheduler.cold_start import expected_tokens
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import Order
+from agentrt.scheduler.peak import entry_tokens, peak_tokens
 from agentrt.scheduler.run import Footprint, RunState
 from agentrt.scheduler.telling import Telling
 from agentrt.scheduler.thrash import STEP, Thrash
@@ -181,10 +181,9 @@ class Gate:
         self.running[run] = None
         self.idle[run] = at_s  # until its generations get there
         run.begin(at_s)
-        for role in self.rooms:
-            peak = peak_tokens(run, role)
-            if peak:
-                run.footprints.setdefault(role, Footprint(peak)).committed_tokens = peak
+        for role, tokens in self._entry(run).items():
+            if tokens:
+                run.footprints.setdefault(role, Footprint(tokens)).committed_tokens = tokens
         waiting, run.held = list(run.held), {}
         return waiting
 
@@ -276,7 +275,7 @@ class Gate:
         reserved = self._reserved(now_s) if self.worth.holds else None
         shadow: Shadow | None = None
         for run in sorted(self.held, key=lambda run: self._place(run, now_s, order)):
-            peaks = {role: peak_tokens(run, role) for role in self.rooms}
+            peaks = self._entry(run)
             why = _fits(peaks, left, taken) if self.worth.holds else CHEAP
             if why and reserved is not None and run is not reserved:
                 shadow = shadow or self._shadow(reserved, left, begun, now_s)
@@ -292,6 +291,12 @@ class Gate:
                 if run is reserved:
                     reserved = None
         return tuple(verdicts)
+
+    def _entry(self, run: RunState) -> dict[str, float]:
+        """By role, what is set aside for a run when it is let in."""
+        return {
+            role: entry_tokens(run, role, room.limit_tokens) for role, room in self.rooms.items()
+        }
 
     def _place(self, run: RunState, now_s: float, order: Order) -> tuple[Key, float]:
         node = next(iter(run.held))
@@ -318,7 +323,7 @@ class Gate:
         nothing is known nobody counts.
         """
         free = dict(left)
-        needs = {role: peak_tokens(reserved, role) for role in self.rooms}
+        needs = self._entry(reserved)
         ends = [(run.ends_at_s, run) for run in self.running]
         ends += [(now_s + run.path_p90_s if run.path_p90_s else None, run) for run in begun]
         known = [(at_s, run) for at_s, run in ends if at_s is not None]
@@ -327,9 +332,9 @@ class Gate:
             if all(needs[role] <= free[role] for role in self.rooms):
                 break
             shadow_s = max(now_s, at_s)
+            mine = self._entry(run) if run in begun else None
             for role in self.rooms:
-                mine = peak_tokens(run, role) if run in begun else None
-                free[role] += self._held_tokens(run, role, now_s) if mine is None else mine
+                free[role] += self._held_tokens(run, role, now_s) if mine is None else mine[role]
         return Shadow(shadow_s, {role: free[role] - needs[role] for role in self.rooms})
 
     def _verdict(
@@ -358,19 +363,6 @@ class Gate:
             terms.append(("computed_again_share", self.thrash.share_at(now_s)))
             reason = why or f"{reason}, and less of it, as contexts are computed again"
         return Verdict(run.run_id, node.node_id, bool(why), reason, tuple(terms))
-
-
-def peak_tokens(run: RunState, role: str) -> float:
-    """Most KV tokens that it is expected to need of an engine at once; 0.0 when unknown."""
-    place = run.estimates.place(run.template, engine_site(role))
-    held = (node for node in run.held if node.model == role)
-    elsewhere = run.estimates.place("").mean("context_tokens")
-    return expected_tokens(place.learned.get("context_tokens"), elsewhere, held)
-
-
-def engine_site(role: str) -> str:
-    """The place where the peaks of a template's runs on one engine are learned."""
-    return f"engine {role}"
 
 
 def _fits(peaks: Mapping[str, float], left: Mapping[str, float], taken: Mapping[str, bool]) -> str:

@@ -12,8 +12,8 @@ from operator import attrgetter
 from agentrt.backend import Ledger
 from agentrt.events import NodeFinished, RunFinished
 from agentrt.scheduler.estimates import depth_class
-from agentrt.scheduler.gate import engine_site
 from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.peak import engine_site
 from agentrt.scheduler.run import RunState
 
 
@@ -109,3 +109,4 @@ def run_ended(run: RunState, event: RunFinished) -> None:
         if footprint.peak_tokens:
             place = estimates.place(run.template, engine_site(role))
             place.observe("context_tokens", footprint.peak_tokens)
+            place.observe("longest_tokens", footprint.longest_tokens or footprint.peak_tokens)

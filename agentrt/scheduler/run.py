@@ -168,6 +168,7 @@ class Footprint:
         committed_tokens: What the gate set aside for it.
         context_tokens: What it needs now: its generations under way, or the context it went on
             with last, whichever is more.
+        longest_tokens: The longest context that one of its generations came to.
         peak_tokens: The most it needed at once.
         running_tokens: Made by its generations under way themselves, as expected.
         shared_tokens: The most that one of those has from others.
@@ -183,6 +184,7 @@ class Footprint:
         "committed_tokens",
         "context_tokens",
         "forked",
+        "longest_tokens",
         "peak_tokens",
         "running_tokens",
         "shared_tokens",
@@ -192,6 +194,7 @@ class Footprint:
     def __init__(self, committed_tokens: float) -> None:
         self.committed_tokens = committed_tokens
         self.context_tokens = 0.0
+        self.longest_tokens = 0.0
         self.peak_tokens = 0.0
         self.running_tokens = 0.0
         self.shared_tokens = 0.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agentrt.backend import Ledger
 from agentrt.events import NodeFinished, RequestSent
-from agentrt.scheduler.gate import peak_tokens
 from agentrt.scheduler.learn import node_ended, service_s
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import QUANTUM_S
+from agentrt.scheduler.peak import peak_tokens
 from agentrt.scheduler.run import Footprint, RunState
 from agentrt.scheduler.state import State
 from agentrt.scheduler.thrash import ROUNDING_TOKENS
@@ -128,6 +128,7 @@ def _vacate(node: NodeState, event: NodeFinished) -> None:
         if event.outcome == "ok":
             node.place.observe("own_tokens", own)
             footprint.trunk_tokens = ledger.prompt_tokens + ledger.output_tokens
+            footprint.longest_tokens = max(footprint.longest_tokens, footprint.trunk_tokens)
     footprint.running_tokens = max(0.0, footprint.running_tokens - node.context_tokens)
     footprint.look()
 

@@ -38,7 +38,7 @@ from agentrt.scheduler import (
     decide,
     site_of,
 )
-from agentrt.scheduler.gate import engine_site
+from agentrt.scheduler.peak import engine_site
 from agentrt.scheduler.run import template_of
 
 OUTPUT = 128

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.scheduler import Admit, Decision
-from agentrt.scheduler.gate import IDLE_S, Gate, peak_tokens
+from agentrt.scheduler.gate import IDLE_S, Gate
 from agentrt.scheduler.order import QUANTUM_S
+from agentrt.scheduler.peak import entry_tokens
 from agentrt.scheduler.run import RunState
 
 Make = Callable[..., Any]
@@ -68,7 +69,7 @@ def test_what_is_set_aside_stays_within_the_memory(world: Make, job: Any, drawn:
         limit = gate.limit_tokens("default", now_s)
         assert limit <= LIMIT
         for verdict in decision.verdicts:
-            peak = peak_tokens(here.state.runs[verdict.run_id], "default")
+            peak = entry_tokens(here.state.runs[verdict.run_id], "default", LIMIT)
             if verdict.admitted:
                 alone = verdict.reason == "nothing else runs" and committed == 0.0
                 committed += peak

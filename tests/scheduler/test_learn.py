@@ -7,8 +7,8 @@ import pytest
 
 from agentrt.backend import Ledger
 from agentrt.scheduler import Estimates, Send, site_of
-from agentrt.scheduler.gate import engine_site
 from agentrt.scheduler.learn import service_s
+from agentrt.scheduler.peak import engine_site
 
 Make = Callable[..., Any]
 TEMPLATE = "p p.py"

@@ -1,0 +1,44 @@
+"""The KV memory that a run is let in with: its peak, or half of what there is for a wide fork.
+
+Branches of a fork come in waves: the engine starts those that fit and keeps the others waiting, who
+hold nothing. A gate that waits until all of them fit at once drains the engine for a single run, so
+half of the memory is enough for it, or its longest context where that is more. With a quarter too
+many come in beside it, and lose their contexts to its branches.
+"""
+
+from __future__ import annotations
+
+from agentrt.scheduler.cold_start import expected_tokens
+from agentrt.scheduler.run import RunState
+
+WAVE_SHARE = 0.5
+"""Of the memory that may be set aside."""
+
+
+def peak_tokens(run: RunState, role: str) -> float:
+    """Most KV tokens that it is expected to need of an engine at once; 0.0 when unknown."""
+    place = run.estimates.place(run.template, engine_site(role))
+    held = (node for node in run.held if node.model == role)
+    elsewhere = run.estimates.place("").mean("context_tokens")
+    return expected_tokens(place.learned.get("context_tokens"), elsewhere, held)
+
+
+def entry_tokens(run: RunState, role: str, limit_tokens: float) -> float:
+    """KV tokens that are set aside for it when it is let in; 0.0 when unknown.
+
+    Args:
+        run: That waits.
+        role: Of the engine.
+        limit_tokens: What may be set aside there for all runs together.
+    """
+    peak = peak_tokens(run, role)
+    wave = WAVE_SHARE * limit_tokens
+    if peak <= wave:
+        return peak
+    place = run.estimates.place(run.template, engine_site(role))
+    return min(peak, max(wave, place.mean("longest_tokens", peak)))
+
+
+def engine_site(role: str) -> str:
+    """The place where the peaks of a template's runs on one engine are learned."""
+    return f"engine {role}"
