@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -126,9 +127,14 @@ class Machine:
         self._last.index_copy_(0, where, token_ids)
 
     def _settle_threads(self, config: EngineConfig) -> ThreadChoice:
-        """By decode steps of the model itself, where nothing is known yet."""
+        """By steps of the model itself, where nothing is known yet.
+
+        A token, and a page of a prompt: where weights are read as fast as memory allows a second
+        thread gains nothing in the one and much in the other.
+        """
         model, kernels = self.model, self.model.kernels
-        part = Part(slot=0, token_ids=[0], position=0, wants_logits=True)
+        token = Part(slot=0, token_ids=[0], position=0, wants_logits=True)
+        page = replace(token, token_ids=[0] * config.page_tokens)
 
         def use(threads: int, wait: Wait) -> None:
             use_threads(kernels, threads, wait)
@@ -139,7 +145,7 @@ class Machine:
             model.parameters,
             waits_of(kernels),
             use,
-            lambda: self.forward([part]),
+            lambda: (self.forward([token]), self.forward([page])),
         )
 
     def _probe(self, config: EngineConfig) -> None:

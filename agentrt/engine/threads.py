@@ -2,8 +2,9 @@
 
 On quiet cores two threads that spin win; beside busy processes a thread that waits at a barrier can
 stall for a scheduler's tick of 8 ms, and one thread is faster than two. So each choice computes a
-few decode steps in turn, and the least time wins. The answer is kept for starts of the next hour
-under ~/.cache/agentrt/threads, as neighbours come and go; `agentrt doctor` asks again.
+few steps in turn, a token and a page of a prompt, and the least time wins. The answer is kept for
+starts of the next hour under ~/.cache/agentrt/threads, as neighbours come and go; `agentrt doctor`
+asks again.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ from agentrt.bench.compound.servers import Served
 from agentrt.bench.peer_files import PeerFiles, peers_root
 from agentrt.bench.result import machine
 from agentrt.bench.shapes import ModelShape, shape_in, shape_named
-from agentrt.config import SchedulerConfig
+from agentrt.config import EngineConfig, SchedulerConfig
+from agentrt.engine.threads import forget
 from agentrt.errors import UsageError
 from agentrt.workloads.data import sizes_from
 from agentrt.workloads.scale import Scale
@@ -108,6 +109,8 @@ def run_compound_bench(
     model, shape = _model(asked, tell)
     drawing = _drawing(asked, model, shape)
     tell(f"scales {asdict(drawing.scale)}")
+    if not asked.quick:  # peers' plans are tried in this run, and so are our engine's threads
+        forget(EngineConfig(model_path=model))
     with ExitStack() as stack:
         run = (_one_by_one if asked.load == "one" else _under_load)(
             asked, drawing, _served(asked, model, shape), stack, tell

@@ -23,7 +23,6 @@ from agentrt.bench.sample import BenchFailed
 from agentrt.bench.shapes import shape_in
 from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.engine.process_child import environment
-from agentrt.engine.threads import forget
 from agentrt.errors import UsageError
 from agentrt.prompt import Codec
 
@@ -98,8 +97,6 @@ def open_all(
         BenchFailed: One does not work, or none is left.
     """
     opened = Opened()
-    if not wanted.quick:  # peers' plans are tried in this run, and so are our engine's threads
-        forget(EngineConfig(model_path=wanted.served.model))
     if OURS in wanted.names:
         for policy, scheduler in wanted.policies.items():
             arm = our_arm(wanted.served, scheduler, threads=wanted.threads)
