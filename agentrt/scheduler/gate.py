@@ -114,11 +114,14 @@ class Gate:
         stale: Something has changed since it was looked at last.
         thrash: How far it is lowered.
         worth: Whether holding anybody back is worth it; with several engines it is taken to be.
+        closed: Whether it does. Once it was open, not before all that came in fit: newcomers would
+            wait for every one of those.
     """
 
     __slots__ = (
         "_share",
         "away",
+        "closed",
         "held",
         "idle",
         "rooms",
@@ -142,6 +145,7 @@ class Gate:
         self.stale = False
         self.thrash = Thrash()
         self.worth = Worth()
+        self.closed = True
 
     @property
     def is_open(self) -> bool:
@@ -270,13 +274,14 @@ class Gate:
         set_aside = {role: self.committed_tokens(role, now_s) for role in self.rooms}
         taken = {role: tokens > 0.0 for role, tokens in set_aside.items()}
         left = {role: self.limit_tokens(role, now_s) - set_aside[role] for role in self.rooms}
+        self.closed = self.worth.holds and (self.closed or min(left.values()) >= 0.0)
         begun: list[RunState] = []
         verdicts: list[Verdict] = []
-        reserved = self._reserved(now_s) if self.worth.holds else None
+        reserved = self._reserved(now_s) if self.closed else None
         shadow: Shadow | None = None
         for run in sorted(self.held, key=lambda run: self._place(run, now_s, order)):
             peaks = self._entry(run)
-            why = _fits(peaks, left, taken) if self.worth.holds else CHEAP
+            why = _fits(peaks, left, taken) if self.closed else CHEAP
             if why and reserved is not None and run is not reserved:
                 shadow = shadow or self._shadow(reserved, left, begun, now_s)
                 why = shadow.passes(run, peaks, now_s)
