@@ -35,8 +35,11 @@ def entry_tokens(run: RunState, role: str, limit_tokens: float) -> float:
     wave = WAVE_SHARE * limit_tokens
     if peak <= wave:
         return peak
-    place = run.estimates.place(run.template, engine_site(role))
-    return min(peak, max(wave, place.mean("longest_tokens", peak)))
+    learned = run.estimates.place(run.template, engine_site(role)).learned.get("longest_tokens")
+    if learned is None:  # of other programs it would say nothing: a chain needs all of its peak
+        return peak
+    waits = max((node.prompt_tokens for node in run.held if node.model == role), default=0)
+    return min(peak, max(wave, learned.mean, waits))
 
 
 def engine_site(role: str) -> str:
