@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -18,14 +17,14 @@ def at_most_cores(threads: int) -> int:
     Raises:
         UsageError: There are not so many cores, or it is below 0.
     """
-    cores = len(os.sched_getaffinity(0))
-    if not 0 <= threads <= cores:
+    from agentrt.engine.threads import cores
+
+    most = cores()
+    if not 0 <= threads <= most:
         raise UsageError(
-            f"--threads {threads} is out of range: this process may use {cores} "
-            f"core{'s' if cores > 1 else ''}",
-            hint=f"give 1 to {cores}, or 0 to let the engine choose"
-            if cores > 1
-            else "give 1 or 0",
+            f"--threads {threads} is out of range: this process may use {most} "
+            f"core{'s' if most > 1 else ''}",
+            hint=f"give 1 to {most}, or 0 to let the engine choose" if most > 1 else "give 1 or 0",
         )
     return threads
 
