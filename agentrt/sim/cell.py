@@ -64,7 +64,7 @@ class Cell:
     Args:
         state: Of its scheduler.
         engine: It.
-        costs: What stands between both; others may be set while nothing runs.
+        costs: What stands between both; others hold for what begins after they were set.
         ids: Of the simulation.
         at: Puts something on the simulation's agenda.
         said: What goes to the engine with the next turn.

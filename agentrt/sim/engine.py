@@ -79,7 +79,7 @@ class VirtualEngine:
 
     Args:
         config: As of a real one; `kv_pages` must be set.
-        costs: Of its steps; others may be set while nothing runs.
+        costs: Of its steps; others hold for what begins after they were set.
         leaps: Whether equal decode steps are taken at once where nothing can come between; what
             comes out is the same.
         watched_pages: Somebody acts when that few pages are free: below, each is told.
