@@ -17,6 +17,7 @@ from agentrt.bench.plan import Row
 from agentrt.bench.sample import Sample
 from agentrt.bench.shapes import ModelShape
 from agentrt.bench.work import decode_work, prefill_flops
+from agentrt.engine.threads import cores
 
 SCHEMA = "agentrt.bench.engine/1"
 
@@ -186,7 +187,7 @@ def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     return {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "load_average": list(os.getloadavg()),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from agentrt.bench.plan import Row
 from agentrt.bench.result import ArmResult, RowResult
 from agentrt.bench.sample import Sample, check_equal_work
 from agentrt.bench.shapes import ModelShape
+from agentrt.engine.threads import cores
 
 _PROBES = 2
 """Rounds in which variants of a peer compete; none of them counts."""
@@ -81,9 +81,7 @@ def _arms_of(
     if config.constrained:
         found[CONSTRAINED] = [constrained_arm(one) for one in found[OURS]]
     for peer in config.peers:
-        found[peer] = peer_arms(
-            peer, row, config.shape, files, device=config.device, cores=core_count()
-        )
+        found[peer] = peer_arms(peer, row, config.shape, files, device=config.device, cores=cores())
     return found
 
 
@@ -146,8 +144,3 @@ def _take_turns(arms: Sequence[OpenArm], row: Row, config: SweepConfig) -> list[
             for name, sample in told.items():
                 samples[name].append(sample)
     return [ArmResult(arm.arm, arm.about, samples[arm.arm.name]) for arm in arms]
-
-
-def core_count() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))

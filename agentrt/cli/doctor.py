@@ -15,6 +15,7 @@ import anyio
 from agentrt import embedded
 from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig
+from agentrt.engine.threads import cores, forget
 from agentrt.errors import AgentrtError
 
 PACKAGES = (
@@ -50,19 +51,12 @@ async def examined(model: Path) -> tuple[dict[str, Any], int]:
     found: dict[str, Any] = {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: installed(name) for name in PACKAGES},
-        "cpus": len(os.sched_getaffinity(0)),
+        "cpus": cores(),
         "model": str(model),
     }
-    measure_again(config)
+    forget(config)  # of threads: another load may run beside the engine now
     started, code = await start(config)
     return found | started | computing(config), code
-
-
-def measure_again(config: EngineConfig) -> None:
-    """Let the engine try again how many threads are fastest: another load may run beside it now."""
-    from agentrt.engine.threads import forget
-
-    forget(config)
 
 
 async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:

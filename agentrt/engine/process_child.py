@@ -20,6 +20,7 @@ from typing import IO, Protocol
 
 from agentrt.clock import Clock
 from agentrt.config import EngineConfig
+from agentrt.engine.threads import cores
 
 _TAIL_BYTES = 2_000
 
@@ -126,7 +127,7 @@ def environment(config: EngineConfig, inherited: Mapping[str, str]) -> dict[str,
     one. Threads wait passively by default: the cores are shared with the user's own tools, and an
     OpenMP thread that spins there stalls both (research: a step can wait 8 ms at a barrier).
     """
-    threads = config.threads or len(os.sched_getaffinity(0))
+    threads = config.threads or cores()
     defaults = {
         "OMP_NUM_THREADS": str(threads),
         "OMP_WAIT_POLICY": "PASSIVE",

@@ -1,9 +1,11 @@
 """How many threads compute, from made-up measurements, and that the answer is kept."""
 
 import os
+from pathlib import Path
 
 import pytest
 
+import agentrt
 from agentrt.config import EngineConfig
 from agentrt.engine import threads
 from agentrt.engine.threads import Timing, Wait, candidates, choose, probe
@@ -133,3 +135,17 @@ def test_what_is_asked_for_or_small_is_not_measured(machine):
     assert (choice.threads, steps) == (1, 1)
     assert "too short" in choice.reason
     assert threads.known(machine, "cpu fp32") == choice  # for those who ask
+
+
+def test_nothing_else_counts_cores(monkeypatch):
+    """Where the system cannot say which ones a process may use, all the others would fail."""
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert threads.cores() == os.cpu_count()
+    (package,) = agentrt.__path__
+    counting = ("sched_getaffinity", "cpu_count")
+    found = [
+        path.relative_to(package).as_posix()
+        for path in sorted(Path(package).rglob("*.py"))
+        if any(name in path.read_text(encoding="utf-8") for name in counting)
+    ]
+    assert found == ["engine/threads.py"]

@@ -23,6 +23,7 @@ from agentrt.bench.sample import BenchFailed
 from agentrt.bench.shapes import shape_in
 from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.engine.process_child import environment
+from agentrt.engine.threads import cores
 from agentrt.errors import UsageError
 from agentrt.prompt import Codec
 
@@ -159,7 +160,7 @@ def _server(
     tell: Callable[[str], None],
 ) -> ServerProcess:
     """The best server of a kind, which reads chats as we do."""
-    plans = plans_of(kind, wanted.served, wanted.peers, cores=len(os.sched_getaffinity(0)))
+    plans = plans_of(kind, wanted.served, wanted.peers, cores=cores())
     kept = plans[:1] if wanted.quick else plans
     server, tried = open_best(kept, probe, files, tell=tell)
     stack.callback(server.close)
