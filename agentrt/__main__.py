@@ -1,6 +1,6 @@
 """`python -m agentrt` is `agentrt`."""
 
-from agentrt.cli.main import main
+from agentrt_command import main
 
 if __name__ == "__main__":
     main()

@@ -8,17 +8,17 @@ import pytest
 
 from tests.cli.conftest import environment
 
-# As pip's script begins; the signal comes when the interpreter is asked for a module.
-BEGIN = """
+# Python runs this before all else; the signal comes when it is asked for a module.
+FIRST = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.{handler})
 def interrupt(event, told):
     if event == "import" and told[0] == {module!r}:
         os.kill(os.getpid(), signal.SIGINT)
 sys.addaudithook(interrupt)
-from agentrt_command import main
-sys.exit(main())
 """
+INSTALLED = ("-c", "import sys; from agentrt_command import main; sys.exit(main())")  # as by pip
+AS_MODULE = ("-m", "agentrt")
 PROGRAM = """
 import mine
 from agentrt import program
@@ -29,13 +29,20 @@ async def job() -> int:
 
 
 def begun(
-    folder: Path, module: str, *args: str, handler: str = "default_int_handler"
+    folder: Path,
+    module: str,
+    *args: str,
+    way: tuple[str, ...] = INSTALLED,
+    handler: str = "default_int_handler",
 ) -> subprocess.CompletedProcess[str]:
     """The command, interrupted where `module` is imported."""
+    first = folder / "first"
+    first.mkdir()
+    (first / "sitecustomize.py").write_text(FIRST.format(module=module, handler=handler), "utf-8")
     return subprocess.run(
-        [sys.executable, "-c", BEGIN.format(module=module, handler=handler), *args],
+        [sys.executable, *way, *args],
         cwd=folder,
-        env=environment(),
+        env=environment() | {"PYTHONPATH": str(first)},
         capture_output=True,
         text=True,
         timeout=120,
@@ -50,14 +57,27 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("module", ["agentrt.program", "agentrt.cli.main", "mine"])
-def test_no_traceback_is_shown_while_modules_are_imported(folder: Path, module: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "module"),
+    [
+        (INSTALLED, "agentrt.program"),
+        (INSTALLED, "agentrt.cli.main"),
+        (AS_MODULE, "agentrt.program"),
+        (AS_MODULE, "agentrt.cli.main"),
+        (AS_MODULE, "mine"),
+    ],
+)
+def test_no_traceback_is_shown_while_modules_are_imported(
+    folder: Path, way: tuple[str, ...], module: str
+) -> None:
     """Of the package, of its command line, and of the user's own file."""
-    done = begun(folder, module, "run", "job.py", "--engine", "http://127.0.0.1:9")
+    told = ("run", "job.py", "--engine", "http://127.0.0.1:9")
+    done = begun(folder, module, *told, way=way)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
-def test_who_ignores_interrupts_goes_on(folder: Path) -> None:
-    done = begun(folder, "agentrt", "--version", handler="SIG_IGN")
+@pytest.mark.parametrize("way", [INSTALLED, AS_MODULE])
+def test_who_ignores_interrupts_goes_on(folder: Path, way: tuple[str, ...]) -> None:
+    done = begun(folder, "agentrt", "--version", way=way, handler="SIG_IGN")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("agentrt ")
