@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The contracts (floor 1 of the design) are plain values built on each other, hence their own rows.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("so_far",),
-    ("errors", "fact", "ids", "clock", "wake", "embedded"),
+    ("errors", "fact", "ids", "clock", "wake", "heap", "embedded"),
     ("sampling", "config"),
     ("canonical_json", "vocab", "segments", "store"),
     ("constraint_spec", "step"),

@@ -11,6 +11,7 @@ import typer
 
 from agentrt.cli.threads import Threads
 from agentrt.errors import UsageError
+from agentrt.heap import settle_heap
 
 
 def serve(
@@ -59,6 +60,7 @@ def serve(
     )
 
     def tell(url: str) -> None:
+        settle_heap()
         typer.echo(f"{config.name} is served at {url}")
 
     anyio.run(lambda: run(config, tell=tell))

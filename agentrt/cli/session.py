@@ -28,6 +28,7 @@ from agentrt.cli.settings import RunSettings
 from agentrt.clock import MonotonicClock
 from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.errors import UsageError
+from agentrt.heap import settle_heap
 from agentrt.ids import RunId
 from agentrt.runtime import RunOptions, Runtime
 
@@ -80,6 +81,7 @@ class Session:
         with self._scope:
             try:
                 async with self._open() as runtime:
+                    settle_heap()
                     await self._run_all(runtime)
             except Exception as error:
                 self._not_started(error)

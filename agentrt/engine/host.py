@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from agentrt.backend import Capabilities, End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
@@ -33,6 +33,7 @@ from agentrt.engine.host_wire import (
     Quit,
 )
 from agentrt.errors import AgentrtError, ErrorRecord, ModelInvalid, record
+from agentrt.heap import settle_heap
 from agentrt.ids import RequestId
 
 _NOTHING_TO_DO_S = 0.001
@@ -157,14 +158,21 @@ class Host:
         self._link.drain(_LAST_WORDS_S)
 
 
-def host(end: socket.socket, clock: Clock) -> int:
-    """Load and serve over `end`; the exit code."""
+def host(end: socket.socket, clock: Clock, *, loaded: Callable[[], None] = lambda: None) -> int:
+    """Load and serve over `end`; the exit code.
+
+    Args:
+        end: Of the connection to its owner.
+        clock: That it reads.
+        loaded: Called once there is nothing more to load, before its owner is told.
+    """
     link = Link(end)
     try:
         config = _config(link)
         core = load(config, clock)
         server = Host(core, link)
         server.prepare()
+        loaded()
         link.send(core.capabilities)
         server.serve()
     except OwnerGone:
@@ -227,7 +235,7 @@ def main(arguments: list[str]) -> int:
     fd, owner_pid = map(int, arguments)
     die_with(owner_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who tells us to quit
-    return host(socket.socket(fileno=fd), MonotonicClock())
+    return host(socket.socket(fileno=fd), MonotonicClock(), loaded=settle_heap)
 
 
 if __name__ == "__main__":

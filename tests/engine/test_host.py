@@ -1,7 +1,9 @@
 """The loop around a core: commands reach it, a reader who does not read never stops it."""
 
+import select
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +17,10 @@ from agentrt.backend import (
     StepDone,
     TokenPrompt,
 )
+from agentrt.clock import MonotonicClock
+from agentrt.config import EngineConfig
 from agentrt.constraint_spec import ConstraintSpec
+from agentrt.engine import host as host_module
 from agentrt.engine.host import Host
 from agentrt.engine.host_link import Link, OwnerGone
 from agentrt.engine.host_wire import (
@@ -25,6 +30,7 @@ from agentrt.engine.host_wire import (
     Cancel,
     Command,
     Grow,
+    Load,
     Note,
     Ping,
     Pong,
@@ -229,3 +235,17 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
     assert [end.request_id for end in ends] == [ONE]
     ours.close()
     theirs.close()
+
+
+def test_its_heap_is_settled_once_all_is_loaded_and_before_its_owner_is_told(monkeypatch):
+    monkeypatch.setattr(host_module, "load", lambda config, clock: Counter())
+    ours, theirs = socket.socketpair()
+    ours.sendall(COMMANDS.frame(Load(EngineConfig(Path("counter")))) + COMMANDS.frame(Quit()))
+
+    def was_told() -> bool:
+        return bool(select.select([ours], [], [], 0)[0])
+
+    before: list[bool] = []
+    code = host_module.host(theirs, MonotonicClock(), loaded=lambda: before.append(was_told()))
+    assert (code, before, was_told()) == (0, [False], True)
+    ours.close()

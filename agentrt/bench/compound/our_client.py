@@ -35,6 +35,7 @@ from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.errors import AgentrtError
 from agentrt.events import Event
 from agentrt.graph import Recorder, RunRecord, split
+from agentrt.heap import settle_heap
 from agentrt.ids import RequestId, RunId
 from agentrt.program import Gen
 from agentrt.runtime import RunOptions, Runtime
@@ -113,6 +114,7 @@ class OurClient:
                 estimates=Estimates(),  # of this run alone, not of what the user ran before
             )
         )
+        settle_heap()
         capabilities = self._runtime.engines["default"].backend.capabilities
         return {"about": _plain(asdict(capabilities) if is_dataclass(capabilities) else {})}
 
