@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
 from agentrt.cache import LowerTier
+from agentrt.cache.lower import Copier
 from agentrt.clock import Clock
 from agentrt.config import EngineConfig
 from agentrt.engine.kv import PagedKv
@@ -222,8 +223,20 @@ def runs(here: Sequence[PageId], there: Sequence[PageId]) -> list[tuple[int, int
     return [(pairs[at][0], end - at, pairs[at][1]) for at, end in pairwise(edges)]
 
 
+class TimedCopier(Copier, Protocol):
+    """A copier that tells what a load took."""
+
+    @property
+    def load_s(self) -> float:
+        """How long the last load kept the host."""
+        ...
+
+
+CopierT_co = TypeVar("CopierT_co", bound=TimedCopier, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class HostKv:
+class HostKv(Generic[CopierT_co]):
     """The host's tier of one engine.
 
     Attributes:
@@ -233,11 +246,13 @@ class HostKv:
     """
 
     tier: LowerTier
-    copier: HostCopier
+    copier: CopierT_co
     rates: Rates
 
 
-def host_kv(config: EngineConfig, kv: PagedKv, kernels: Kernels, clock: Clock) -> HostKv | None:
+def host_kv(
+    config: EngineConfig, kv: PagedKv, kernels: Kernels, clock: Clock
+) -> HostKv[HostCopier] | None:
     """The host's tier, or None where the budget is 0.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from agentrt.cache import Evicted, PagePool, PrefixMatch, RadixTree, Retention, Seen
 from agentrt.cache.radix import TOKEN_BYTES
-from agentrt.engine.host_kv import HostKv
+from agentrt.engine.host_kv import HostKv, TimedCopier
 from agentrt.engine.sequence import Sequence
 from agentrt.ids import PageId
 
@@ -34,7 +34,7 @@ class Paging:
         page_tokens: int,
         tables: Tables,
         slots: int,
-        host: HostKv | None = None,
+        host: HostKv[TimedCopier] | None = None,
     ) -> None:
         self.pool = pool
         self._host = host

@@ -171,6 +171,8 @@ class Cell:
         totals = self.totals
         totals.unread_tokens = self.engine.unread_tokens
         totals.unheard_tokens = self.engine.unheard_tokens
+        totals.copied_s = self.engine.copied_s
+        totals.saved_tokens, totals.loaded_tokens = self.engine.copied_tokens
         for record in flight.records:
             totals.steps += 1
             totals.busy_s += record.ended_at_s - record.started_at_s

@@ -47,11 +47,20 @@ class Hinted:
         hint: Takes them.
         start_tokens: What a template writes before the first message.
         kv_tokens: Its memory.
+        host_kv_tokens: That of its host.
     """
 
-    def __init__(self, hint: Hint, start_tokens: int, kv_tokens: int) -> None:
+    def __init__(
+        self, hint: Hint, start_tokens: int, kv_tokens: int, host_kv_tokens: int = 0
+    ) -> None:
         self.capabilities = Capabilities(
-            "simulated", MODEL, "tokens", holes=True, hints=True, kv_tokens=kv_tokens
+            "simulated",
+            MODEL,
+            "tokens",
+            holes=True,
+            hints=True,
+            kv_tokens=kv_tokens,
+            host_kv_tokens=host_kv_tokens,
         )
         self._hint = hint
         self._start_tokens = start_tokens

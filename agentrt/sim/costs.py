@@ -47,7 +47,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """How long a step takes, and what surrounds it; all in seconds.
+    """How long a step takes, and what surrounds it; in seconds but where a name says otherwise.
 
     Attributes:
         step: Of the engine's steps.
@@ -65,6 +65,8 @@ class Costs:
         run_s: From when a run is due until its first nodes are declared.
         end_s: From its last value until its caller has the result.
         tool_s: More than a tool itself takes: to begin it, and until what follows is declared.
+        copy_token_s: To copy the KV of a token between the device and the host.
+        kv_token_bytes: That it takes; 0 where nobody said, and then no host keeps any.
         about: Where the figures come from: device, commit, date, residuals.
     """
 
@@ -83,6 +85,8 @@ class Costs:
     run_s: float = 0.0
     end_s: float = 0.0
     tool_s: float = 0.0
+    copy_token_s: float = 0.0
+    kv_token_bytes: float = 0.0
     about: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def of(self, work: StepWork) -> float:
@@ -103,7 +107,7 @@ class Costs:
 
     def paced(self, pace: Pace) -> Costs:
         """Of a machine on which everything takes so much longer."""
-        shares = {"step", "jump_share", "about"}
+        shares = {"step", "jump_share", "kv_token_bytes", "about"}
         times = {part.name for part in fields(self)} - shares
         step = {part.name: pace.step * getattr(self.step, part.name) for part in fields(StepTime)}
         by = {name: pace.gap if name in ("gap_s", "gap_row_s") else pace.step for name in times}
@@ -124,6 +128,8 @@ HALF_ON_TWO_CORES = Costs(
     deliver_s=60e-6,
     delta_s=30e-6,
     run_s=200e-6,
+    copy_token_s=1.2e-6,  # bf16 at 20 GB/s: a copy reads and writes
+    kv_token_bytes=24_576,
     about={"device": "two CPU cores, a model of 303 million parameters", "kind": "typical"},
 )
 """A small model on a small machine, for a look without a fit."""
@@ -137,6 +143,8 @@ EIGHT_B_ON_H200 = Costs(
     deliver_s=60e-6,
     delta_s=30e-6,
     run_s=200e-6,
+    copy_token_s=2.6e-6,  # bf16 at 50 GB/s: PCIe 5 with 16 lanes
+    kv_token_bytes=131_072,
     about={
         "device": "one GPU of 4.8 TB/s and 989 TFLOP/s, a model of 8 billion parameters",
         "kind": "roofline at 84 % of the bandwidth and half of the arithmetic",

@@ -22,6 +22,7 @@ from agentrt.engine.stops import StopStrings
 from agentrt.ids import PageId, RequestId
 from agentrt.prompt import Detokenizer
 from agentrt.sim.costs import Costs, StepWork
+from agentrt.sim.host_tier import virtual_host
 from agentrt.sim.output import Output
 from agentrt.step import FinishReason, StepRecord
 
@@ -74,12 +75,14 @@ class VirtualEngine:
     """Serves requests whose outputs are given.
 
     Attributes:
+        host: Its tier below, or None.
+        copied_s: Seconds that copies between device and host took so far.
         unread_tokens: Of the prompts of requests that were cancelled, those never computed.
         unheard_tokens: Drawn in the step in which their request was cancelled.
 
     Args:
         config: As of a real one; `kv_pages` must be set.
-        costs: Of its steps; others hold for what begins after they were set.
+        costs: Of its steps and copies; others hold for what begins after they were set.
         leaps: Whether equal decode steps are taken at once where nothing can come between; what
             comes out is the same.
         watched_pages: Somebody acts when that few pages are free: below, each is told.
@@ -89,11 +92,12 @@ class VirtualEngine:
         self, config: EngineConfig, costs: Costs, *, leaps: bool = True, watched_pages: int = 0
     ) -> None:
         self._config = config
-        self.costs = costs
+        self._costs = costs
         self._leaps = leaps
         self._watched_pages = watched_pages
+        self.host = virtual_host(config, costs)
         self.paging = Paging(
-            PagePool(config.kv_pages), config.page_tokens, NoTables(), config.max_running
+            PagePool(config.kv_pages), config.page_tokens, NoTables(), config.max_running, self.host
         )
         self.roster = Roster(config, self.paging)
         self._hints = Hints(self.paging)
@@ -102,8 +106,29 @@ class VirtualEngine:
         self._serial = 0
         self._steps = 0
         self._ready_at_s = 0.0
+        self._is_flying = False
+        self.copied_s = 0.0
         self.unread_tokens = 0
         self.unheard_tokens = 0
+
+    @property
+    def costs(self) -> Costs:
+        """Of what begins from now on."""
+        return self._costs
+
+    @costs.setter
+    def costs(self, costs: Costs) -> None:
+        self._costs = costs
+        if self.host is not None:
+            self.host.copier.costs = costs
+
+    @property
+    def copied_tokens(self) -> tuple[int, int]:
+        """Copied to the host so far, and back."""
+        if self.host is None:
+            return 0, 0
+        tier, size = self.host.tier, self._config.page_tokens
+        return tier.saved_pages * size, tier.loaded_pages * size
 
     @property
     def steps(self) -> int:
@@ -162,9 +187,13 @@ class VirtualEngine:
         hint: KvHint,
         until_s: float | None,
         from_tokens: int = 0,
+        *,
+        now_s: float,
     ) -> None:
-        """Say what will become of a prefix."""
+        """Say what will become of a prefix; what is copied for it holds up the next step."""
         self._hints.obey(token_ids, hint, until_s, from_tokens)
+        if self.host is not None and not self._is_flying:
+            self._ready_at_s = max(now_s, self._ready_at_s) + self._take_copies()
 
     def take_ends(self) -> StepDone | None:
         """Ends outside a step, where there are any."""
@@ -189,12 +218,14 @@ class VirtualEngine:
             return None
         decodes = [one.computed_tokens >= one.prompt_tokens for one, _ in shares]
         work = self._work(shares, decodes)
+        copied_s = self._take_copies() if self.host is not None else 0.0
         steps = self._equal_steps(shares, decodes) if self._leaps else 1
-        records = self._records(shares, work, now_s, steps, until_s)
+        records = self._records(shares, work, now_s, copied_s, steps, until_s)
         if len(records) == 1:
             self._advance(shares, decodes)
         else:
             self._make_room(shares, len(records))
+        self._is_flying = True
         return Flight(records, work, shares, decodes)
 
     def land(self, flight: Flight) -> Landing:
@@ -205,7 +236,10 @@ class VirtualEngine:
                 sequence.computed_tokens += steps
                 sequence.reached_tokens = max(sequence.reached_tokens, sequence.computed_tokens)
         now_s = flight.ended_at_s
-        self._ready_at_s = now_s + self.costs.gap_of(len(flight.members))
+        self._is_flying = False
+        self._ready_at_s = now_s + self._costs.gap_of(len(flight.members))
+        if self.host is not None:  # hints that came meanwhile are obeyed now
+            self._ready_at_s += self._take_copies()
         landing = Landing([])
         over: list[Sequence] = []
         page_tokens = self.paging.page_tokens
@@ -238,6 +272,8 @@ class VirtualEngine:
             record = flight.records[0]
             took_s = record.ended_at_s - record.started_at_s
             self.roster.line.note_prefill(record.prefill_tokens, took_s)
+            if self.host is not None:
+                self.host.rates.note_prefill(record.prefill_tokens, took_s)
         landing.steps = [self._done(record) for record in flight.records]
         return landing
 
@@ -284,17 +320,30 @@ class VirtualEngine:
             if not decoded:
                 self.paging.publish(sequence)
 
+    def _take_copies(self) -> float:
+        """What copies took since they were asked for last."""
+        assert self.host is not None
+        took_s = self.host.copier.take_s()
+        self.copied_s += took_s
+        return took_s
+
     def _records(
-        self, shares: list[Share], work: StepWork, now_s: float, most: int, until_s: float
+        self,
+        shares: list[Share],
+        work: StepWork,
+        now_s: float,
+        copied_s: float,
+        most: int,
+        until_s: float,
     ) -> list[StepRecord]:
-        """Of one step and those equal to it that end before `until_s`."""
+        """Of one step and those equal to it that end before `until_s`; the first makes copies."""
         batch = len(shares)
         requests = tuple(one.request.request_id for one, _ in shares)
-        gap_s = self.costs.gap_of(batch)
+        gap_s = self._costs.gap_of(batch)
         records: list[StepRecord] = []
         now_s = max(now_s, self._ready_at_s)
         while True:
-            ended_s = now_s + self.costs.of(work)
+            ended_s = now_s + copied_s + self._costs.of(work)
             if records and ended_s >= until_s:
                 return records
             records.append(
@@ -311,7 +360,7 @@ class VirtualEngine:
             self._steps += 1
             if len(records) == most:
                 return records
-            now_s = ended_s + gap_s
+            now_s, copied_s = ended_s + gap_s, 0.0
             # Everybody is one longer.
             work = StepWork(0, batch, work.kv_tokens + batch, 0.0, work.formed)
 

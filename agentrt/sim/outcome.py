@@ -28,6 +28,7 @@ class ProgramOutcome:
         rest_s: From there to their values.
         prompt_tokens: Of its generations.
         cached_tokens: Of those, found in the cache.
+        cached_host_tokens: Of those, brought back from the host.
         output_tokens: That it got.
         recomputed_tokens: Computed again after a preemption.
         wasted_tokens: Outputs that were given up.
@@ -52,6 +53,7 @@ class ProgramOutcome:
     rest_s: float = 0.0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    cached_host_tokens: int = 0
     output_tokens: int = 0
     recomputed_tokens: int = 0
     wasted_tokens: int = 0
@@ -83,6 +85,7 @@ class ProgramOutcome:
         self.hole_s += max(0.0, ledger.completed_at_s - ledger.received_at_s)
         self.prompt_tokens += ledger.prompt_tokens
         self.cached_tokens += ledger.cached_tokens
+        self.cached_host_tokens += ledger.cached_host_tokens
         self.recomputed_tokens += ledger.recomputed_tokens
         self.preemptions += ledger.preemptions
         new_tokens = ledger.prompt_tokens - ledger.cached_tokens + ledger.output_tokens
@@ -106,6 +109,9 @@ class Totals:
         kv_tokens: Sum over steps of the tokens whose KV was read.
         unread_tokens: Of the prompts of calls that were given up, those never computed.
         unheard_tokens: Produced in the step in which their call was given up.
+        saved_tokens: Copied from the device to its host.
+        loaded_tokens: Copied back.
+        copied_s: That both took.
     """
 
     steps: int = 0
@@ -115,6 +121,9 @@ class Totals:
     kv_tokens: int = 0
     unread_tokens: int = 0
     unheard_tokens: int = 0
+    saved_tokens: int = 0
+    loaded_tokens: int = 0
+    copied_s: float = 0.0
 
     def since(self, before: Totals) -> Totals:
         """What was added to them."""

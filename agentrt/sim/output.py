@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 
 class Output:
@@ -20,7 +21,7 @@ class Output:
 
     def __init__(
         self,
-        ids: range,
+        ids: Sequence[int],
         forced_tokens: int = 0,
         marks: tuple[int, ...] = (),
         *,

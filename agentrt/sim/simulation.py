@@ -22,6 +22,7 @@ from agentrt.sim.chats import Hinted
 from agentrt.sim.costs import Costs
 from agentrt.sim.engine import VirtualEngine
 from agentrt.sim.held import HeldPrograms
+from agentrt.sim.host_tier import page_bytes_of
 from agentrt.sim.outcome import SimulationOutcome
 from agentrt.sim.program_run import MODEL
 from agentrt.sim.sending import Act, Said
@@ -39,6 +40,7 @@ class Setup:
     Attributes:
         costs: Of steps and of the runtime.
         kv_tokens: KV memory of each engine.
+        host_kv_tokens: Of its host, for KV that the engine has no room for; 0 keeps none.
         engines: How many; programs go to them in turn.
         step_tokens: Most tokens of a step.
         max_running: Most sequences that run at once.
@@ -51,6 +53,7 @@ class Setup:
 
     costs: Costs
     kv_tokens: int
+    host_kv_tokens: int = 0
     engines: int = 1
     step_tokens: int = 2048
     max_running: int = 64
@@ -61,7 +64,12 @@ class Setup:
     leaps: bool = True
 
     def engine_config(self) -> EngineConfig:
-        """As a real engine would be told."""
+        """As a real engine would be told.
+
+        Raises:
+            UsageError: There is memory of the host, and costs do not tell how much a token takes.
+        """
+        host_pages = self.host_kv_tokens // self.page_tokens
         return EngineConfig(
             model_path=Path("simulated"),
             page_tokens=self.page_tokens,
@@ -70,6 +78,7 @@ class Setup:
             max_running=self.max_running,
             prefill_chunk_tokens=self.prefill_chunk_tokens,
             policy=self.scheduler.policy,
+            host_kv_bytes=host_pages and host_pages * page_bytes_of(self.costs, self.page_tokens),
         )
 
 
@@ -161,7 +170,7 @@ class Simulation:
             incomplete_roles=(MODEL,),
             config=setup.scheduler,
             estimates=self._estimates,
-            kv_tokens={MODEL: (setup.kv_tokens, 0)},
+            kv_tokens={MODEL: (setup.kv_tokens, setup.host_kv_tokens)},
         )
 
         def at(at_s: float, act: Act) -> None:
@@ -170,9 +179,10 @@ class Simulation:
 
         said = Said()
         hinted = Hinted(
-            lambda *hint: said.say(lambda _: engine.hint(*hint)),
+            lambda *hint: said.say(lambda at_s: engine.hint(*hint, now_s=at_s)),
             setup.start_tokens,
             setup.kv_tokens,
+            setup.host_kv_tokens,
         )
         programs = HeldPrograms(hinted.engine, is_on=setup.scheduler.retention)
         return Cell(state, engine, setup.costs, ids, at, said, programs)

@@ -39,9 +39,11 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
         hint: KvHint,
         until_s: float | None,
         from_tokens: int = 0,
+        *,
+        now_s: float,
     ) -> None:
         found.append((hint, len(token_ids), from_tokens))
-        plain(engine, token_ids, hint, until_s, from_tokens)
+        plain(engine, token_ids, hint, until_s, from_tokens, now_s=now_s)
 
     monkeypatch.setattr(VirtualEngine, "hint", hint)
     return found

@@ -1,0 +1,284 @@
+"""KV in the memory of an engine's host: decided as in production, copied in virtual time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentrt.backend import GenerateRequest, KvHint, StepDone, TokenPrompt
+from agentrt.clock import FakeClock
+from agentrt.config import EngineConfig, SchedulerConfig
+from agentrt.engine.core import EngineCore
+from agentrt.errors import UsageError
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.sampling import Sampling
+from agentrt.sim.costs import Costs
+from agentrt.sim.engine import VirtualEngine
+from agentrt.sim.outcome import SimulationOutcome
+from agentrt.sim.output import Output
+from agentrt.sim.simulation import Setup, Simulation
+from agentrt.workloads import Arrival, Workload
+
+Draw = Callable[[int, int, float], Workload]
+FCFS = SchedulerConfig(policy="fcfs", gate_share=0, retention=False)
+RWA = SchedulerConfig()
+PAGE = 16
+TINY_PAGE_BYTES = PAGE * 2 * 2 * 2 * 8 * 4  # two layers, keys and values, two heads of eight floats
+
+drawn = settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture
+def copying(costs: Costs) -> Costs:
+    """Copies take a thousandth of what computing takes."""
+    return dataclasses.replace(costs, copy_token_s=1e-6, kv_token_bytes=1000)
+
+
+def run(
+    workload: Workload,
+    costs: Costs,
+    kv_tokens: int = 640,
+    host_kv_tokens: int = 0,
+    scheduler: SchedulerConfig = FCFS,
+    *,
+    leaps: bool = True,
+) -> SimulationOutcome:
+    setup = Setup(
+        costs, kv_tokens, host_kv_tokens, max_running=12, scheduler=scheduler, leaps=leaps
+    )
+    return Simulation(setup).run(workload)
+
+
+def computed_tokens(outcome: SimulationOutcome) -> int:
+    return sum(engine.prefill_tokens for engine in outcome.engines)
+
+
+def one_by_one(workload: Workload) -> Workload:
+    """The same programs, each long after the one before."""
+    return tuple(Arrival(1000.0 * at, one.program) for at, one in enumerate(workload))
+
+
+@drawn
+@given(seed=st.integers(0, 10**6), host_pages=st.integers(1, 80), knows=st.booleans())
+def test_there_is_never_more_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+    draw: Draw,
+    copying: Costs,
+    seed: int,
+    host_pages: int,
+    knows: bool,
+) -> None:
+    """After every step, on the device and on the host; at the end all belongs to the trees."""
+    engines: set[VirtualEngine] = set()
+    land = VirtualEngine.land
+
+    def landed(engine: VirtualEngine, flight: object) -> object:
+        engines.add(engine)
+        found = land(engine, flight)  # type: ignore[arg-type]
+        assert engine.host is not None
+        pool = engine.host.tier.pool
+        assert 0 <= pool.tree_pages <= host_pages == pool.total_pages
+        assert pool.owned_pages == 0
+        device = engine.paging.pool
+        assert device.free_pages + device.owned_pages + device.tree_pages == 40
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VirtualEngine, "land", landed)
+        scheduler = RWA if knows else FCFS
+        run(draw(seed, 15, 2.0), copying, 640, host_pages * PAGE, scheduler)
+    (engine,) = engines
+    assert engine.host is not None
+    for tree, pool in (
+        (engine.paging.tree, engine.paging.pool),
+        (engine.host.tier.tree, engine.host.tier.pool),
+    ):
+        assert pool.owned_pages == 0
+        assert sum(len(node.pages) for node in tree.nodes()) == pool.tree_pages
+
+
+@drawn
+@given(seed=st.integers(0, 10**6))
+def test_what_can_bring_nothing_back_changes_nothing(draw: Draw, costs: Costs, seed: int) -> None:
+    """A host of one page, copied in no time, and none at all."""
+    workload = draw(seed, 20, 2.0)
+    idle = dataclasses.replace(costs, kv_token_bytes=1000)
+    none, one_page = (run(workload, idle, 640, tokens) for tokens in (0, PAGE))
+    assert one_page.programs == none.programs
+    kept = dataclasses.replace(one_page.engines[0], saved_tokens=0)
+    assert kept == none.engines[0]
+
+
+@drawn
+@given(seed=st.integers(0, 10**6), knows=st.booleans())
+def test_a_large_host_spares_computing(draw: Draw, copying: Costs, seed: int, knows: bool) -> None:
+    """One program after the other; many at once may come in another order."""
+    workload = one_by_one(draw(seed, 12, 2.0) * 2)
+    scheduler = RWA if knows else FCFS
+    without, with_host = (run(workload, copying, 480, tokens, scheduler) for tokens in (0, 1 << 16))
+    assert computed_tokens(with_host) <= computed_tokens(without)
+    restored = sum(one.cached_host_tokens for one in with_host.programs)
+    assert restored <= sum(one.cached_tokens for one in with_host.programs)
+    assert restored <= with_host.engines[0].loaded_tokens
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_at_once_are_spared_computing(seed: int, draw: Draw, copying: Costs) -> None:
+    workload = draw(seed, 40, 2.0)
+    without, with_host = (run(workload, copying, 640, tokens) for tokens in (0, 1 << 16))
+    assert computed_tokens(with_host) < 0.9 * computed_tokens(without)
+    mean, less = (
+        sum(one.latency_s for one in outcome.programs) for outcome in (without, with_host)
+    )
+    assert less < mean
+    (totals,) = with_host.engines
+    assert totals.saved_tokens >= totals.loaded_tokens > 0
+    assert totals.copied_s == pytest.approx(1e-6 * (totals.saved_tokens + totals.loaded_tokens))
+
+
+@pytest.mark.parametrize("scheduler", [FCFS, RWA], ids=["fcfs", "rwa"])
+@pytest.mark.parametrize("seed", range(2))
+def test_equal_steps_at_once_change_nothing(
+    seed: int, scheduler: SchedulerConfig, draw: Draw, copying: Costs
+) -> None:
+    leapt, plain = (
+        run(draw(seed, 25, 1.5), copying, 640, 2048, scheduler, leaps=leaps)
+        for leaps in (True, False)
+    )
+    assert leapt.programs == plain.programs
+    assert leapt.engines == plain.engines
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_policies_are_ranked_as_without(seed: int, draw: Draw, copying: Costs) -> None:
+    """A host of one page only: who was faster stays so, whatever else is said of prefixes."""
+    workload = draw(seed, 40, 2.0)
+
+    def ranked(host_kv_tokens: int) -> list[str]:
+        mean_s = {
+            policy: sum(
+                one.latency_s
+                for one in run(
+                    workload,
+                    copying,
+                    640,
+                    host_kv_tokens,
+                    SchedulerConfig(policy=policy, gate_share=0, retention=False),
+                ).programs
+            )
+            for policy in ("fcfs", "lpm", "plas", "rwa")
+        }
+        return sorted(mean_s, key=lambda policy: mean_s[policy])
+
+    assert ranked(PAGE) == ranked(0)
+
+
+def test_copies_that_take_long_are_given_up(draw: Draw, costs: Costs) -> None:
+    """Once it is known that computing is faster, prefixes are computed again."""
+    slow = dataclasses.replace(costs, copy_token_s=0.1, kv_token_bytes=1000)
+    workload = draw(0, 40, 2.0)
+    (totals,) = run(workload, slow, 640, 1 << 16).engines
+    (quick,) = run(workload, dataclasses.replace(slow, copy_token_s=1e-6), 640, 1 << 16).engines
+    assert 0 < totals.saved_tokens < 0.5 * quick.saved_tokens
+
+
+def test_costs_that_do_not_tell_what_a_token_takes(draw: Draw, costs: Costs) -> None:
+    with pytest.raises(UsageError, match="do not tell how much memory"):
+        run(draw(0, 1, 1.0), costs, 640, 1024)
+
+
+class Twins:
+    """A real engine of two random layers and a simulated one, told the same at the same instants.
+
+    Args:
+        tiny: The real one.
+        costs: Of the other.
+        kv_pages: Of both.
+        host_pages: Of both.
+    """
+
+    def __init__(self, tiny: EngineConfig, costs: Costs, kv_pages: int, host_pages: int) -> None:
+        config = dataclasses.replace(
+            tiny, kv_pages=kv_pages, host_kv_bytes=host_pages * TINY_PAGE_BYTES, overlap="off"
+        )
+        costs = dataclasses.replace(costs, copy_token_s=1e-7, kv_token_bytes=TINY_PAGE_BYTES / PAGE)
+        self.clock = FakeClock(1000.0)
+        self.real = EngineCore(config, self.clock)
+        self.simulated = VirtualEngine(config, costs, leaps=False)
+        self._serial = 0
+
+    def hint(self, ids: tuple[int, ...], hint: KvHint, until_s: float | None) -> None:
+        """Say the same of a prefix to both."""
+        self.real.hint(ids, hint, until_s)
+        self.simulated.hint(ids, hint, until_s, now_s=self.clock.now_s())
+
+    def ask(self, ids: tuple[int, ...], tokens: int) -> tuple[int, ...]:
+        """Ask both; what came out. Step by step they computed the same."""
+        self._serial += 1
+        request = GenerateRequest(
+            RequestId(self._serial),
+            RunId("twins"),
+            NodeId(f"n{self._serial}"),
+            "twins",
+            TokenPrompt(ids),
+            Sampling(max_tokens=tokens, ignore_eos=True),
+        )
+        put_out = [0] * tokens  # the simulated one is told what the other picked
+        self.real.submit(request)
+        self.simulated.submit(request, Output(put_out), self.clock.now_s())
+        produced = 0
+        while True:
+            now_s = self.clock.now_s()
+            flight = self.simulated.launch(now_s)
+            done = self.real.step()
+            assert flight is not None
+            assert done is not None
+            for delta in done.deltas:
+                put_out[produced : produced + len(delta.token_ids)] = delta.token_ids
+                produced += len(delta.token_ids)
+            self.clock.advance(flight.ended_at_s - now_s)
+            (landed,) = self.simulated.land(flight).steps
+            assert told(done) == told(landed)
+            if done.ends:
+                return tuple(put_out)
+
+
+def told(done: StepDone) -> tuple[int, ...]:
+    """What a step computed, what memory there is, and what the ended requests found."""
+    step = done.step
+    assert step is not None
+    found = [step.prefill_tokens, step.decode_tokens, done.free_pages, done.evictable_pages]
+    for end in done.ends:
+        ledger = end.ledger
+        found += [ledger.cached_tokens, ledger.cached_host_tokens, ledger.recomputed_tokens]
+    return tuple(found)
+
+
+@pytest.mark.parametrize("host_pages", [0, 9, 64])
+def test_the_real_engine_restores_and_computes_the_same(
+    host_pages: int, tiny: EngineConfig, costs: Costs
+) -> None:
+    """Talks that go on, are kept, sent down, fetched and forgotten, in too little memory."""
+    random = Random(host_pages)
+    twins = Twins(tiny, costs, 16, host_pages)
+    talks = [tuple(random.choices(range(300), k=random.randint(30, 110))) for _ in range(5)]
+    for _ in range(40):
+        at = random.randrange(len(talks))
+        talk = talks[at] + tuple(random.choices(range(300), k=random.randint(1, 20)))
+        talks[at] = (talk + twins.ask(talk, random.randint(1, 12)))[:200]
+        hint: KvHint | None = random.choice((None, "keep", "demote", "prefetch", "drop"))
+        if hint is not None:
+            until_s = twins.clock.now_s() + random.random() if hint != "drop" else None
+            twins.hint(random.choice(talks), hint, until_s)
+    saved, loaded = twins.simulated.copied_tokens
+    assert (saved > 0, loaded > 0) == (host_pages > 0, host_pages > 0)
