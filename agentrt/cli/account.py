@@ -14,7 +14,7 @@ from agentrt.events import Event, NodeDeclared, NodeFinished, Observer, RunFinis
 from agentrt.graph import Recorder, RunRecord
 from agentrt.ids import NodeId, RunId
 from agentrt.program import Program
-from agentrt.report import gantt, latency_line, summary
+from agentrt.report import gantt, latency_line, summary, trace_line
 from agentrt.telemetry import Settings, SpanObserver, settings_of
 
 COLLECTOR = "http://localhost:4318"
@@ -32,6 +32,7 @@ class Account:
 
     def __init__(self, target: TraceTarget) -> None:
         self._records: dict[RunId, RunRecord] = {}
+        self._not_begun: set[RunId] = set()
         self._recorder = Recorder(self._keep)
         settings = None if target.kind == "off" else trace_settings(target)
         self._endpoint = settings.endpoint if settings else ""
@@ -42,8 +43,10 @@ class Account:
 
     def line(self, run_id: RunId) -> str:
         """The latency line of a run that is over, with the place of its trace; "" if unknown."""
-        known = self._records.get(run_id)
-        return latency_line(known, self._place(run_id)) if known else ""
+        known, place = self._records.get(run_id), self._place(run_id)
+        if run_id in self._not_begun:  # nothing took time
+            return trace_line(run_id, place) if place else ""
+        return latency_line(known, place) if known else ""
 
     def bars(self, run_id: RunId, width: int) -> str:
         """What the nodes of a run that is over did when, as lines; "" if unknown."""
@@ -65,6 +68,7 @@ class Account:
         self, run_id: RunId, program: Program[..., Any], clock: Clock, error: Exception
     ) -> None:
         """Account for a run whose engine did not start: it was asked for, and it failed."""
+        self._not_begun.add(run_id)
         now_s, what = clock.now_s(), record(error)
         root = NodeId(f"{program.name}#0")
         events: list[Event] = [

@@ -3,7 +3,7 @@
 from agentrt.report.bound import bound_line
 from agentrt.report.errors import error_lines
 from agentrt.report.gantt import MARKS, Bar, bars, gantt
-from agentrt.report.line import latency_line
+from agentrt.report.line import latency_line, trace_line
 from agentrt.report.summary import SCHEMA, error_object, summary
 from agentrt.report.usage import Usage, usage
 
@@ -19,5 +19,6 @@ __all__ = [
     "gantt",
     "latency_line",
     "summary",
+    "trace_line",
     "usage",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.graph import Causes, RunRecord, critical_path, parallelism, split
-from agentrt.ids import trace_id_of
+from agentrt.ids import RunId, trace_id_of
 from agentrt.report.rounding import quanta, shared_quanta
 from agentrt.report.spared import spared
 
@@ -36,5 +36,15 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
         line += f" | parallelism {at_once:.1f}x"
     if told := spared(record).told():
         line += f" | {told}"
-    line += f" | trace {trace_id_of(record.run_id)[:7]}"
+    return f"{line} | {trace_line(record.run_id, trace)}"
+
+
+def trace_line(run_id: RunId, trace: str = "") -> str:
+    """Such as `trace 1bf3296 -> traces/runs/x.json`: all there is to tell of a run not begun.
+
+    Args:
+        run_id: Of the run.
+        trace: Where its trace is: a file or an address.
+    """
+    line = f"trace {trace_id_of(run_id)[:7]}"
     return f"{line} -> {trace}" if trace else line

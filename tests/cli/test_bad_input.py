@@ -105,6 +105,7 @@ def test_an_engine_that_does_not_answer(agentrt: Run, tmp_path: Path) -> None:
     what, _, how = failed(told, tmp_path, 3)
     assert url in what
     assert how != "fix:"
+    assert "compound" not in told.err, "nothing ran"
 
 
 @pytest.mark.slow
