@@ -29,6 +29,12 @@ _IN_WORDS = {
     "slack_class": "of its deadline: 0 at risk, 1 on track, 2 hopeless",
     "slack_s": "what its deadline leaves beyond the path",
     "overdue": "it had waited beyond all measure and came in by the express lane",
+    "held_s": "how long it has waited at the gate",
+    "peak_tokens": "of KV memory that its run is expected to need at once",
+    "entry_tokens": "of that, what is set aside when its run is let in",
+    "committed_tokens": "set aside for the runs that were let in",
+    "limit_tokens": "that may be set aside for all runs",
+    "computed_again_share": "of the engine's time went into what it had computed before",
     "undemanded": "nobody waited for it yet: it went after all that somebody waits for",
 }
 _ELSEWHERE = ("queued_s", "place", "others_waiting")

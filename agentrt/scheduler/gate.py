@@ -26,7 +26,7 @@ from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import Order
-from agentrt.scheduler.peak import entry_tokens, peak_tokens
+from agentrt.scheduler.peak import Need, need_of
 from agentrt.scheduler.run import Footprint, RunState
 from agentrt.scheduler.telling import Telling
 from agentrt.scheduler.thrash import STEP, Thrash
@@ -73,11 +73,11 @@ class Shadow:
     begins_at_s: float
     spare_tokens: dict[str, float]
 
-    def passes(self, run: RunState, peaks: Mapping[str, float], now_s: float) -> str:
+    def passes(self, run: RunState, needs: Mapping[str, Need], now_s: float) -> str:
         """Why another run may begin before it, or ""."""
         if run.path_p90_s > 0.0 and now_s + run.path_p90_s <= self.begins_at_s:
             return "it ends before the run with the reservation could begin"
-        if all(peak <= self.spare_tokens[role] for role, peak in peaks.items()):
+        if all(need.entry_tokens <= self.spare_tokens[role] for role, need in needs.items()):
             return "it fits beside the run with the reservation"
         return ""
 
@@ -185,8 +185,8 @@ class Gate:
         self.running[run] = None
         self.idle[run] = at_s  # until its generations get there
         run.begin(at_s)
-        for role, tokens in self._entry(run).items():
-            if tokens:
+        for role, need in self._needs(run).items():
+            if tokens := need.entry_tokens:
                 run.footprints.setdefault(role, Footprint(tokens)).committed_tokens = tokens
         waiting, run.held = list(run.held), {}
         return waiting
@@ -277,35 +277,35 @@ class Gate:
         self.closed = self.worth.holds and (self.closed or min(left.values()) >= 0.0)
         begun: list[RunState] = []
         verdicts: list[Verdict] = []
+        needs = {run: self._needs(run) for run in self.held}
         reserved = self._reserved(now_s) if self.closed else None
         shadow: Shadow | None = None
-        for run in sorted(self.held, key=lambda run: self._place(run, now_s, order)):
-            peaks = self._entry(run)
-            why = _fits(peaks, left, taken) if self.closed else CHEAP
+        for run in sorted(self.held, key=lambda run: self._place(run, needs[run], now_s, order)):
+            why = _fits(needs[run], left, taken) if self.closed else CHEAP
             if why and reserved is not None and run is not reserved:
-                shadow = shadow or self._shadow(reserved, left, begun, now_s)
-                why = shadow.passes(run, peaks, now_s)
+                shadow = shadow or self._shadow(reserved, needs, left, begun, now_s)
+                why = shadow.passes(run, needs[run], now_s)
             if why or not self.held[run]:
-                verdicts.append(self._verdict(run, why, peaks, left, now_s))
+                verdicts.append(self._verdict(run, why, needs[run], left, now_s))
             if why:
                 begun.append(run)
                 shadow = None
-                for role, peak in peaks.items():
-                    left[role] -= peak
-                    taken[role] |= peak > 0.0
+                for role, need in needs[run].items():
+                    left[role] -= need.entry_tokens
+                    taken[role] |= need.entry_tokens > 0.0
                 if run is reserved:
                     reserved = None
         return tuple(verdicts)
 
-    def _entry(self, run: RunState) -> dict[str, float]:
-        """By role, what is set aside for a run when it is let in."""
-        return {
-            role: entry_tokens(run, role, room.limit_tokens) for role, room in self.rooms.items()
-        }
+    def _needs(self, run: RunState) -> dict[str, Need]:
+        """By role, what a run that waits needs."""
+        return {role: need_of(run, role, room.limit_tokens) for role, room in self.rooms.items()}
 
-    def _place(self, run: RunState, now_s: float, order: Order) -> tuple[Key, float]:
+    def _place(
+        self, run: RunState, needs: Mapping[str, Need], now_s: float, order: Order
+    ) -> tuple[Key, float]:
         node = next(iter(run.held))
-        peak = max((peak_tokens(run, role) for role in self.rooms), default=0.0)
+        peak = max((need.peak_tokens for need in needs.values()), default=0.0)
         return order.key(
             now_s, Telling(now_s).facts(node, RequestId(node.order)), int(peak)
         ), run.started_at_s
@@ -320,7 +320,12 @@ class Gate:
         return None
 
     def _shadow(
-        self, reserved: RunState, left: Mapping[str, float], begun: list[RunState], now_s: float
+        self,
+        reserved: RunState,
+        needs: Mapping[RunState, Mapping[str, Need]],
+        left: Mapping[str, float],
+        begun: list[RunState],
+        now_s: float,
     ) -> Shadow:
         """When the reserved run can begin, by what is expected of those that run.
 
@@ -328,25 +333,28 @@ class Gate:
         nothing is known nobody counts.
         """
         free = dict(left)
-        needs = self._entry(reserved)
+        entry = {role: need.entry_tokens for role, need in needs[reserved].items()}
         ends = [(run.ends_at_s, run) for run in self.running]
         ends += [(now_s + run.path_p90_s if run.path_p90_s else None, run) for run in begun]
         known = [(at_s, run) for at_s, run in ends if at_s is not None]
         shadow_s = now_s
         for at_s, run in sorted(known, key=lambda end: end[0]):
-            if all(needs[role] <= free[role] for role in self.rooms):
+            if all(entry[role] <= free[role] for role in self.rooms):
                 break
             shadow_s = max(now_s, at_s)
-            mine = self._entry(run) if run in begun else None
             for role in self.rooms:
-                free[role] += self._held_tokens(run, role, now_s) if mine is None else mine[role]
-        return Shadow(shadow_s, {role: free[role] - needs[role] for role in self.rooms})
+                free[role] += (
+                    needs[run][role].entry_tokens
+                    if run in begun
+                    else self._held_tokens(run, role, now_s)
+                )
+        return Shadow(shadow_s, {role: free[role] - entry[role] for role in self.rooms})
 
     def _verdict(
         self,
         run: RunState,
         why: str,
-        peaks: Mapping[str, float],
+        needs: Mapping[str, Need],
         left: Mapping[str, float],
         now_s: float,
     ) -> Verdict:
@@ -359,7 +367,8 @@ class Gate:
             limit_tokens = self.limit_tokens(role, now_s)
             lower_tokens = max(lower_tokens, room.limit_tokens - limit_tokens)
             terms += [
-                (f"{name}peak_tokens", peaks[role]),
+                (f"{name}peak_tokens", needs[role].peak_tokens),
+                (f"{name}entry_tokens", needs[role].entry_tokens),
                 (f"{name}committed_tokens", limit_tokens - left[role]),
                 (f"{name}limit_tokens", limit_tokens),
             ]
@@ -370,12 +379,15 @@ class Gate:
         return Verdict(run.run_id, node.node_id, bool(why), reason, tuple(terms))
 
 
-def _fits(peaks: Mapping[str, float], left: Mapping[str, float], taken: Mapping[str, bool]) -> str:
-    """Why a run can be let in, or "": its peak fits in each engine, or it has one to itself."""
-    alone = False
-    for role, peak in peaks.items():
-        if peak > left[role]:
+def _fits(needs: Mapping[str, Need], left: Mapping[str, float], taken: Mapping[str, bool]) -> str:
+    """Why a run can be let in, or "": it fits in each engine, or it has one to itself."""
+    alone = in_waves = False
+    for role, need in needs.items():
+        in_waves |= need.entry_tokens < need.peak_tokens
+        if need.entry_tokens > left[role]:
             if taken[role]:
                 return ""
             alone = True
-    return "nothing else runs" if alone else "its peak fits"
+    if alone:
+        return "nothing else runs"
+    return "it fits, its branches in waves" if in_waves else "its peak fits"

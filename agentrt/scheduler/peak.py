@@ -8,11 +8,25 @@ many come in beside it, and lose their contexts to its branches.
 
 from __future__ import annotations
 
+from agentrt.fact import fact
 from agentrt.scheduler.cold_start import expected_tokens
 from agentrt.scheduler.run import RunState
 
 WAVE_SHARE = 0.5
 """Of the memory that may be set aside."""
+
+
+@fact
+class Need:
+    """What a run that waits needs of an engine.
+
+    Attributes:
+        peak_tokens: Most KV tokens that it is expected to need at once; 0.0 when unknown.
+        entry_tokens: Of those, what is set aside for it when it is let in.
+    """
+
+    peak_tokens: float
+    entry_tokens: float
 
 
 def peak_tokens(run: RunState, role: str) -> float:
@@ -23,8 +37,8 @@ def peak_tokens(run: RunState, role: str) -> float:
     return expected_tokens(place.learned.get("context_tokens"), elsewhere, held)
 
 
-def entry_tokens(run: RunState, role: str, limit_tokens: float) -> float:
-    """KV tokens that are set aside for it when it is let in; 0.0 when unknown.
+def need_of(run: RunState, role: str, limit_tokens: float) -> Need:
+    """What it needs to be let in.
 
     Args:
         run: That waits.
@@ -34,12 +48,12 @@ def entry_tokens(run: RunState, role: str, limit_tokens: float) -> float:
     peak = peak_tokens(run, role)
     wave = WAVE_SHARE * limit_tokens
     if peak <= wave:
-        return peak
+        return Need(peak, peak)
     learned = run.estimates.place(run.template, engine_site(role)).learned.get("longest_tokens")
     if learned is None:  # of other programs it would say nothing: a chain needs all of its peak
-        return peak
+        return Need(peak, peak)
     waits = max((node.prompt_tokens for node in run.held if node.model == role), default=0)
-    return min(peak, max(wave, learned.mean, waits))
+    return Need(peak, min(peak, max(wave, learned.mean, waits)))
 
 
 def engine_site(role: str) -> str:

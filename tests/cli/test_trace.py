@@ -131,6 +131,27 @@ def test_why_a_node_waited(folder: Path, say: Say) -> None:
     assert "the hole in its prompt was tool root/tool1, which took 500.0 ms" in out[2]
 
 
+def test_why_a_run_was_let_in(tmp_path: Path, say: Say) -> None:
+    events = events_of(RUNS[0])
+    at = next(at for at, one in enumerate(events) if isinstance(one, RequestSent))
+    sent = events[at]
+    assert isinstance(sent, RequestSent)
+    terms = (("held_s", 0.5), ("peak_tokens", 1400.0), ("entry_tokens", 500.0))
+    reason = "it fits, its branches in waves"
+    said = Scheduled(sent.run_id, sent.node_id, sent.at_s, "admitted", reason, "", terms)
+    record = RunRecord()
+    record.see([*events[:at], said, *events[at:]])
+    path = JaegerFile(tmp_path).export([build(record)])
+    code, out, _ = say("show", str(path), "--why", "generate0")
+    assert code == 0
+    at = out.index(f"    {reason}")
+    assert out[at + 1 : at + 4] == [
+        "    held_s                    0.5  how long it has waited at the gate",
+        "    peak_tokens              1400  of KV memory that its run is expected to need at once",
+        "    entry_tokens              500  of that, what is set aside when its run is let in",
+    ]
+
+
 def test_a_run_is_named_by_file_or_by_the_start_of_an_id(folder: Path, say: Say) -> None:
     whole = say("show", "last")[1]
     (path,) = RUNS_FOLDER.glob(f"*{trace_id_of(RUNS[2])}.json")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentrt.scheduler import Admit, Decision
 from agentrt.scheduler.gate import IDLE_S, Gate
 from agentrt.scheduler.order import QUANTUM_S
-from agentrt.scheduler.peak import entry_tokens
+from agentrt.scheduler.peak import need_of
 from agentrt.scheduler.run import RunState
 
 Make = Callable[..., Any]
@@ -69,13 +69,13 @@ def test_what_is_set_aside_stays_within_the_memory(world: Make, job: Any, drawn:
         limit = gate.limit_tokens("default", now_s)
         assert limit <= LIMIT
         for verdict in decision.verdicts:
-            peak = entry_tokens(here.state.runs[verdict.run_id], "default", LIMIT)
+            need = need_of(here.state.runs[verdict.run_id], "default", LIMIT)
             if verdict.admitted:
                 alone = verdict.reason == "nothing else runs" and committed == 0.0
-                committed += peak
+                committed += need.entry_tokens
                 assert committed <= limit + 1e-6 or alone
             else:
-                assert peak > limit - committed or committed > 0.0
+                assert need.entry_tokens > limit - committed or committed > 0.0
 
     one.before = check
     one.run(jobs)
@@ -93,7 +93,13 @@ def test_a_run_that_does_not_fit_waits_and_a_small_one_passes(world: Make, job: 
     told = {(v.run_id[-1], v.admitted): (at_s, dict(v.terms)) for at_s, v in one.verdicts()}
     assert told["1", False] == (
         1.1,
-        {"held_s": 0.0, "peak_tokens": 700, "committed_tokens": 700, "limit_tokens": LIMIT},
+        {
+            "held_s": 0.0,
+            "peak_tokens": 700,
+            "entry_tokens": 700,
+            "committed_tokens": 700,
+            "limit_tokens": LIMIT,
+        },
     )
     at_s, terms = told["1", True]
     assert (at_s, terms["held_s"], terms["committed_tokens"]) == (11.0, pytest.approx(9.9), 0.0)
@@ -184,8 +190,9 @@ def test_nobody_makes_a_reserved_run_wait_longer(
         reserved = gate._reserved(now_s)
         if not isinstance(decision, Admit) or reserved is None or reserved in bounds:
             return
+        needs = {reserved: gate._needs(reserved)}
         left = {"default": LIMIT - gate.committed_tokens("default", now_s)}
-        bounds[reserved] = gate._shadow(reserved, left, [], now_s).begins_at_s
+        bounds[reserved] = gate._shadow(reserved, needs, left, [], now_s).begins_at_s
 
     one.before = check
     one.run(jobs)

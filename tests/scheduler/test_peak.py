@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.events import RunStarted
 from agentrt.ids import RunId
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.peak import WAVE_SHARE, engine_site, entry_tokens
+from agentrt.scheduler.peak import WAVE_SHARE, engine_site, need_of
 from agentrt.scheduler.run import RunState, template_of
 from agentrt.scheduler.tenants import Tenants
 
@@ -32,7 +33,9 @@ def entry(peak: float, longest: float | None) -> float:
     """Of a run that waits for an engine of which a thousand tokens may be set aside."""
     started = RunStarted(RunId("r"), "wide", "p.py", 0.0, 0)
     run = RunState(started, learned(peak, longest), Tenants().began(""))
-    return entry_tokens(run, "default", 1000.0)
+    need = need_of(run, "default", 1000.0)
+    assert need.peak_tokens == pytest.approx(peak)
+    return need.entry_tokens
 
 
 def test_a_wide_fork_is_let_in_with_half_and_a_long_context_with_all_of_it() -> None:
@@ -62,6 +65,11 @@ def test_a_wide_fork_does_not_wait_until_the_engine_is_empty(world: Make, job: A
     learned(1400.0, 200.0, into=one.state.estimates)
     one.run(jobs)
     assert [done.began_at_s for done in jobs] == [1.0, 2.0]
+    told = {verdict.reason: dict(verdict.terms) for _, verdict in one.verdicts()}
+    terms = told["it fits, its branches in waves"]
+    assert terms["peak_tokens"] == pytest.approx(1400.0)
+    assert terms["entry_tokens"] == 500.0
+    assert terms["committed_tokens"] + terms["entry_tokens"] <= terms["limit_tokens"]
     again = [job(1.0, (20.0,), 450, "chain"), job(2.0, (5.0,), 1400, "wide")]
     alone = world(1250, again)
     alone.run(again)
