@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from agentrt.cli.bench import factors, rate_of, tell, write
+from agentrt.cli.sim_files import commit, keep_costs, write_page
 from agentrt.cli.threads import Threads
 from agentrt.errors import UsageError
 
@@ -41,6 +41,13 @@ Bursts = Annotated[
         "coding assistant); 0 for arrivals by chance."
     ),
 ]
+HostTokens = Annotated[
+    int,
+    typer.Option(
+        "--host-kv-tokens",
+        help="Memory of the host for KV that the engine has no room for; 0 keeps none.",
+    ),
+]
 Warm = Annotated[
     bool, typer.Option("--warm/--cold", help="Estimates learned from other programs beforehand.")
 ]
@@ -62,6 +69,7 @@ def run(
     max_running: Running = 64,
     step_tokens: StepTokens = 2048,
     bursts: Bursts = 0.0,
+    host_kv_tokens: HostTokens = 0,
     *,
     warm: Warm = True,
     json_path: Json = None,
@@ -70,7 +78,17 @@ def run(
     from agentrt.sim.arms import arms_named
     from agentrt.sim.command import run_once
 
-    asked = _asked(costs, workload, programs, tenants, scale, max_running, step_tokens, bursts)
+    asked = _asked(
+        costs,
+        workload,
+        programs,
+        tenants,
+        scale,
+        max_running,
+        step_tokens,
+        bursts,
+        host_kv_tokens,
+    )
     arms = arms_named(policy)
     if len(arms) != 1:
         raise UsageError("`sim run` takes one policy", hint="Use `sim sweep` to compare several")
@@ -96,13 +114,13 @@ def fit(
     from dataclasses import replace
 
     from agentrt.sim.bench_file import observed_in
-    from agentrt.sim.costs import HALF_ON_TWO_CORES
+    from agentrt.sim.costs import HALF_ON_TWO_CORES, MEMORY_BYTES_S
     from agentrt.sim.fit import fit as fitted
 
     observed, about = observed_in(bench_file)
     found = fitted(observed)
     about |= {
-        "commit": _commit(),
+        "commit": commit(),
         "samples": found.observations,
         "measured_by_computed": found.residuals,
         "around": "typical, not measured: `sim calibrate` measures it",
@@ -111,9 +129,11 @@ def fit(
         HALF_ON_TWO_CORES,  # what the runtime takes is not in such a file
         step=found.step,
         pair_s=found.pair_s,
+        copy_token_s=about["kv_token_bytes"] / MEMORY_BYTES_S,
+        kv_token_bytes=about["kv_token_bytes"],
         about=about,
     )
-    _keep_costs(out, result.to_json())
+    keep_costs(out, result.to_json())
     return 0
 
 
@@ -158,11 +178,11 @@ def calibrate(
         threads=threads,
         device=device,  # type: ignore[arg-type]
     )
-    about = {"commit": _commit(), "machine": machine(), "dtype": dtype, "threads": threads}
+    about = {"commit": commit(), "machine": machine(), "dtype": dtype, "threads": threads}
     found = anyio.run(
         partial(calibrated, config, seconds=seconds, kv_tokens=kv_tokens, about=about, tell=tell)
     )
-    _keep_costs(out, found.to_json())
+    keep_costs(out, found.to_json())
     return 0
 
 
@@ -188,6 +208,7 @@ def sweep(
     max_running: Running = 64,
     step_tokens: StepTokens = 2048,
     bursts: Bursts = 0.0,
+    host_kv_tokens: HostTokens = 0,
     *,
     warm: Warm = True,
     curves: Annotated[
@@ -202,7 +223,17 @@ def sweep(
     from agentrt.sim.sweep import to_json
     from agentrt.sim.sweep_page import sweep_page
 
-    asked = _asked(costs, workload, programs, tenants, scale, max_running, step_tokens, bursts)
+    asked = _asked(
+        costs,
+        workload,
+        programs,
+        tenants,
+        scale,
+        max_running,
+        step_tokens,
+        bursts,
+        host_kv_tokens,
+    )
     found = run_sweep(
         asked,
         policies,
@@ -215,13 +246,13 @@ def sweep(
         curves=curves,
         tell=tell,
     )
-    about = {**asked.about(load_costs(costs)), "commit": _commit(), "warm": warm}
+    about = {**asked.about(load_costs(costs)), "commit": commit(), "warm": warm}
     for target in found.targets():
         typer.echo(str(target))
     if json_path is not None:
         write(json_path, to_json(found, about, sys.argv[1:]))
     if html_path is not None:
-        _write_page(html_path, sweep_page(found, about))
+        write_page(html_path, sweep_page(found, about))
     return 0
 
 
@@ -277,7 +308,7 @@ def fleet(
     if json_path is not None:
         write(json_path, found)
     if html_path is not None:
-        _write_page(html_path, fleet_page(found))
+        write_page(html_path, fleet_page(found))
     return 0
 
 
@@ -335,9 +366,9 @@ def validate(
         if repeats > 1:
             typer.echo(f"  one repeat on the engine by another: {found.repeats_within(share)}")
     if json_path is not None:
-        write(json_path, to_json(found, {**about, "commit": _commit()}))
+        write(json_path, to_json(found, {**about, "commit": commit()}))
     if html_path is not None:
-        _write_page(html_path, validation_page(found, about))
+        write_page(html_path, validation_page(found, about))
     return 0
 
 
@@ -350,6 +381,7 @@ def _asked(
     max_running: int,
     step_tokens: int,
     bursts: float = 0.0,
+    host_kv_tokens: int = 0,
 ) -> Any:
     from agentrt.sim.command import Asked
 
@@ -362,32 +394,5 @@ def _asked(
         max_running,
         step_tokens,
         bursts,
+        host_kv_tokens,
     )
-
-
-def _keep_costs(path: Path, told: dict[str, Any]) -> None:
-    write(path, told)
-    typer.echo(json.dumps(told["step"] | {"pair_s": told["pair_s"]}))
-    typer.echo(f"measured by computed: {told['about'].get('measured_by_computed')}")
-
-
-def _write_page(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-
-
-def _commit() -> str:
-    """Of the sources, where they lie in a repository; "" elsewhere."""
-    import subprocess
-
-    try:
-        told = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return told.stdout.strip()

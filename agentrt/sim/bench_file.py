@@ -24,6 +24,7 @@ from agentrt.sim.fit import Observed
 from agentrt.sim.output import Output
 
 SCHEMA = "agentrt.bench.engine/1"
+_FLOAT32_BYTES, _OTHER_BYTES = 4, 2
 _HINT = "Give a file that `agentrt bench engine --json PATH` wrote"
 
 
@@ -49,6 +50,7 @@ def observed_in(path: Path) -> tuple[list[Observed], dict[str, Any]]:
             "cores": machine["cores"],
             "model": told["shape"]["name"],
             "dtypes": sorted({row["dtype"] for row in told["rows"]}),
+            "kv_token_bytes": _kv_token_bytes(told["shape"], told["rows"][0]["dtype"]),
             "measured_at": told["at"],
             "agentrt": machine["agentrt"],
             "torch": machine["torch"],
@@ -56,6 +58,12 @@ def observed_in(path: Path) -> tuple[list[Observed], dict[str, Any]]:
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path}: a row lacks {error}", hint=_HINT) from error
     return found, about
+
+
+def _kv_token_bytes(shape: dict[str, Any], dtype: str) -> int:
+    """Keys and values of all layers."""
+    values = 2 * shape["layers"] * shape["kv_heads"] * (shape["hidden"] // shape["heads"])
+    return int(values * (_FLOAT32_BYTES if dtype == "float32" else _OTHER_BYTES))
 
 
 def _observed(row: dict[str, Any]) -> Iterator[Observed]:

@@ -43,7 +43,8 @@ from agentrt.scheduler import (
     decide,
 )
 from agentrt.sim.costs import Costs
-from agentrt.sim.engine import Flight, VirtualEngine
+from agentrt.sim.engine import VirtualEngine
+from agentrt.sim.flight import Flight
 from agentrt.sim.held import HeldPrograms
 from agentrt.sim.outcome import ProgramOutcome, Totals
 from agentrt.sim.output import Output

@@ -40,6 +40,7 @@ class Asked:
         max_running: Most sequences that run at once.
         step_tokens: Most tokens of a step.
         bursts: Deviation of the gaps between arrivals by their mean; 0 for arrivals by chance.
+        host_kv_tokens: Memory of the host for KV that the engine has no room for.
     """
 
     costs: str
@@ -50,6 +51,7 @@ class Asked:
     max_running: int = 64
     step_tokens: int = 2048
     bursts: float = 0.0
+    host_kv_tokens: int = 0
 
     def study(self, *, warm: bool) -> Study:
         """The mix on its machine.
@@ -58,7 +60,18 @@ class Asked:
             UsageError: A name or a number is out of place.
         """
         costs = load_costs(self.costs)
-        setup = Setup(costs, 0, max_running=self.max_running, step_tokens=self.step_tokens)
+        if self.host_kv_tokens < 0:
+            raise UsageError(
+                f"--host-kv-tokens {self.host_kv_tokens} is no memory",
+                hint="Give tokens, or 0 to keep no KV on the host",
+            )
+        setup = Setup(
+            costs,
+            0,
+            self.host_kv_tokens,
+            max_running=self.max_running,
+            step_tokens=self.step_tokens,
+        )
         return Study(costs, self.mixed(), setup, warm=warm)
 
     def mixed(self) -> Mixed:
@@ -98,6 +111,7 @@ class Asked:
             "max_running": self.max_running,
             "step_tokens": self.step_tokens,
             "bursts": self.bursts,
+            "host_kv_tokens": self.host_kv_tokens,
         }
 
 
@@ -175,7 +189,9 @@ def run_once(
         "p99_latency_s": sorted(point.latency_s.tolist())[int(0.99 * (len(point.latency_s) - 1))],
         "mean_slowdown": float(point.slowdown.mean()),
         "cache_hit": point.hit,
+        "host_hit": point.host_hit,
         "busy": point.busy,
+        "copying": point.copying,
         "steps": point.steps,
         "fairness": point.fairness,
         "working_set_tokens": point.working_set_tokens,

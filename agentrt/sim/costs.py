@@ -120,6 +120,9 @@ class Costs:
         return {"schema": SCHEMA, **asdict(self)}
 
 
+MEMORY_BYTES_S = 20e9
+"""What a few cores copy within their memory: each byte is read and written."""
+
 HALF_ON_TWO_CORES = Costs(
     StepTime(base_s=0.022, prefill_s=0.0020, decode_s=0.0011, kv_s=2.0e-6),
     submit_s=80e-6,
@@ -128,7 +131,7 @@ HALF_ON_TWO_CORES = Costs(
     deliver_s=60e-6,
     delta_s=30e-6,
     run_s=200e-6,
-    copy_token_s=1.2e-6,  # bf16 at 20 GB/s: a copy reads and writes
+    copy_token_s=24_576 / MEMORY_BYTES_S,
     kv_token_bytes=24_576,
     about={"device": "two CPU cores, a model of 303 million parameters", "kind": "typical"},
 )
@@ -143,7 +146,7 @@ EIGHT_B_ON_H200 = Costs(
     deliver_s=60e-6,
     delta_s=30e-6,
     run_s=200e-6,
-    copy_token_s=2.6e-6,  # bf16 at 50 GB/s: PCIe 5 with 16 lanes
+    copy_token_s=131_072 / 50e9,  # PCIe 5 with 16 lanes
     kv_token_bytes=131_072,
     about={
         "device": "one GPU of 4.8 TB/s and 989 TFLOP/s, a model of 8 billion parameters",

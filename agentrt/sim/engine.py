@@ -7,8 +7,6 @@ the time of a step is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from agentrt.backend import End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
 from agentrt.cache import PagePool
 from agentrt.config import EngineConfig
@@ -22,6 +20,7 @@ from agentrt.engine.stops import StopStrings
 from agentrt.ids import PageId, RequestId
 from agentrt.prompt import Detokenizer
 from agentrt.sim.costs import Costs, StepWork
+from agentrt.sim.flight import Flight, Landing
 from agentrt.sim.host_tier import virtual_host
 from agentrt.sim.output import Output
 from agentrt.step import FinishReason, StepRecord
@@ -34,41 +33,6 @@ class NoTables:
 
     def write(self, slot: int, at: int, pages: list[PageId]) -> None:
         """Nothing to set."""
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """One step, or several equal ones, under way.
-
-    Attributes:
-        records: What will be told of each.
-        work: What the first computes.
-        members: Sequences in it, with the tokens that each computes in one step.
-        decodes: Of each, whether its prompt had been computed before.
-    """
-
-    records: list[StepRecord]
-    work: StepWork
-    members: list[Share]
-    decodes: list[bool]
-
-    @property
-    def ended_at_s(self) -> float:
-        """When the last of them is over."""
-        return self.records[-1].ended_at_s
-
-
-@dataclass(slots=True, eq=False)
-class Landing:
-    """What a flight changed.
-
-    Attributes:
-        steps: One a step; ends are in the last.
-        grown: Requests that got tokens, with the length of their output now.
-    """
-
-    steps: list[StepDone]
-    grown: list[tuple[RequestId, int]] = field(default_factory=list)
 
 
 class VirtualEngine:

@@ -82,6 +82,8 @@ class Point:
         slowdown: `[programs]` latency by that of the same program alone.
         busy: Share of the time in which the engine had something to do.
         hit: Of the prompt tokens, the share that the cache knew.
+        host_hit: Of the prompt tokens, the share that was brought back from the host.
+        copying: Share of the time in which the engine copied to its host or back.
         sums: Seconds and tokens of all programs, by name.
         fairness: Jain's index over tenants' mean slowdowns.
         steps: Of the engine.
@@ -96,6 +98,8 @@ class Point:
     slowdown: Floats
     busy: float
     hit: float
+    host_hit: float
+    copying: float
     sums: dict[str, float]
     fairness: float
     steps: int
@@ -153,7 +157,7 @@ class Study:
     def alone(self, seed: int) -> Alone:
         """Each program of a seed with an engine and memory of its own, cold."""
         if seed not in self._alone:
-            setup = replace(self._setup, kv_tokens=AMPLE_TOKENS, scheduler=_PLAIN)
+            setup = self._ample()
             found = [
                 Simulation(setup).run((Arrival(0.0, one),)).programs[0]
                 for one in self.programs(seed)
@@ -187,6 +191,7 @@ class Study:
         submitted_s = np.array([one.submitted_at_s for one in outcome.programs])
         finished_s = np.array([one.finished_at_s for one in outcome.programs])
         first_s, last_s = submitted_s[warm], submitted_s.max()
+        span_s = outcome.ended_at_s - float(submitted_s.min())
         under_way_s = np.minimum(finished_s, last_s) - np.maximum(submitted_s, first_s)
         working_token_s = float(np.sum(alone.kept_tokens * np.maximum(under_way_s, 0.0)))
         return Point(
@@ -195,8 +200,10 @@ class Study:
             seed,
             latency_s,
             slowdown,
-            engine.busy_s / (outcome.ended_at_s - float(submitted_s.min())),
+            engine.busy_s / span_s,
             sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
+            sum(one.cached_host_tokens for one in counted) / max(1, prompt_tokens),
+            engine.copied_s / span_s,
             {name: _mean(counted, name) for name in SUMMED},
             _fairness(counted, slowdown),
             engine.steps,
@@ -210,13 +217,17 @@ class Study:
         workload = self._mixed.arriving(self.programs(seed), rate, f"arrivals {seed}")
         return Simulation(setup, self._estimates()).run(workload)
 
+    def _ample(self) -> Setup:
+        """With all the memory that anybody wants, so that there is nothing for a host."""
+        return replace(self._setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=_PLAIN)
+
     def _estimates(self) -> Estimates:
         """What another seed's programs taught, as a copy."""
         if not self._warm:
             return Estimates()
         if self._learned is None:
             self._learned = Estimates()
-            setup = replace(self._setup, kv_tokens=AMPLE_TOKENS, scheduler=_PLAIN)
+            setup = self._ample()
             rate = _BUSY_SHARE * self.full_rate
             workload = self._mixed.arriving(self._mixed.drawn(-1), rate, "arrivals before")
             Simulation(setup, self._learned).run(workload)
@@ -227,6 +238,7 @@ SUMMED = (
     "held_s",
     "queue_s",
     "hole_s",
+    "kv_reload_s",
     "prefill_s",
     "decode_s",
     "tool_s",

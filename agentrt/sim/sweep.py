@@ -108,9 +108,10 @@ def tail(point: Point) -> float:
 
 def line_of(point: Point) -> str:
     """A point for people who wait."""
+    host = f" ({point.host_hit:.2f} from the host)" if point.host_hit else ""
     return (
         f"mean {point.latency_s.mean():.2f} s, slowdown {point.slowdown.mean():.2f}, "
-        f"p99 {tail(point):.1f}, cache {point.hit:.2f}, busy {point.busy:.2f}"
+        f"p99 {tail(point):.1f}, cache {point.hit:.2f}{host}, busy {point.busy:.2f}"
     )
 
 
@@ -157,6 +158,8 @@ def _point_json(point: Point, *, every: bool = False) -> dict[str, Any]:
         "p99_slowdown": tail(point),
         "busy": point.busy,
         "cache_hit": point.hit,
+        "host_hit": point.host_hit,
+        "copying": point.copying,
         "fairness": point.fairness,
         "steps": point.steps,
         "working_set_tokens": point.working_set_tokens,

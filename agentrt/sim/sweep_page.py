@@ -53,12 +53,23 @@ def _arms(found: Sweep) -> str:
                 f"{slowdown.value:.2f} ± {slowdown.high - slowdown.value:.2f}",
                 f"{np.mean([tail(point) for point in points]):.1f}",
                 f"{np.mean([point.hit for point in points]):.3f}",
+                f"{np.mean([point.host_hit for point in points]):.3f}",
                 f"{np.mean([point.busy for point in points]):.2f}",
                 f"{np.mean([point.fairness for point in points]):.3f}",
                 f"{np.mean([point.sums['wasted_tokens'] for point in points]):.1f}",
             )
         )
-    head = ("arm", "latency, s", "slowdown", "p99", "cache", "busy", "fairness", "wasted tokens")
+    head = (
+        "arm",
+        "latency, s",
+        "slowdown",
+        "p99",
+        "cache",
+        "from host",
+        "busy",
+        "fairness",
+        "wasted tokens",
+    )
     return table(head, rows)
 
 

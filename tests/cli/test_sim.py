@@ -19,6 +19,21 @@ def test_one_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "mean_slowdown" in capsys.readouterr().out
 
 
+def test_one_run_with_memory_of_the_host(tmp_path: Path) -> None:
+    told = []
+    for tokens in ("0", "32768"):
+        path = tmp_path / f"{tokens}.json"
+        flags = ["--kv-tokens", "300", "--host-kv-tokens", tokens, "--policy", "fcfs"]
+        assert answer(["sim", "run", *SMALL, *flags, "--rate", "8", "--json", str(path)]) == 0
+        told.append(json.loads(path.read_text("utf-8")))
+    without, with_host = told
+    assert without["host_hit"] == without["copying"] == without["mean_kv_reload_s"] == 0
+    assert 0 < with_host["host_hit"] < with_host["cache_hit"]
+    assert 0 < with_host["copying"] < 0.1
+    assert with_host["mean_kv_reload_s"] > 0
+    assert with_host["mean_prefill_s"] < without["mean_prefill_s"]
+
+
 def test_costs_from_a_measurement(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     measured = Path(__file__).parents[2] / "traces" / "bench" / "half-hf.json"
     path = tmp_path / "costs.json"
@@ -26,7 +41,10 @@ def test_costs_from_a_measurement(capsys: pytest.CaptureFixture[str], tmp_path: 
     told = json.loads(path.read_text("utf-8"))
     assert told["about"]["model"] == "half"
     assert told["about"]["measured_by_computed"]
+    assert told["kv_token_bytes"] == 2 * 24 * 4 * 64 * 2
+    assert told["copy_token_s"] == pytest.approx(told["kv_token_bytes"] / 20e9)
     assert answer(["sim", "run", *SMALL, "--costs", str(path)]) == 0
+    assert answer(["sim", "run", *SMALL, "--costs", str(path), "--host-kv-tokens", "99"]) == 0
     capsys.readouterr()
 
 
@@ -57,6 +75,7 @@ def test_a_fleet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["run", "--step-tokens", "0"], "--step-tokens 0 is out of range"),
         (["run", "--tenants", "0"], "--tenants 0 is out of range"),
         (["run", "--bursts", "0.5"], "--bursts 0.5 are none"),
+        (["run", "--host-kv-tokens", "-1"], "--host-kv-tokens -1 is no memory"),
         (["sweep", "--rates", "fast"], "--rates fast is no rate"),
         (["sweep", "--seeds", "0"], "--seeds 0 compares nothing"),
         (["fleet", "--routing", "random"], "there is no routing 'random'"),
