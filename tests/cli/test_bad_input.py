@@ -55,8 +55,8 @@ Write = Callable[..., Path]
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )
-def test_usage(agentrt: Run, args: tuple[str, ...], what: str, where: str, how: str) -> None:
-    told = agentrt(*args)
+def test_usage(inside: Run, args: tuple[str, ...], what: str, where: str, how: str) -> None:
+    told = inside(*args)
     first, second, third = told.lines
     assert what in first
     assert where in second
@@ -89,19 +89,19 @@ def test_an_unreadable_csv(served: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_directory_without_weights(agentrt: Run, tmp_path: Path) -> None:
+def test_a_model_directory_without_weights(inside: Run, tmp_path: Path) -> None:
     model = tiny_engine(tmp_path / "model").model_path  # a directory as it is before weights
-    told = agentrt("run", VOTE, "--question", "a", "--model", str(model))
+    told = inside("run", VOTE, "--question", "a", "--model", str(model))
     what, _, how = failed(told, tmp_path, 3)
     assert "safetensors" in what + how
 
 
 @pytest.mark.slow
-def test_an_engine_that_does_not_answer(agentrt: Run, tmp_path: Path) -> None:
+def test_an_engine_that_does_not_answer(inside: Run, tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
-    told = agentrt("run", VOTE, "--question", "a", "--engine", url)
+    told = inside("run", VOTE, "--question", "a", "--engine", url)
     what, _, how = failed(told, tmp_path, 3)
     assert url in what
     assert how != "fix:"
@@ -125,15 +125,15 @@ def test_a_schema_that_cannot_compile(served: Run, program: Write, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_prompt_that_does_not_fit(
-    agentrt: Run, program: Write, tiny: str, tmp_path: Path
+    inside: Run, program: Write, model: str, tmp_path: Path
 ) -> None:
     program(
         "from agentrt import chat, program\n"
         "@program\n"
         "async def job() -> str:\n"
-        "    return await chat().user('word ' * 60000).generate()\n"
+        "    return await chat().user('word ' * 6000).generate()\n"
     )
-    what, where, how = failed(agentrt("run", "job.py", "--model", tiny), tmp_path, 1)
+    what, where, how = failed(inside("run", "job.py", "--model", model), tmp_path, 1)
     assert "of 4,096 tokens" in what
     assert "job.py:4" in where
     assert how != "fix:"
@@ -173,7 +173,7 @@ def test_a_deadline(served: Run, program: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_engine_dies_mid_run(agentrt: Run, program: Write, tiny: str, tmp_path: Path) -> None:
+def test_the_engine_dies_mid_run(agentrt: Run, program: Write, model: str, tmp_path: Path) -> None:
     program(
         "import os, signal, subprocess\n"
         "from pathlib import Path\n"
@@ -189,7 +189,7 @@ def test_the_engine_dies_mid_run(agentrt: Run, program: Write, tiny: str, tmp_pa
         "            os.kill(pid, signal.SIGKILL)\n"
         "    return await answer\n"
     )
-    what, where, how = failed(agentrt("run", "job.py", "--model", tiny), tmp_path, 3)
+    what, where, how = failed(agentrt("run", "job.py", "--model", model), tmp_path, 3)
     assert "engine" in what
     assert "job.py:" in where
     assert "again" in how
@@ -205,10 +205,10 @@ def test_a_program_that_raises(served: Run, program: Write, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_verbose_shows_the_traceback(agentrt: Run, program: Write) -> None:
+def test_verbose_shows_the_traceback(inside: Run, program: Write) -> None:
     program("1 / 0\n")
-    assert "Traceback" in agentrt("run", "job.py", "-v").err
-    assert "Traceback" not in agentrt("run", "job.py").err
+    assert "Traceback" in inside("run", "job.py", "-v").err
+    assert "Traceback" not in inside("run", "job.py").err
 
 
 @pytest.mark.parametrize("result", ["float('nan')", "'a' + chr(0xD800)"])
@@ -224,10 +224,10 @@ def test_a_result_that_cannot_be_printed(
     assert "return text, numbers" in third
 
 
-def test_a_result_that_cannot_be_written(served: Run, program: Write) -> None:
+def test_a_result_that_cannot_be_written(served_outside: Run, program: Write) -> None:
     program("from agentrt import program\n@program\nasync def job() -> int:\n    return 1\n")
     with open("/dev/full", "w") as full:
-        told = served("job.py", stdout=full)
+        told = served_outside("job.py", stdout=full)
     assert told.code == 2
     assert "cannot be written to standard output: " in told.lines[0]
     assert "Traceback" not in told.err
@@ -243,13 +243,13 @@ def test_parameters_may_be_named_as_ours(served: Run, program: Write) -> None:
 
 
 def test_a_tool_that_never_ends_does_not_hold_the_command(
-    served: Run, program: Write, tmp_path: Path
+    served_outside: Run, program: Write, tmp_path: Path
 ) -> None:
     program(
         "import threading\nfrom agentrt import program, tool\n\n"
         '@tool(effects="read")\ndef wait() -> None:\n    "Waits."\n    threading.Event().wait()\n\n'
         "@program\nasync def job() -> None:\n    await wait()\n"
     )
-    first, _, third = failed(served("job.py", "--deadline", "100ms"), tmp_path, 5)
+    first, _, third = failed(served_outside("job.py", "--deadline", "100ms"), tmp_path, 5)
     assert "DeadlineExceeded" in first
     assert "Raise the deadline" in third

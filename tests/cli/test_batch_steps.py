@@ -19,14 +19,14 @@ async def job(n: int) -> str:
 
 
 def test_programs_share_steps(
-    agentrt: Callable[..., Any], program: Callable[..., Path], tiny: str, tmp_path: Path
+    agentrt: Callable[..., Any], program: Callable[..., Path], model: str, tmp_path: Path
 ) -> None:
     """Each program generates once, so a step with two sequences is a step of two programs."""
     program(JOB)
     (tmp_path / "in.jsonl").write_text("\n".join(json.dumps({"n": n}) for n in range(RUNS)))
     told = agentrt(
         *("run", "job.py", "--batch", "in.jsonl", "--concurrency", str(RUNS), "--json"),
-        *("--model", tiny, "--trace", "file=spans"),
+        *("--model", model, "--trace", "file=spans"),
         env={"AGENTRT_TRACE_STEPS": "1"},
     )
     assert told.code == 0, told.err

@@ -21,8 +21,8 @@ Write = Callable[..., Path]
 pytestmark = pytest.mark.slow
 
 
-def test_the_result_is_alone_on_standard_output(served: Run, tmp_path: Path) -> None:
-    told = served(EXTRACT, "--text", "Two lamps to Oslo, please.")
+def test_the_result_is_alone_on_standard_output(served_outside: Run, tmp_path: Path) -> None:
+    told = served_outside(EXTRACT, "--text", "Two lamps to Oslo, please.")
     assert told.code == 0, told.err
     assert set(told.json) == {"name", "email", "quantity", "item", "city"}
     assert told.out.count("\n") == 1
@@ -72,11 +72,11 @@ def test_json_tells_errors_too(served: Run, program: Write) -> None:
     assert "-v" in found["error"]["hint"]
 
 
-def test_a_program_chooses_its_exit_code(served: Run, program: Write) -> None:
+def test_a_program_chooses_its_exit_code(served: Run, served_outside: Run, program: Write) -> None:
     """`sys.exit` ends the run in order; its trace is written, and nothing is printed for it."""
     text = "import sys\nfrom agentrt import program\n@program\nasync def job() -> int:\n    "
     program(text + "sys.exit(7)\n")
-    told = served("job.py", "-q")
+    told = served_outside("job.py", "-q")
     assert (told.code, told.out, told.err) == (7, "", "")
     told = served("job.py", "--json")
     assert told.code == 7
@@ -155,7 +155,7 @@ def test_a_question_is_answered_on_standard_input(served: Run, program: Write) -
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_run_and_keeps_its_trace(
-    engine_url: str, program: Write, tmp_path: Path, number: int, code: int
+    server_url: str, program: Write, tmp_path: Path, number: int, code: int
 ) -> None:
     program(
         "import anyio\n"
@@ -166,7 +166,7 @@ def test_a_signal_ends_the_run_and_keeps_its_trace(
         "    await anyio.sleep(60)\n"
         "    return 1\n"
     )
-    command = ["-m", "agentrt", "run", "job.py", "--engine", engine_url, "--model", "tiny"]
+    command = ["-m", "agentrt", "run", "job.py", "--engine", server_url, "--model", "tiny"]
     running = subprocess.Popen(
         [sys.executable, *command],
         cwd=tmp_path,
@@ -184,8 +184,8 @@ def test_a_signal_ends_the_run_and_keeps_its_trace(
     assert len(list((tmp_path / "traces" / "runs").glob("*.json"))) == 1
 
 
-def test_help_shows_the_programs_own_parameters(agentrt: Run) -> None:
-    told = agentrt("run", VOTE, "--help")
+def test_help_shows_the_programs_own_parameters(inside: Run) -> None:
+    told = inside("run", VOTE, "--help")
     assert told.code == 0
     for part in ("--question", "--n", "Parameters of vote", "most of `n` sampled", "--deadline"):
         assert part in told.out
@@ -195,12 +195,14 @@ def test_version(agentrt: Run) -> None:
     assert agentrt("--version").out.startswith("agentrt 0.")
 
 
-def test_doctor_says_whether_the_engine_starts(agentrt: Run, tiny: str, tmp_path: Path) -> None:
-    told = agentrt("doctor", "--model", tiny, "--json")
+def test_doctor_says_whether_the_engine_starts(
+    agentrt: Run, inside: Run, model: str, tmp_path: Path
+) -> None:
+    told = agentrt("doctor", "--model", model, "--json")
     assert told.code == 0, told.err
     assert told.json["engine"].startswith("starts in")
     assert told.json["torch"].startswith("2.")
-    broken = agentrt("doctor", "--model", str(tmp_path))
+    broken = inside("doctor", "--model", str(tmp_path))
     assert broken.code == 3
     assert "does not start" in broken.out
     assert "Traceback" not in broken.err
