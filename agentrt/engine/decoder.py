@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -20,6 +21,8 @@ from agentrt.engine.transfer import to_device
 from agentrt.errors import InternalError, record
 from agentrt.ids import RequestId
 from agentrt_kernels.contract import Kernels
+
+_PLAIN = nullcontext()
 
 
 @dataclass(slots=True, eq=False)
@@ -103,12 +106,12 @@ class Decoder:
             begun: What `begin` gave.
         """
         masks = self._filler.finish(rows, begun)  # first: on a GPU the forward is still under way
-        with torch.inference_mode():
+        with _changing(logits):
             if logits.shape[1] > self._used_ids:
                 logits = logits[:, : self._used_ids]
             self._keep_from_ending(rows, logits)
             draws = [_draw(sequence) for sequence in rows]
-            words = masks.words(logits.device)
+            words = masks.words(logits)
             picks = pick(self._kernels, logits, draws, words)
         return Drawing(picks, logits, draws, masks, words)
 
@@ -193,15 +196,19 @@ class Decoder:
     def _append(
         self, sequence: Sequence, picked: Picked, drawing: Drawing, index: int
     ) -> Finish | None:
-        logits, words = drawing.logits[index : index + 1], drawing.words
-
         def redraw(token_id: int) -> Picked:
-            with torch.inference_mode():
+            logits, words = drawing.logits[index : index + 1], drawing.words
+            with _changing(logits):
                 logits[0, token_id] = -torch.inf
                 mask = None if words is None else words[index : index + 1]
                 return pick(self._kernels, logits, [drawing.draws[index].again()], mask).wait()[0]
 
         return output.append(sequence, picked, redraw, self._eos_ids)
+
+
+def _changing(logits: Tensor) -> AbstractContextManager[object]:
+    """In which logits may be changed in place: those of inference mode in nothing else."""
+    return torch.inference_mode() if logits.is_inference() else _PLAIN
 
 
 def _raise_fault(drawing: Drawing, picked: Picked, index: int) -> None:

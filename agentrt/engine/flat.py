@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import pack_into
 
 import numpy as np
 import torch
@@ -138,9 +139,8 @@ class Filler:
                 rows.append(len(ids) - 1)
         wanted, sequences = len(rows), len(parts)
         rows += [0] * (sequences - wanted)
-        whole = 3 * tokens + 2 * sequences
-        flat[:whole] = ids + positions + slots + [part.slot for part in parts] + rows
-        flat[whole : whole + sequences + 1].view(np.int32)[:-1] = ends + contexts
+        wide = [*ids, *positions, *slots, *[part.slot for part in parts], *rows]
+        pack_into(f"={len(wide)}q{2 * sequences + 1}i", flat.data, 0, *wide, *ends, *contexts)
         return Filled(tokens, wanted, most, max(contexts), min(ids) < 0)
 
     def _fill_many(

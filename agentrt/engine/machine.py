@@ -96,7 +96,7 @@ class Machine:
         if any(part.drafted for part in parts):
             batch.wanted = to_device(wanted_rows(parts), torch.int64, self._last.device)
         batch.arrivals = self.arrivals
-        return self._computed(batch).float()
+        return self._logits(batch)
 
     def logits_at(self, parts: Sequence[Part], rows: Sequence[int]) -> Tensor:
         """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
@@ -105,12 +105,16 @@ class Machine:
         parts = unrolled(parts, self._packer.most_sequences)
         batch = self._packer.pack(parts, self._siblings.of(parts))
         batch.wanted = to_device(rows, torch.int64, self._last.device)
+        return self._logits(batch)
+
+    def _logits(self, batch: ForwardBatch) -> Tensor:
+        """In fp32. What others need around a forward costs as much as a small model's layer."""
+        if self.model.decoder.is_one_call:
+            return self.model.decoder(batch)
         return self._computed(batch).float()
 
     def _computed(self, batch: ForwardBatch) -> Tensor:
-        """The decoder's logits; what it needs around it costs as much as a small model's layer."""
-        if self.model.decoder.is_one_call:
-            return self.model.decoder(batch)
+        """What a decoder computes that attends through us."""
         self._attention.begin(batch)
         with torch.inference_mode(), serving(self._attention):
             return self.model.decoder(batch)

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from time import perf_counter
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,12 +29,27 @@ ROW_BUDGET_S = 0.01
 _THREADS_APART = 2
 
 
+class Room:
+    """Memory for the masks of a step: asking for it costs half as much as filling it.
+
+    Attributes:
+        numbers: `[rows, words]` int32.
+        bits: The same memory.
+    """
+
+    __slots__ = ("bits", "numbers")
+
+    def __init__(self, rows: int, logits_size: int) -> None:
+        self.numbers: MaskRows = np.empty((rows, mask_words(logits_size)), dtype=np.int32)
+        self.bits = torch.from_numpy(self.numbers)
+
+
 class Masks:
     """Rows of the step that have a constraint.
 
     Args:
         rows: All sequences of the step.
-        logits_size: Width of the logits.
+        room: For their masks; None where no row has a constraint.
         pool: Computes many masks at once.
         at: Whose masks to fill.
 
@@ -48,16 +64,17 @@ class Masks:
     __slots__ = ("bits", "failed", "filling_s", "late", "seconds")
 
     def __init__(
-        self, rows: Rows[Sequence], logits_size: int, pool: MaskPool, at: Rows[int]
+        self, rows: Rows[Sequence], room: Room | None, pool: MaskPool, at: Rows[int]
     ) -> None:
         self.bits: Tensor | None = None
         self.seconds = [0.0] * len(rows)
         self.failed: dict[int, Exception] = {}
         self.late: set[int] = set()
         self.filling_s = 0.0
-        if not any(one.guide is not None for one in rows):
+        if room is None:
             return
-        self.bits = torch.full((len(rows), mask_words(logits_size)), -1, dtype=torch.int32)
+        self.bits = room.bits
+        room.numbers.fill(-1)
         began = perf_counter()
         states: list[tuple[Masking, int]] = []
         for row in at:
@@ -67,7 +84,7 @@ class Masks:
                 states.append((guide.masked_by, row))
             except Exception as error:  # of one row; the others go on
                 self.failed[row] = error
-        self._fill(states, self.bits.numpy(), pool)
+        self._fill(states, room.numbers, pool)
         self.filling_s = perf_counter() - began
         for row in at:
             self.seconds[row] = self.filling_s / len(at)
@@ -96,11 +113,15 @@ class Masks:
         if of in masks.failed:
             self.failed[row] = masks.failed[of]
 
-    def words(self, device: torch.device) -> Tensor | None:
-        """`[rows, words]` int32 bits of the tokens that may come, or None when all may."""
-        if self.bits is None:
-            return None
-        return to_device(self.bits, torch.int32, device)
+    def words(self, beside: Tensor) -> Tensor | None:
+        """`[rows, words]` int32 bits of the tokens that may come, or None when all may.
+
+        Args:
+            beside: Logits: the bits go to the same device.
+        """
+        if self.bits is None or beside.is_cpu:
+            return self.bits
+        return to_device(self.bits, torch.int32, beside.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +148,7 @@ class MaskFiller:
         self._logits_size = logits_size
         self._row_s = 0.0
         self._pool = MaskPool()
+        self._kept = Room(1, logits_size)
         self._worker: ThreadPoolExecutor | None = None
         self._aside: ThreadPoolExecutor | None = None
 
@@ -138,14 +160,18 @@ class MaskFiller:
             return None
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-masks")
-        return self._worker.submit(Masks, list(rows), self._logits_size, self._pool, together)
+        room = Room(len(rows), self._logits_size)
+        return self._worker.submit(Masks, list(rows), room, self._pool, together)
 
     def finish(self, rows: Rows[Sequence], begun: Future[Masks] | None) -> Masks:
-        """The masks; what the step had to wait for them is booked on their rows."""
+        """The masks; what the step had to wait for them is booked on their rows.
+
+        They hold until the masks of another draw are asked for.
+        """
         self._begin_apart(rows)
         together = _together(rows)
         if begun is None:
-            masks = Masks(rows, self._logits_size, self._pool, together)
+            masks = Masks(rows, self._room(rows), self._pool, together)
         else:
             masks = self._awaited(rows, begun, together)
         if together:
@@ -164,13 +190,21 @@ class MaskFiller:
                 worker.shutdown(wait=True)
         self._worker = self._aside = None
 
+    def _room(self, rows: Rows[Sequence]) -> Room | None:
+        """For masks of this step; None where no row has a constraint."""
+        if not any(one.guide is not None for one in rows):
+            return None
+        if self._kept.numbers.shape[0] != len(rows):
+            self._kept = Room(len(rows), self._logits_size)
+        return self._kept
+
     def _awaited(self, rows: Rows[Sequence], begun: Future[Masks], together: list[int]) -> Masks:
         """What was begun; where it is late, its rows wait for it apart."""
         began = perf_counter()
         try:
             masks = begun.result(timeout=ROW_BUDGET_S * max(1, len(together)))
         except TimeoutError:
-            masks = Masks(rows, self._logits_size, self._pool, ())
+            masks = Masks(rows, self._room(rows), self._pool, ())
             _set_apart(rows, together)
             for row in together:
                 guide = rows[row].guide
@@ -190,7 +224,8 @@ class MaskFiller:
                 self._aside = ThreadPoolExecutor(
                     _THREADS_APART, thread_name_prefix="agentrt-late-masks"
                 )
-            filling = self._aside.submit(Masks, [one], self._logits_size, self._pool, (0,))
+            room = Room(1, self._logits_size)
+            filling = self._aside.submit(Masks, [one], room, self._pool, (0,))
             guide.apart = Apart(filling, 0)
 
     def _join(self, rows: Rows[Sequence], masks: Masks) -> None:

@@ -107,17 +107,26 @@ class Steps:
             began_s: When planning began.
             ahead: The step before is not told yet, so that masks have to wait for it.
         """
-        parts = [_part(sequence, count) for sequence, count in shares]
-        members = [sequence for sequence, _ in shares]
-        decodes = [sequence.computed_tokens >= sequence.prompt_tokens for sequence in members]
-        rows = [
-            sequence for sequence, part in zip(members, parts, strict=True) if part.wants_logits
-        ]
+        parts: list[Part] = []
+        members: list[Sequence] = []
+        decodes: list[bool] = []
+        rows: list[Sequence] = []
+        drafts = False
+        for sequence, count in shares:
+            part = _part(sequence, count)
+            parts.append(part)
+            members.append(sequence)
+            decodes.append(sequence.computed_tokens >= sequence.prompt_tokens)
+            if part.wants_logits:
+                rows.append(sequence)
+                drafts = drafts or bool(sequence.draft)
         masks = None if ahead else self._decoder.begin(rows)
-        if not ahead:
+        if drafts and not ahead:
             self._add_drafts(members, parts)
         logits = self._machine.forward(parts)
-        logits, drafted = _apart(rows, [part for part in parts if part.wants_logits], logits)
+        drafted: dict[Sequence, Drafted] = {}
+        if drafts:
+            logits, drafted = _apart(rows, [part for part in parts if part.wants_logits], logits)
         self.forwards += 1
         self.decode_forwards += any(decodes)
         prefill_tokens = kv_tokens = 0
@@ -187,14 +196,16 @@ class Steps:
             sequence.account.book_step(bucket, ended_s, masks_s, len(members))
             if sequence.keeps_pages and not sequence.pending_tokens(self._paging.page_tokens):
                 self._roster.rest(sequence)
-        told = [one for one, lives in zip(flight.drawn, alive, strict=True) if lives]
-        for sequence in told:
-            if sequence.account.first_token_at_s == 0.0 and sequence.output_tokens:
-                sequence.account.first_token_at_s = ended_s
-            self._outbox.tell(sequence)
+        told = 0
+        for sequence, lives in zip(flight.drawn, alive, strict=True):
+            if lives:
+                told += 1
+                if sequence.account.first_token_at_s == 0.0 and sequence.output_tokens:
+                    sequence.account.first_token_at_s = ended_s
+                self._outbox.tell(sequence)
         for sequence, finish in outcome.finishes:
             self._outbox.end(sequence, finish, ended_s)
-        return self._record(flight, members, len(told), ended_s)
+        return self._record(flight, members, told, ended_s)
 
     def tell_scored(self, scored: Rows[Sequence], began_s: float, ended_s: float) -> StepRecord:
         """A forward that scored options is a step of its own."""
@@ -253,8 +264,6 @@ def _apart(
     rows: Rows[Sequence], parts: Rows[Part], logits: Tensor
 ) -> tuple[Tensor, dict[Sequence, Drafted]]:
     """The logits of `rows`, and what was computed behind them."""
-    if not any(part.drafted for part in parts):
-        return logits, {}
     own: list[int] = []
     drafted: dict[Sequence, Drafted] = {}
     at = 0

@@ -36,7 +36,7 @@ class Arriving:
     def __init__(self, there: Tensor) -> None:
         self._here = there
         self._event: Any = None
-        if there.device.type != "cpu":
+        if not there.is_cpu:
             self._here = torch.empty(there.shape, dtype=there.dtype, pin_memory=True)
             self._here.copy_(there, non_blocking=True)
             new: Any = torch.cuda.Event

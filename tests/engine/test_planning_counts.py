@@ -5,6 +5,8 @@ import sys
 import pytest
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from agentrt.constraint_spec import ConstraintSpec
+
 PROMPT = [(3 * at) % 250 for at in range(90)]
 MOST_CALLS_EACH = 4
 MOST_CALLS = 40
@@ -103,6 +105,18 @@ def test_packing_asks_torch_as_often_for_any_number(tokenizer_dir, engine):
             core._machine.packer.pack(parts)
         counts.append(operations.count)
     assert counts[0] == counts[1] <= 24
+
+
+def test_a_constrained_step_asks_torch_for_its_logits_and_its_tokens(build, engine):
+    core = build(jump_forward=False)
+    if not core._machine.model.decoder.is_one_call:
+        pytest.skip("the decoder is no native call here")
+    digits = ConstraintSpec("regex", "[0-9]{40}")
+    core.submit(engine.request(1, PROMPT, max_tokens=50, constraint=digits))
+    engine.drain(core, most_steps=5)  # the views of a batch of this size are kept by then
+    with Operations() as operations:
+        core.step()
+    assert operations.count == 2
 
 
 def _parts(core):

@@ -37,7 +37,7 @@ class CpuKernels:
     def __init__(self, threads: int = 0) -> None:
         self._native = c.native()
         self._norm, self._gate, self._rope = c.NormCall(), c.GateCall(), c.RopeCall()
-        self._attention = c.AttentionCall()
+        self._attention, self._sample = c.AttentionCall(), c.SampleCall()
         self.use_threads(threads or torch.get_num_threads())
 
     def use_threads(self, threads: int, spins: int = _SPINS) -> None:
@@ -131,7 +131,7 @@ class CpuKernels:
         out: Tensor,
     ) -> None:
         """See `Kernels.sample`."""
-        call = c.SampleCall()
+        call = self._sample
         call.logits, call.stride = logits.data_ptr(), logits.stride(0)
         call.rows, call.tokens = logits.shape
         call.mask = None if mask is None else mask.data_ptr()
