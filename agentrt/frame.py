@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import struct
+import threading
 import types
 from collections.abc import Callable, Iterator
 from operator import attrgetter
@@ -69,9 +70,7 @@ class Wire(Generic[T]):
         """`value` with its length before it."""
         write = self._union.write
         assert write is not None
-        payload: bytes = msgpack.packb(
-            write(value), default=_pack_big_int, unicode_errors="surrogatepass"
-        )
+        payload: bytes = _PACKING.packer.pack(write(value))
         if len(payload) > MAX_FRAME_BYTES:
             raise InternalError(f"a frame of {len(payload)} bytes is over {MAX_FRAME_BYTES}")
         return _LENGTH.pack(len(payload)) + payload
@@ -129,6 +128,16 @@ def _pack_big_int(value: Any) -> msgpack.ExtType:
     if isinstance(value, int):
         return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, signed=True))
     raise InternalError(f"{type(value).__name__} {value!r} cannot cross a process")
+
+
+class _Packing(threading.local):
+    """What writes, one a thread: making one costs as much as writing a step with it."""
+
+    def __init__(self) -> None:
+        self.packer = msgpack.Packer(default=_pack_big_int, unicode_errors="surrogatepass")
+
+
+_PACKING = _Packing()
 
 
 def _unpack_ext(code: int, data: bytes) -> int:

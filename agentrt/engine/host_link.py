@@ -39,10 +39,9 @@ class Link:
             OwnerGone: The other end is closed.
         """
         while True:
-            if not self._put_back:
-                self._wait(wait_s)
+            heard = self._wait(0 if self._put_back else wait_s)
             self._push()
-            commands, self._put_back = [*self._put_back, *self._read()], []
+            commands, self._put_back = [*self._put_back, *(self._read() if heard else ())], []
             if commands or wait_s is not None:
                 return commands
 
@@ -62,11 +61,15 @@ class Link:
     def close(self) -> None:
         self._end.close()
 
-    def _wait(self, wait_s: float | None) -> None:
-        if wait_s == 0:
-            return
+    def _wait(self, wait_s: float | None) -> bool:
+        """Until something can be read or what is unsent can go; whether something can be read.
+
+        Also before a read that waits for nothing, as between two steps: that there is nothing yet
+        costs less to ask than to be told by an exception.
+        """
         self._poll.register(self._end, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-        self._poll.poll(None if wait_s is None else wait_s * 1e3)
+        found = self._poll.poll(None if wait_s is None else wait_s * 1e3)
+        return any(what & ~select.POLLOUT for _, what in found)
 
     def _read(self) -> list[Command]:
         found: list[Command] = []
