@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from functools import cache
 
 import pytest
 
@@ -60,8 +61,12 @@ ALL_SLOW = {
 }
 
 
+@cache
 def codec_of(source, name):
-    """A codec of a template, over the embedded vocabulary and the markers that it writes."""
+    """A codec of a template, over the embedded vocabulary and the markers that it writes.
+
+    To make one is most of what a test here takes, and any chat may follow any other.
+    """
     tokenizer = json.loads((embedded.path() / "tokenizer.json").read_text("utf-8"))
     first = 1 + max(
         *tokenizer["model"]["vocab"].values(), *(t["id"] for t in tokenizer["added_tokens"])

@@ -1,8 +1,5 @@
 """How models think, as their own templates tell; and what of it stays in a chat."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 from agentrt.segments import (
@@ -16,14 +13,7 @@ from agentrt.segments import (
     ThinkFrame,
     ToolSchema,
 )
-
-_spec = importlib.util.spec_from_file_location(
-    "templates_of_real_models", Path(__file__).parent / "test_templates.py"
-)
-assert _spec is not None
-assert _spec.loader is not None
-templates = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(templates)
+from tests.prompt import test_templates as templates
 
 LOOK = ToolSchema("look", "Look.", {"type": "object", "properties": {"at": {"type": "string"}}})
 THINK = ("<think>", "</think>")
