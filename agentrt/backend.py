@@ -136,10 +136,12 @@ class RequestFacts:
     Attributes:
         request_id: Of which request.
         demanded: Somebody waits for it.
+        deadline_at_s: When it must be done, or None.
+        rank_s: Learned time from its start to the end of its run, along the longest path.
+        output_tokens: Learned length of its output; 0 when nothing is known.
         run_started_at_s: When its run began.
         rest_s: Learned service that its run still needs, this request included; 0 when nothing is
             known.
-        deadline_at_s: When it must be done, or None.
         run_id: The run it belongs to.
         tenant: Who pays for the run; "" is one tenant like any other.
         tenant_debt_s: Service that the tenant had beyond its fair share; negative when it is owed.
@@ -147,19 +149,19 @@ class RequestFacts:
         attained_s: Service that its run has had.
         waited_s: How long runnable nodes of its run have waited.
         waiting: How many of them wait now: `waited_s` grows by so many seconds a second.
-        rank_s: Learned time from its start to the end of its run, along the longest path.
         path_p50_s: Median of the learned time that its run still needs.
         path_p90_s: The same time, which nine of ten runs stay within.
-        output_tokens: Learned length of its output; 0 when nothing is known.
         true_rest_s: What its run really needs, where a replay knows; None elsewhere.
         told_at_s: When this was so.
     """
 
     request_id: RequestId
     demanded: bool
+    deadline_at_s: float | None = None
+    rank_s: float = 0.0
+    output_tokens: float = 0.0
     run_started_at_s: float = 0.0
     rest_s: float = 0.0
-    deadline_at_s: float | None = None
     run_id: RunId = RunId("")
     tenant: str = ""
     tenant_debt_s: float = 0.0
@@ -167,10 +169,8 @@ class RequestFacts:
     attained_s: float = 0.0
     waited_s: float = 0.0
     waiting: int = 0
-    rank_s: float = 0.0
     path_p50_s: float = 0.0
     path_p90_s: float = 0.0
-    output_tokens: float = 0.0
     true_rest_s: float | None = None
     told_at_s: float = 0.0
 

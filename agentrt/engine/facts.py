@@ -28,8 +28,8 @@ def first_facts(
     return RequestFacts(
         request.request_id,
         request.demanded,
-        started_at_s,
-        deadline_at_s=request.deadline_at_s,
+        request.deadline_at_s,
+        run_started_at_s=started_at_s,
         run_id=request.run_id,
         waiting=1,
         told_at_s=now_s,

@@ -12,8 +12,10 @@ from agentrt.scheduler.estimates import Place
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.run import RunState
 
-_OfRun = tuple[float, float, RunId, str, float, int, float, float, int, float, float, float | None]
-"""Of a run, in the order of `RequestFacts`: from its start to its path and its true rest."""
+_OfRun = tuple[
+    float, float, RunId, str, float, int, float, float, int, float, float, float | None, float
+]
+"""Of a run at one instant: the last of `RequestFacts`, from the run's start on."""
 
 
 class Telling:
@@ -45,28 +47,8 @@ class Telling:
         length = self._lengths.get(place)
         if length is None:
             length = self._lengths[place] = place.mean("output_tokens")
-        started, rest, run_id, tenant, debt, priority, attained, waited, waiting, p50, p90, true = (
-            of_run
-        )
         return RequestFacts(
-            request_id,
-            node.demanded,
-            started,
-            rest,
-            node.deadline_at_s,
-            run_id,
-            tenant,
-            debt,
-            priority,
-            attained,
-            waited,
-            waiting,
-            node.rank_s,
-            p50,
-            p90,
-            length,
-            true,
-            self._now_s,
+            request_id, node.demanded, node.deadline_at_s, node.rank_s, length, *of_run
         )
 
 
@@ -84,4 +66,5 @@ def _of_run(run: RunState, now_s: float) -> _OfRun:
         run.path_p50_s,
         run.path_p90_s,
         run.true_rest_s,
+        now_s,
     )
