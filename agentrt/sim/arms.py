@@ -49,4 +49,6 @@ def _arm(name: str) -> SimArm:
     gated = knows if base == name else name.endswith("+gate")
     default = SchedulerConfig()
     share = default.gate_share if gated else 0.0
-    return SimArm(name, SchedulerConfig(policy=policy, gate_share=share, retention=knows))
+    return SimArm(
+        name, SchedulerConfig(policy=policy, gate_share=share, retention=knows, share_nodes=knows)
+    )

@@ -12,8 +12,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import assert_never
 
-from agentrt.backend import Fill as FillRequest
-from agentrt.backend import GenerateRequest, RequestFacts, StepDone, TokenPrompt
+from agentrt.backend import RequestFacts, StepDone
 from agentrt.errors import InternalError
 from agentrt.events import (
     HoleFilled,
@@ -25,7 +24,7 @@ from agentrt.events import (
 )
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.program.scope import sooner
-from agentrt.sampling import Sampling
+from agentrt.runtime.engine import Engine
 from agentrt.scheduler import (
     Admit,
     Decision,
@@ -45,13 +44,13 @@ from agentrt.scheduler import (
 from agentrt.sim.costs import Costs
 from agentrt.sim.engine import VirtualEngine
 from agentrt.sim.flight import Flight
+from agentrt.sim.generations import Generations
 from agentrt.sim.held import HeldPrograms
 from agentrt.sim.outcome import ProgramOutcome, Totals
-from agentrt.sim.output import Output
 from agentrt.sim.program_run import MODEL, ProgramRun
 from agentrt.sim.sending import Act, Said, Sending
 from agentrt.sim.service import service_of
-from agentrt.sim.token_ids import PromptIds, TokenIds
+from agentrt.sim.token_ids import TokenIds
 from agentrt.step import End
 from agentrt.workloads import Call, ProgramTrace
 
@@ -70,6 +69,7 @@ class Cell:
         at: Puts something on the simulation's agenda.
         said: What goes to the engine with the next turn.
         programs: What programs hold, and what the engine is told of that.
+        role: The engine as the runtime names it.
 
     Attributes:
         live: Runs that are not over.
@@ -85,6 +85,7 @@ class Cell:
         at: At,
         said: Said,
         programs: HeldPrograms,
+        role: Engine,
     ) -> None:
         self.state = state
         self.engine = engine
@@ -96,8 +97,9 @@ class Cell:
         self._due: list[float] = []
         self._wake_s: float | None = None
         self._outcomes: dict[RunId, ProgramOutcome] = {}
-        self._sendings: dict[RequestId, Sending] = {}
-        self._by_node: dict[tuple[RunId, NodeId], Sending] = {}
+        self._generations = Generations(
+            engine, role, ids, said, programs, self._cancel, shares=state.config.share_nodes
+        )
         self._tools: set[tuple[RunId, NodeId]] = set()
         self._flight: Flight | None = None
         self._said = said
@@ -145,9 +147,7 @@ class Cell:
         self._sum_up(flight)
         told: list[tuple[Sending, int]] = []
         for request_id, tokens in landing.grown:
-            sending = self._sendings.get(request_id)
-            if sending is not None and tokens in sending.run.marks(sending.name):
-                told.append((sending, tokens))
+            told += [(one, tokens) for one in self._generations.reached(request_id, tokens)]
         *before, last = landing.steps
         for done in before:
             self._handle((done,), now_s)
@@ -188,10 +188,9 @@ class Cell:
             sending.run.reached(sending.name, tokens)
         runs = {sending.run.run_id: sending.run for sending, _ in told}
         for end in done.ends:
-            ended = self._sendings.pop(end.request_id, None)
-            if ended is not None:
+            for ended, its in self._generations.ended(end):
                 runs[ended.run.run_id] = ended.run
-                facts.append(self._ended(ended, end, now_s))
+                facts.append(self._ended(ended, its, now_s))
         for run in runs.values():
             facts += run.more(now_s)
         self._handle(facts, now_s)
@@ -200,10 +199,9 @@ class Cell:
 
     def _ended(self, sending: Sending, end: End, now_s: float) -> NodeFinished:
         run, name = sending.run, sending.name
-        del self._by_node[run.run_id, run.node_id(name)]
         wanted = end.reason == "length"
         outcome = self._outcomes[run.run_id]
-        outcome.book(end.ledger, wanted=wanted)
+        outcome.book(end.ledger, wanted=wanted, joined=sending.joined_at_s is not None)
         if wanted:
             outcome.answered(run.declared_at_s[name], end.ledger.first_token_at_s, now_s)
         return self._finished(run, name, now_s, wanted=wanted, end=end)
@@ -260,10 +258,9 @@ class Cell:
     def _perform(self, decision: Decision, now_s: float) -> Iterable[Fact]:
         match decision:
             case Tell(facts=facts):
-                known = tuple(self._known(one) for one in facts)
-                self._said.say(lambda _: self.engine.facts(known))
+                self._generations.tell(self._known(one) for one in facts)
                 return ()
-            case Admit():
+            case Admit():  # its runs are sent next
                 return ()
             case Refuse():
                 raise InternalError("a program without a deadline was refused")
@@ -273,10 +270,8 @@ class Cell:
                 return self._fill(decision, now_s)
             case Start():
                 return self._start(decision, now_s)
-            case Stop() | Expire() | Refuse():
+            case Stop() | Expire():
                 return self._stop(decision, now_s)
-            case Admit():  # its runs are sent next
-                return ()
             case _:
                 assert_never(decision)
 
@@ -302,54 +297,27 @@ class Cell:
         name = run.name_of(decision.node_id)
         call = run.nodes[name]
         assert isinstance(call, Call)
-        prompt = PromptIds(self._ids, run.run_id, call, run.outputs)
-        known = prompt.known(run.ended)
-        facts = self._known(decision.facts)
-        request_id = facts.request_id
-        sending = Sending(run, name, request_id, prompt)
-        self._sendings[request_id] = self._by_node[run.run_id, decision.node_id] = sending
-        self._outcomes[run.run_id].held_s += decision.held_s
-        self._programs.sent(run, name, request_id, known, whole=prompt.complete)
-        request = GenerateRequest(
-            request_id,
-            run.run_id,
-            decision.node_id,
-            call.site,
-            TokenPrompt(known, complete=prompt.complete),
-            Sampling(max_tokens=call.output_tokens, ignore_eos=True),
-            demanded=facts.demanded,
-            deadline_at_s=facts.deadline_at_s,
-            submitted_at_s=now_s,
-            facts=facts,
-        )
-        ids = self._ids.output(run.run_id, name, call.output_tokens)
         costs = self.costs
-        forced_tokens = round(call.forced_tokens * costs.jump_share)
-        output = Output(ids, forced_tokens, run.marks(name), formed=call.forced_tokens > 0)
+        self._outcomes[run.run_id].held_s += decision.held_s
         self._busy(now_s, costs.call_s + costs.call_token_s * run.spell(call))
-        self._said.say(lambda at_s: self.engine.submit(request, output, at_s))
+        facts = self._known(decision.facts)
+        forced_tokens = round(call.forced_tokens * costs.jump_share)
+        sending = self._generations.send(run, name, facts, forced_tokens, now_s)
         yield RequestSent(
             run.run_id,
             decision.node_id,
-            request_id,
+            sending.request_id,
             "simulated",
             MODEL,
-            prompt.complete,
+            sending.prompt.complete,
             now_s,
             decision.held_s,
-            len(known),
+            len(sending.sent_ids),
         )
 
     def _fill(self, decision: Fill, now_s: float) -> Iterable[Fact]:
-        sending = self._by_node.get((decision.run_id, decision.node_id))
-        if sending is None or sending.stopped or sending.prompt.complete:
-            return
-        more = FillRequest(sending.prompt.known(sending.run.ended), sending.prompt.complete)
-        if more.token_ids or more.complete:
-            request_id = sending.request_id
-            self._programs.filled(request_id, more.token_ids, whole=more.complete)
-            self._said.say(lambda at_s: self.engine.fill(request_id, more, at_s))
-        if more.complete:
+        sending = self._generations.find(decision.run_id, decision.node_id)
+        if sending is not None and self._generations.fill(sending, now_s):
             yield HoleFilled(decision.run_id, decision.node_id, now_s)
 
     def _start(self, decision: Start, now_s: float) -> Iterable[Fact]:
@@ -381,21 +349,22 @@ class Cell:
         self._handle([*facts, *run.more(now_s)], now_s)
         self._close(run, now_s)
 
-    def _stop(self, decision: Stop | Expire | Refuse, now_s: float) -> Iterable[Fact]:
+    def _stop(self, decision: Stop | Expire, now_s: float) -> Iterable[Fact]:
         run = self.live[decision.run_id]
         name = run.name_of(decision.node_id)
-        key = (run.run_id, decision.node_id)
-        sending = self._by_node.get(key)
+        sending = self._generations.find(run.run_id, decision.node_id)
         if sending is not None:
-            sending.stopped = True
-            self._said.say(lambda at_s: self._cancel(sending, at_s))
-            return
-        self._tools.discard(key)
-        yield self._finished(run, name, now_s, wanted=False)
+            left = self._generations.stop(sending, now_s)
+            if left is None:
+                return
+            yield self._ended(sending, left, now_s)
+        else:
+            self._tools.discard((run.run_id, decision.node_id))
+            yield self._finished(run, name, now_s, wanted=False)
         self._at(now_s, lambda at_s: self._close(run, at_s))
 
-    def _cancel(self, sending: Sending, now_s: float) -> None:
-        self.engine.cancel(sending.request_id, now_s)
+    def _cancel(self, request_id: RequestId, now_s: float) -> None:
+        self.engine.cancel(request_id, now_s)
         done = self.engine.take_ends()
         if done is not None:
             self._tell(done, [], now_s)

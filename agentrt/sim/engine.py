@@ -159,6 +159,12 @@ class VirtualEngine:
         if self.host is not None and not self._is_flying:
             self._ready_at_s = max(now_s, self._ready_at_s) + self._take_copies()
 
+    def watch(self, request_id: RequestId, marks: tuple[int, ...]) -> None:
+        """Somebody else looks at an output, at these lengths; one that is over is no error."""
+        sequence = self.roster.find(request_id)
+        if sequence is not None:
+            self._outputs[request_id].watch(marks, sequence.output_tokens)
+
     def take_ends(self) -> StepDone | None:
         """Ends outside a step, where there are any."""
         return self._done(None) if self._ends else None

@@ -33,6 +33,7 @@ class ProgramOutcome:
         recomputed_tokens: Computed again after a preemption.
         wasted_tokens: Outputs that were given up.
         preemptions: How often a generation lost its pages.
+        joined: How many of its generations another one's request was under way for.
         kept_tokens: KV that it computed and could have been kept for it.
         kept_token_s: The same, each token times the seconds from then to the program's end.
     """
@@ -58,6 +59,7 @@ class ProgramOutcome:
     recomputed_tokens: int = 0
     wasted_tokens: int = 0
     preemptions: int = 0
+    joined: int = 0
     kept_tokens: int = 0
     kept_token_s: float = 0.0
 
@@ -76,8 +78,9 @@ class ProgramOutcome:
         self.first_s += first_token_at_s - declared_at_s
         self.rest_s += at_s - first_token_at_s
 
-    def book(self, ledger: Ledger, *, wanted: bool) -> None:
+    def book(self, ledger: Ledger, *, wanted: bool, joined: bool = False) -> None:
         """A generation of it is over."""
+        self.joined += joined
         self.queue_s += ledger.queue_s
         self.kv_reload_s += ledger.kv_reload_s
         self.prefill_s += ledger.prefill_s

@@ -13,7 +13,7 @@ from agentrt.events import NodeDeclared, NodeDemanded, RunFinished, RunStarted
 from agentrt.ids import NodeId, RunId
 from agentrt.scheduler import CancelWanted, Fact
 from agentrt.workloads import Call, Message, OutputOf, ProgramTrace, Think, ToolUse
-from agentrt.workloads.trace import Part, TraceNode, needs, parts
+from agentrt.workloads.trace import Part, TraceNode, needs, parts, seeds
 
 _UNIX_NS = 1_600_000_000_000_000_000
 MODEL = "default"
@@ -36,6 +36,8 @@ class ProgramRun:
         ended: Names of nodes whose values are there.
         given_up: Names of nodes that the program does without.
         closed: Names of nodes that are over, with a value or without.
+        seeds: Of calls that are samples of one prompt.
+        outputs: Lengths, by call.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class ProgramRun:
         self.ended: set[str] = set()
         self.given_up: set[str] = set()
         self.closed: set[str] = set()
+        self.seeds = seeds(program)
         self.outputs = {call.name: call.output_tokens for call in program.calls()}
         self._root = NodeId(f"{program.shape}#0")
         self._undeclared = dict.fromkeys(self.nodes)

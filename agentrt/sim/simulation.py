@@ -185,4 +185,4 @@ class Simulation:
             setup.host_kv_tokens,
         )
         programs = HeldPrograms(hinted.engine, is_on=setup.scheduler.retention)
-        return Cell(state, engine, setup.costs, ids, at, said, programs)
+        return Cell(state, engine, setup.costs, ids, at, said, programs, hinted.engine)

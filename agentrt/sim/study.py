@@ -248,6 +248,7 @@ SUMMED = (
     "recomputed_tokens",
     "wasted_tokens",
     "preemptions",
+    "joined",
 )
 
 

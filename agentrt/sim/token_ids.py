@@ -47,6 +47,10 @@ class TokenIds:
         """What a call of a run puts out."""
         return self._range(("output", run_id, call), tokens)
 
+    def share_output(self, run_id: RunId, call: str, ids: range) -> None:
+        """A call puts out what another one does, whose output these ids are."""
+        self._ranges["output", run_id, call] = ids
+
     def result(self, run_id: RunId, part: ResultOf) -> range:
         """What a tool of a run answers."""
         return self._range(("result", run_id, part.tool, str(part.tokens)), part.tokens)

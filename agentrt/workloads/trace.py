@@ -7,6 +7,7 @@ what caches share.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
 from typing import Literal, TypeAlias
@@ -222,6 +223,19 @@ def prompt_tokens(program: ProgramTrace) -> dict[str, int]:
         )
         for call in program.calls()
     }
+
+
+def seeds(program: ProgramTrace) -> dict[str, int]:
+    """Of calls whose prompt others of the program have too: those are samples, and are to differ.
+
+    Whoever plays the program asks for them with these, and for all other calls greedily.
+    """
+    calls = program.calls()
+    sketches = [(len(call.prompt), call.prompt[-1][1][-1:]) for call in calls]  # cheap to hash
+    alike = Counter(sketches)
+    maybe = {at for at, sketch in enumerate(sketches) if alike[sketch] > 1}
+    prompts = Counter(calls[at].prompt for at in maybe)
+    return {calls[at].name: at for at in sorted(maybe) if prompts[calls[at].prompt] > 1}
 
 
 def _check_node(program: ProgramTrace, node: TraceNode, known: dict[str, TraceNode]) -> None:

@@ -6,7 +6,6 @@ they are written against.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
@@ -22,6 +21,7 @@ from agentrt.workloads.trace import (
     ToolUse,
     TraceNode,
     needs,
+    seeds,
 )
 
 
@@ -238,14 +238,13 @@ def program_line(arrival: Arrival, spell: Spell) -> ProgramLine:
         for part in message
         if not isinstance(part, Piece | OutputOf)
     }
-    prompts = Counter(call.prompt for call in program.calls())
-    seeds = {call.name: at for at, call in enumerate(program.calls()) if prompts[call.prompt] > 1}
+    sampled = seeds(program)
     return {
         "name": program.name,
         "shape": program.shape,
         "tenant": program.tenant,
         "at_s": arrival.at_s,
-        "nodes": [_node(program, node, lengths, seeds, spell) for node in program.nodes],
+        "nodes": [_node(program, node, lengths, sampled, spell) for node in program.nodes],
         "result": list(program.result),
         "quorum": quorum,
     }
@@ -255,7 +254,7 @@ def _node(
     program: ProgramTrace,
     node: TraceNode,
     lengths: dict[str, int],
-    seeds: dict[str, int],
+    sampled: dict[str, int],
     spell: Spell,
 ) -> NodeLine:
     waits = list(needs(node))
@@ -271,8 +270,8 @@ def _node(
             "messages": messages,
             "tokens": node.output_tokens,
         }
-        if node.name in seeds:
-            call["seed"] = seeds[node.name]
+        if node.name in sampled:
+            call["seed"] = sampled[node.name]
         if node.forced_tokens and spell.word_letters is not None:
             key = f"{program.shape}/{node.site}/form"  # the same form in every program
             call["pattern"] = spell.pattern(key, node.output_tokens, node.forced_tokens)
