@@ -40,10 +40,15 @@ def seen(monkeypatch):
     return batches
 
 
-@pytest.mark.parametrize("kind", ["qwen3", "mistral", "mixtral"])
-def test_generation_is_the_references(build, model_dir, engine, seen, monkeypatch, kind) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "chunk"), [("qwen3", 9), ("mistral", 16), ("mixtral", 16)])
+def test_generation_is_the_references(
+    build, model_dir, engine, seen, monkeypatch, kind, chunk
+) -> None:
+    """Prompts whole and in chunks, siblings over one prefix, windows, experts."""
     monkeypatch.setattr(siblings, "LEAST_TOKENS", 8)
-    core = build(kind, kernels="triton", page_tokens=4, prefill_chunk_tokens=16)
+    core = build(kind, kernels="triton", page_tokens=4, prefill_chunk_tokens=chunk)
+    assert core.report.kernels == "triton"
     for number, prompt in enumerate(PROMPTS):
         core.submit(engine.request(number, prompt, max_tokens=NEW_TOKENS))
     served = engine.drain(core)
@@ -64,15 +69,17 @@ class Again:
 
 
 # A capture computes rows that nobody filled: whatever memory held, which may overflow.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
-def test_a_captured_step_of_several_rows_says_the_same(build, engine, monkeypatch) -> None:
-    """Rows of nobody change nothing, nor what experts they are sent to."""
+def test_a_captured_step_of_several_rows_says_the_same(engine, tmp_path, monkeypatch) -> None:
+    """Rows of nobody change nothing, nor what experts they are sent to; one layer shows it."""
     monkeypatch.setattr(graphs, "WIDE_ROWS", (4,))
+    engine.save_model("mixtral", tmp_path, num_hidden_layers=1)
     spec = ConstraintSpec("regex", "[ab]xyz[cd]vw")
     told = []
     for captures in (False, True):
-        core = build("mixtral", kernels="triton", page_tokens=4, kv_pages=16, max_running=2)
+        core = engine.core(tmp_path, kernels="triton", page_tokens=4, kv_pages=16, max_running=2)
         if captures:
             core._machine.capture(SimpleNamespace(record=Again), 2)
         for number in range(2):
@@ -80,6 +87,7 @@ def test_a_captured_step_of_several_rows_says_the_same(build, engine, monkeypatc
             core.submit(engine.request(number, STEM[number:], max_tokens=5, constraint=constraint))
         served = engine.drain(core)
         told.append([served.ids(number) for number in range(2)])
+        core.close()
     assert told[0] == told[1]
     assert core._machine.graphs.replays == core.forwards - 2  # those with a prompt
 
