@@ -17,7 +17,7 @@ DISTRIBUTION = {
     "typing_extensions": "typing-extensions",
     "yaml": "pyyaml",
 }
-OWN = {"agentrt", "agentrt_kernels"}
+OWN = {"agentrt", "agentrt_command", "agentrt_kernels"}
 # Run in an environment of their own, which `make peers` installs.
 PEERS = ROOT / "agentrt" / "bench" / "peers"
 
