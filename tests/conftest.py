@@ -22,12 +22,26 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ["AGENTRT_ESTIMATES"] = "off"
 
 SERVER = Path(__file__).parent / "remote" / "server.py"
+PROGRAMS = Path(__file__).parent.parent / "programs"
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> EngineConfig:
     """An engine of two random layers."""
     return tiny_engine(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def folder_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder that commands are given in; files that are run by path leave no module."""
+    monkeypatch.chdir(tmp_path)
+    modules, path = set(sys.modules), list(sys.path)
+    yield tmp_path
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).parent in (tmp_path, PROGRAMS):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

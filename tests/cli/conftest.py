@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -86,10 +86,8 @@ def program(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Told]]:
+def inside(folder_here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Told]:
     """The same in this process, which has imported everything: a tenth of the time."""
-    modules, path = dict(sys.modules), list(sys.path)
-    monkeypatch.chdir(tmp_path)
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
 
@@ -100,11 +98,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             code = answer(list(args))
         return Told(code, out.getvalue(), err.getvalue())
 
-    yield run
-    sys.path[:] = path
-    for name in sys.modules.keys() - modules.keys():
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent in (tmp_path, PROGRAMS):
-            del sys.modules[name]
+    return run
 
 
 @pytest.fixture
