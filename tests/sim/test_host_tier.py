@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import GenerateRequest, KvHint, StepDone, TokenPrompt
-from agentrt.clock import FakeClock
-from agentrt.config import EngineConfig, SchedulerConfig
-from agentrt.engine.core import EngineCore
+from agentrt.config import SchedulerConfig
 from agentrt.errors import UsageError
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
 from agentrt.sim.costs import Costs
 from agentrt.sim.engine import VirtualEngine
 from agentrt.sim.outcome import SimulationOutcome
-from agentrt.sim.output import Output
 from agentrt.sim.simulation import Setup, Simulation
 from agentrt.workloads import Arrival, Workload
 
@@ -195,90 +188,3 @@ def test_copies_that_take_long_are_given_up(draw: Draw, costs: Costs) -> None:
 def test_costs_that_do_not_tell_what_a_token_takes(draw: Draw, costs: Costs) -> None:
     with pytest.raises(UsageError, match="do not tell how much memory"):
         run(draw(0, 1, 1.0), costs, 640, 1024)
-
-
-class Twins:
-    """A real engine of two random layers and a simulated one, told the same at the same instants.
-
-    Args:
-        tiny: The real one.
-        costs: Of the other.
-        kv_pages: Of both.
-        host_pages: Of both.
-    """
-
-    def __init__(self, tiny: EngineConfig, costs: Costs, kv_pages: int, host_pages: int) -> None:
-        config = dataclasses.replace(
-            tiny, kv_pages=kv_pages, host_kv_bytes=host_pages * TINY_PAGE_BYTES, overlap="off"
-        )
-        costs = dataclasses.replace(costs, copy_token_s=1e-7, kv_token_bytes=TINY_PAGE_BYTES / PAGE)
-        self.clock = FakeClock(1000.0)
-        self.real = EngineCore(config, self.clock)
-        self.simulated = VirtualEngine(config, costs, leaps=False)
-        self._serial = 0
-
-    def hint(self, ids: tuple[int, ...], hint: KvHint, until_s: float | None) -> None:
-        """Say the same of a prefix to both."""
-        self.real.hint(ids, hint, until_s)
-        self.simulated.hint(ids, hint, until_s, now_s=self.clock.now_s())
-
-    def ask(self, ids: tuple[int, ...], tokens: int) -> tuple[int, ...]:
-        """Ask both; what came out. Step by step they computed the same."""
-        self._serial += 1
-        request = GenerateRequest(
-            RequestId(self._serial),
-            RunId("twins"),
-            NodeId(f"n{self._serial}"),
-            "twins",
-            TokenPrompt(ids),
-            Sampling(max_tokens=tokens, ignore_eos=True),
-        )
-        put_out = [0] * tokens  # the simulated one is told what the other picked
-        self.real.submit(request)
-        self.simulated.submit(request, Output(put_out), self.clock.now_s())
-        produced = 0
-        while True:
-            now_s = self.clock.now_s()
-            flight = self.simulated.launch(now_s)
-            done = self.real.step()
-            assert flight is not None
-            assert done is not None
-            for delta in done.deltas:
-                put_out[produced : produced + len(delta.token_ids)] = delta.token_ids
-                produced += len(delta.token_ids)
-            self.clock.advance(flight.ended_at_s - now_s)
-            (landed,) = self.simulated.land(flight).steps
-            assert told(done) == told(landed)
-            if done.ends:
-                return tuple(put_out)
-
-
-def told(done: StepDone) -> tuple[int, ...]:
-    """What a step computed, what memory there is, and what the ended requests found."""
-    step = done.step
-    assert step is not None
-    found = [step.prefill_tokens, step.decode_tokens, done.free_pages, done.evictable_pages]
-    for end in done.ends:
-        ledger = end.ledger
-        found += [ledger.cached_tokens, ledger.cached_host_tokens, ledger.recomputed_tokens]
-    return tuple(found)
-
-
-@pytest.mark.parametrize("host_pages", [0, 9, 64])
-def test_the_real_engine_restores_and_computes_the_same(
-    host_pages: int, tiny: EngineConfig, costs: Costs
-) -> None:
-    """Talks that go on, are kept, sent down, fetched and forgotten, in too little memory."""
-    random = Random(host_pages)
-    twins = Twins(tiny, costs, 16, host_pages)
-    talks = [tuple(random.choices(range(300), k=random.randint(30, 110))) for _ in range(5)]
-    for _ in range(40):
-        at = random.randrange(len(talks))
-        talk = talks[at] + tuple(random.choices(range(300), k=random.randint(1, 20)))
-        talks[at] = (talk + twins.ask(talk, random.randint(1, 12)))[:200]
-        hint: KvHint | None = random.choice((None, "keep", "demote", "prefetch", "drop"))
-        if hint is not None:
-            until_s = twins.clock.now_s() + random.random() if hint != "drop" else None
-            twins.hint(random.choice(talks), hint, until_s)
-    saved, loaded = twins.simulated.copied_tokens
-    assert (saved > 0, loaded > 0) == (host_pages > 0, host_pages > 0)

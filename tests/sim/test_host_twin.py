@@ -1,0 +1,221 @@
+"""Whole programs in the simulator beside a real engine that hears the same at the same instants."""
+
+from __future__ import annotations
+
+import dataclasses
+from random import Random
+
+import pytest
+
+from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
+from agentrt.clock import FakeClock
+from agentrt.config import EngineConfig, SchedulerConfig
+from agentrt.engine.core import EngineCore
+from agentrt.engine.sequence import Sequence
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.sampling import Sampling
+from agentrt.sim.costs import Costs
+from agentrt.sim.engine import NO_END_S, VirtualEngine
+from agentrt.sim.flight import Flight, Landing
+from agentrt.sim.output import Output
+from agentrt.sim.simulation import BEGIN_S, Setup, Simulation
+from agentrt.sim.token_ids import TokenIds
+from agentrt.workloads import (
+    Arrival,
+    Call,
+    Message,
+    OutputOf,
+    Piece,
+    ProgramTrace,
+    ResultOf,
+    ToolUse,
+)
+
+PAGE = 16
+TINY_PAGE_BYTES = PAGE * 2 * 2 * 2 * 8 * 4  # two layers, keys and values, two heads of eight floats
+USED_IDS = range(16, 400)
+
+
+class TwinEngine(VirtualEngine):
+    """A simulated engine with a real one of two layers beside it; after each step they agree.
+
+    Attributes:
+        real: The other one.
+        compared: Steps.
+        restored_tokens: Prompt tokens that came back from the host, of both.
+        hints: That both were told.
+    """
+
+    def __init__(self, tiny: EngineConfig, config: EngineConfig, costs: Costs) -> None:
+        super().__init__(config, costs, leaps=False)
+        self._clock = FakeClock(BEGIN_S)
+        names = ("page_tokens", "kv_pages", "host_kv_bytes", "policy", "max_running")
+        same = {name: getattr(config, name) for name in names}
+        self.real = EngineCore(dataclasses.replace(tiny, overlap="off", **same), self._clock)
+        self._known: dict[int, int] = {}
+        self._sequences: dict[RequestId, Sequence] = {}
+        self._told: StepDone | None = None
+        self.compared = 0
+        self.restored_tokens = 0
+        self.hints: set[KvHint] = set()
+
+    def submit(self, request: GenerateRequest, output: Output, now_s: float) -> None:
+        super().submit(request, output, now_s)
+        assert isinstance(request.prompt, TokenPrompt)
+        self._at(now_s)
+        self.real.submit(
+            dataclasses.replace(
+                request,
+                prompt=TokenPrompt(self._ids(request.prompt.token_ids), request.prompt.complete),
+                sampling=Sampling(max_tokens=request.sampling.max_tokens, ignore_eos=True),
+                constraint=None,
+            )
+        )
+        sequence = self.real._roster.find(request.request_id)
+        assert sequence is not None
+        self._sequences[request.request_id] = sequence
+
+    def fill(self, request_id: RequestId, fill: Fill, now_s: float) -> None:
+        super().fill(request_id, fill, now_s)
+        self._at(now_s)
+        self.real.fill(request_id, Fill(self._ids(fill.token_ids), fill.complete))
+
+    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+        super().facts(facts)
+        self.real.facts(facts)
+
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None,
+        from_tokens: int = 0,
+        *,
+        now_s: float,
+    ) -> None:
+        super().hint(token_ids, hint, until_s, from_tokens, now_s=now_s)
+        self._at(now_s)
+        self.hints.add(hint)
+        self.real.hint(self._ids(token_ids), hint, until_s, from_tokens)
+
+    def launch(self, now_s: float, until_s: float = NO_END_S) -> Flight | None:
+        flight = super().launch(now_s, until_s)
+        self._at(now_s)
+        self._told = self.real.step()
+        assert (flight is None) == (self._told is None)
+        return flight
+
+    def land(self, flight: Flight) -> Landing:
+        sequences = [one for one, _ in flight.members]
+        before = [len(one.tokens) for one in sequences]
+        landing = super().land(flight)
+        done, self._told = self._told, None
+        assert done is not None
+        for one, length in zip(sequences, before, strict=True):
+            ids = self._sequences[one.request.request_id].tokens
+            self._known.update(zip(one.tokens[length:], ids[length:], strict=True))
+        (step,) = landing.steps
+        assert told(done) == told(step)
+        self.compared += 1
+        self.restored_tokens += sum(end.ledger.cached_host_tokens for end in done.ends)
+        return landing
+
+    def _at(self, now_s: float) -> None:
+        self._clock.advance(now_s - self._clock.now_s())
+
+    def _ids(self, token_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """As the real model knows them: what it put out itself, and other texts by chance."""
+        known, count = self._known, len(USED_IDS)
+        return tuple(
+            known.get(one, USED_IDS[(one * 2_654_435_761 >> 7) % count]) for one in token_ids
+        )
+
+
+def told(done: StepDone) -> tuple[int, ...]:
+    """What a step computed, what memory there is, and what the ended requests found."""
+    step = done.step
+    assert step is not None
+    found = [step.prefill_tokens, step.decode_tokens, done.free_pages, done.evictable_pages]
+    for end in sorted(done.ends, key=lambda end: end.request_id):
+        ledger = end.ledger
+        found += [ledger.cached_tokens, ledger.cached_host_tokens, ledger.recomputed_tokens]
+    return tuple(found)
+
+
+def copying(costs: Costs) -> Costs:
+    """A page takes what one of the real engine does; copies pay, as they do there."""
+    return dataclasses.replace(
+        costs, copy_token_s=1e-7, kv_token_bytes=TINY_PAGE_BYTES / PAGE, jump_share=0.0
+    )
+
+
+@pytest.mark.parametrize("host_pages", [0, 9, 64])
+def test_the_real_engine_restores_and_computes_the_same(
+    host_pages: int, tiny: EngineConfig, costs: Costs
+) -> None:
+    """Talks that go on, are kept, sent down, fetched and forgotten, in too little memory."""
+    setup = Setup(copying(costs), 16 * PAGE, host_pages * PAGE)
+    engine = TwinEngine(tiny, setup.engine_config(), setup.costs)
+    random, ids, now_s = Random(host_pages), TokenIds(), BEGIN_S
+    talks: list[tuple[int, ...]] = [()] * 5
+    for turn in range(40):
+        at = random.randrange(len(talks))
+        question = ids.piece(Piece(f"question {turn}", random.randint(10, 50)))
+        answer = ids.piece(Piece(f"answer {turn}", random.randint(1, 12)))
+        talk = (*talks[at], *question)
+        request = GenerateRequest(
+            RequestId(turn),
+            RunId("twins"),
+            NodeId(f"n{turn}"),
+            "twins",
+            TokenPrompt(talk),
+            Sampling(max_tokens=len(answer)),
+        )
+        engine.submit(request, Output(answer), now_s)
+        while (flight := engine.launch(now_s)) is not None:
+            now_s = flight.ended_at_s
+            engine.land(flight)
+        talks[at] = (*talk, *answer)[:180]
+        hint: KvHint | None = random.choice((None, "keep", "demote", "prefetch", "drop"))
+        if hint is not None:
+            until_s = None if hint == "drop" else now_s + random.random()
+            engine.hint(random.choice(talks), hint, until_s, now_s=now_s)
+    saved_tokens, loaded_tokens = engine.copied_tokens
+    assert (saved_tokens > 0) == (loaded_tokens > 0) == (host_pages > 0)
+
+
+def asks(serial: int) -> ProgramTrace:
+    """A plan over one of four texts, a tool, and a report that goes on from both."""
+    first: Message = ("user", (Piece(f"text {serial % 4}", 120), Piece(f"question {serial}", 20)))
+    plan = Call("plan", (first,), 30, site="plan")
+    tool = ToolUse("tool", 2.0, plan="plan", result_tokens=10, site="tool")
+    more: tuple[Message, ...] = (
+        first,
+        ("assistant", (OutputOf("plan"),)),
+        ("user", (ResultOf("tool", 10),)),
+    )
+    report = Call("report", more, 12, site="report", after=("tool",))
+    return ProgramTrace("asks", serial, (plan, tool, report), ("report",))
+
+
+@pytest.mark.parametrize("host_pages", [0, 12, 200])
+def test_programs_one_by_one_restore_and_compute_what_the_real_engine_does(
+    host_pages: int, tiny: EngineConfig, costs: Costs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With hints for what waits for tools; a text comes back when others have taken its room."""
+    engines: list[TwinEngine] = []
+
+    def twin(config: EngineConfig, costs: Costs, **_: object) -> TwinEngine:
+        engines.append(TwinEngine(tiny, config, costs))
+        return engines[-1]
+
+    monkeypatch.setattr("agentrt.sim.simulation.VirtualEngine", twin)
+    workload = tuple(Arrival(20.0 * serial, asks(serial)) for serial in range(10))
+    scheduler = SchedulerConfig(policy="fcfs", gate_share=0.0)
+    setup = Setup(copying(costs), 26 * PAGE, host_pages * PAGE, max_running=8, scheduler=scheduler)
+    outcome = Simulation(setup).run(workload)
+    (engine,) = engines
+    assert engine.compared == outcome.engines[0].steps > 400
+    assert engine.restored_tokens == sum(one.cached_host_tokens for one in outcome.programs)
+    assert (engine.restored_tokens > 0) == (host_pages == 200)
+    assert ("demote" in engine.hints) == (host_pages > 0)
