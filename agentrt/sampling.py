@@ -5,6 +5,18 @@ from __future__ import annotations
 from agentrt.errors import UsageError
 from agentrt.fact import fact
 
+_RANGES = (
+    ("max_tokens", "at least 1"),
+    ("temperature", "within 0 and 10"),
+    ("top_k", "0 or more"),
+    ("top_p", "above 0, at most 1"),
+    ("min_p", "within 0 and 1"),
+    ("repetition_penalty", "above 0"),
+    ("logprobs", "within 0 and 20"),
+    ("stop", "at most 16 non-empty strings"),
+)
+"""What each parameter may be, in words, in the order in which they are looked at."""
+
 
 @fact
 class Sampling:
@@ -42,16 +54,17 @@ class Sampling:
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        for name, holds, meaning in (
-            ("max_tokens", self.max_tokens >= 1, "at least 1"),
-            ("temperature", 0 <= self.temperature <= 10, "within 0 and 10"),
-            ("top_k", self.top_k >= 0, "0 or more"),
-            ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
-            ("min_p", 0 <= self.min_p <= 1, "within 0 and 1"),
-            ("repetition_penalty", self.repetition_penalty > 0, "above 0"),
-            ("logprobs", 0 <= self.logprobs <= 20, "within 0 and 20"),
-            ("stop", all(self.stop) and len(self.stop) <= 16, "at most 16 non-empty strings"),
-        ):
-            if not holds:
-                value = getattr(self, name)
-                raise UsageError(f"{name}={value!r} is out of range", hint=f"Give {meaning}")
+        holds = (
+            self.max_tokens >= 1,
+            0 <= self.temperature <= 10,
+            self.top_k >= 0,
+            0 < self.top_p <= 1,
+            0 <= self.min_p <= 1,
+            self.repetition_penalty > 0,
+            0 <= self.logprobs <= 20,
+            all(self.stop) and len(self.stop) <= 16,
+        )
+        if not all(holds):
+            name, meaning = _RANGES[holds.index(False)]
+            value = getattr(self, name)
+            raise UsageError(f"{name}={value!r} is out of range", hint=f"Give {meaning}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 from typing_extensions import TypeForm, Unpack
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _serials = count()
+_OPEN: dict[Role, Open] = {role: Open(role) for role in get_args(Role)}
+_CLOSE = Close()
 Part = str | Node[Any]
 Piece = Segment | Node[Any]
 
@@ -121,7 +123,7 @@ class Chat:
                 about = ResultOf(work.call.call_id, work.call.name)
             else:
                 about = ResultOf("", node.name)
-            chat = Chat(chat, (Open("tool"), about, node, Close()))
+            chat = Chat(chat, (_OPEN["tool"], about, node, _CLOSE))
         return chat
 
     def fork(self, n: int | None = None, *, names: Sequence[str] = ()) -> list[Chat]:
@@ -282,14 +284,14 @@ class Chat:
 
     def after(self, answer: Gen[Any]) -> Chat:
         """This chat with the answer that a generation gives."""
-        return Chat(self, (Open("assistant"), answer, Close()), answer=answer)
+        return Chat(self, (_OPEN["assistant"], answer, _CLOSE), answer=answer)
 
     def extended(self, pieces: tuple[Piece, ...]) -> Chat:
         """This chat with more segments."""
         return Chat(self, pieces)
 
     def _message(self, role: Role, parts: tuple[Part, ...]) -> Chat:
-        pieces: list[Piece] = [Open(role)]
+        pieces: list[Piece] = [_OPEN[role]]
         for part in parts:
             if isinstance(part, str):
                 if part:
@@ -301,7 +303,7 @@ class Chat:
                     f"a part of a {role} message is {type(part).__name__}",
                     hint="Give text or a node: str(x) makes text of a value",
                 )
-        pieces.append(Close())
+        pieces.append(_CLOSE)
         return Chat(self, tuple(pieces))
 
     def _told(self, form: Any, place: Place, options: GenOptions) -> Chat:
@@ -312,7 +314,7 @@ class Chat:
         last = next((link for link in reversed(self.line()) if link._pieces), self)
         if last.role != "user":
             return self.user(words)
-        pieces = (*last._pieces[:-1], Text(f"\n{words}"), Close())
+        pieces = (*last._pieces[:-1], Text(f"\n{words}"), _CLOSE)
         return Chat(last._parent, pieces, tools=self._tools, label=self.label, history=self.history)
 
     def _offering(self, tools: Sequence[Tool[..., Any]]) -> Chat:

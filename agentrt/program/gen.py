@@ -51,6 +51,7 @@ class GenMeta:
 
 
 _NO_META = GenMeta()
+_NOTHING_WRITTEN = Generated("")
 
 
 @fact
@@ -150,7 +151,7 @@ class Gen(Node[T_co]):
         self.scores: tuple[Score[T_co], ...] = ()
         self._changed: Wake | None = None
         self.meta = _NO_META
-        self.generated = Generated("")
+        self.generated = _NOTHING_WRITTEN
         self.produced_tokens = 0
         self.first_token_at_s = 0.0
 

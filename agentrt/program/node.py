@@ -73,7 +73,7 @@ class Node(Generic[T_co]):
         self._waiting = 0
         self._observed = False  # somebody awaited it: a failure is theirs to handle
         self._told = False  # its failure goes to a model as text, so a failure is handled
-        self._callbacks: list[Callable[[Node[Any]], None]] = []
+        self._callbacks: tuple[Callable[[Node[Any]], None], ...] = ()
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         return self._wait().__await__()
@@ -193,15 +193,15 @@ class Node(Generic[T_co]):
         if self._done:
             callback(self)
         else:
-            self._callbacks.append(callback)
+            self._callbacks += (callback,)
 
     def _settle(self) -> None:
         self._done = True
         if self._wake is not None:
             self._wake.ring()
-        for callback in self._callbacks:
+        callbacks, self._callbacks = self._callbacks, ()
+        for callback in callbacks:
             callback(self)
-        self._callbacks.clear()
 
     def _refuse(self, verb: str) -> NoReturn:
         raise NotYetKnown(f"node {self.name!r} is still pending and cannot be {verb}")
