@@ -78,17 +78,8 @@ def run(
     from agentrt.sim.arms import arms_named
     from agentrt.sim.command import run_once
 
-    asked = _asked(
-        costs,
-        workload,
-        programs,
-        tenants,
-        scale,
-        max_running,
-        step_tokens,
-        bursts,
-        host_kv_tokens,
-    )
+    beside = (max_running, step_tokens, bursts, host_kv_tokens)
+    asked = _asked(costs, workload, programs, tenants, scale, *beside)
     arms = arms_named(policy)
     if len(arms) != 1:
         raise UsageError("`sim run` takes one policy", hint="Use `sim sweep` to compare several")
@@ -153,6 +144,7 @@ def calibrate(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> int:
     """Measure what steps and the runtime take, on this machine."""
+    from dataclasses import replace
     from functools import partial
 
     import anyio
@@ -163,6 +155,7 @@ def calibrate(
     from agentrt.bench.shapes import shape_named
     from agentrt.config import EngineConfig
     from agentrt.sim.calibrate import calibrate as calibrated
+    from agentrt.sim.copies import measure_copies
 
     if model is not None and shape:
         raise UsageError("--model and --shape are two models", hint="Give one of them")
@@ -182,6 +175,8 @@ def calibrate(
     found = anyio.run(
         partial(calibrated, config, seconds=seconds, kv_tokens=kv_tokens, about=about, tell=tell)
     )
+    if (copies := anyio.run(measure_copies, config)) is not None:
+        found = replace(found, copy_token_s=copies.token_s, kv_token_bytes=copies.token_bytes)
     keep_costs(out, found.to_json())
     return 0
 
@@ -223,17 +218,8 @@ def sweep(
     from agentrt.sim.sweep import to_json
     from agentrt.sim.sweep_page import sweep_page
 
-    asked = _asked(
-        costs,
-        workload,
-        programs,
-        tenants,
-        scale,
-        max_running,
-        step_tokens,
-        bursts,
-        host_kv_tokens,
-    )
+    beside = (max_running, step_tokens, bursts, host_kv_tokens)
+    asked = _asked(costs, workload, programs, tenants, scale, *beside)
     found = run_sweep(
         asked,
         policies,

@@ -3,7 +3,7 @@
 In reading order:
 
 - `costs` what things take, in seconds; where that comes from: `fit` and `bench_file` from a file,
-  `calibrate`, `step_log` and `around` from a real engine and runtime
+  `calibrate`, `step_log`, `around` and `copies` from a real engine and runtime
 - `engine` an engine in virtual time: order, pages, prefix tree and hints are those of
   `agentrt.engine`, only tokens (`token_ids`, `output`) and seconds are made up; `flight` its steps
   under way; `host_tier` what it keeps in its host's memory

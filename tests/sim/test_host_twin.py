@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from random import Random
 
+import anyio
 import pytest
 
 from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
@@ -14,6 +16,7 @@ from agentrt.engine.core import EngineCore
 from agentrt.engine.sequence import Sequence
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
+from agentrt.sim.copies import measure_copies
 from agentrt.sim.costs import Costs
 from agentrt.sim.engine import NO_END_S, VirtualEngine
 from agentrt.sim.flight import Flight, Landing
@@ -219,3 +222,10 @@ def test_programs_one_by_one_restore_and_compute_what_the_real_engine_does(
     assert engine.restored_tokens == sum(one.cached_host_tokens for one in outcome.programs)
     assert (engine.restored_tokens > 0) == (host_pages == 200)
     assert ("demote" in engine.hints) == (host_pages > 0)
+
+
+def test_copies_of_a_real_engine_are_measured(tiny: EngineConfig) -> None:
+    copies = anyio.run(partial(measure_copies, tiny, rounds=1, place="thread"))
+    assert copies is not None
+    assert copies.token_s > 0
+    assert copies.token_bytes == pytest.approx(TINY_PAGE_BYTES / PAGE, rel=1e-4)
