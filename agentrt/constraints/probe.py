@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import IO
 
 from agentrt.constraint_spec import ConstraintSpec
@@ -34,7 +35,9 @@ from agentrt.vocab import Vocab
 MORE_BYTES = 1 << 30
 """Memory that compiling one constraint may take."""
 
-_LEARN_S = 30.0
+_STILL_S = 30.0
+"""A process that has not computed at all for so long does not start."""
+_LEARN_CPU_S = 60.0
 _READ_BYTES = 1 << 16
 
 
@@ -104,7 +107,7 @@ class Probe:
         self.starts += 1
         child = self._child = _Child(vocab.fingerprint)
         child.send(Learn(vocab, self._more_bytes))
-        if not isinstance(child.receive(time.monotonic() + _LEARN_S), Ready):
+        if not child.starts():
             self._end()
             raise InternalError("the process that tries constraints does not start")
         return child
@@ -153,6 +156,27 @@ class _Child:
                 return None
             self._answers += [ANSWERS.value(payload) for payload in self._reader.push(data)]
         return self._answers.pop(0)
+
+    def starts(self) -> bool:
+        """Wait until it has learnt what it was told; False when it does not come to that.
+
+        It is waited for as long as it gets on, by its own time: beside busy processes, it can take
+        half a minute of ours for what is a second of it.
+        """
+        computed_s = 0.0
+        while (answer := self.receive(time.monotonic() + _STILL_S)) is None:
+            before_s, computed_s = computed_s, self.computed_s()
+            if not self.lives or not before_s < computed_s < _LEARN_CPU_S:
+                return False
+        return isinstance(answer, Ready)
+
+    def computed_s(self) -> float:
+        """How long it has computed, as far as the system tells."""
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii")
+            ticks = stat.rpartition(")")[2].split()[11:13]  # of its own, and of the system for it
+            return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        return 0.0
 
     def end(self) -> None:
         self._kill()

@@ -13,11 +13,11 @@ from pydantic import Field
 
 from agentrt.constraint_spec import ConstraintSpec
 from agentrt.constraints import CompileCache, json_schema_shape, shape_of
-from agentrt.constraints.probe import Probe, TooDear
-from agentrt.constraints.probe_wire import Limits
+from agentrt.constraints.probe import Probe, TooDear, _Child
+from agentrt.constraints.probe_wire import Learn, Limits
 from agentrt.constraints.service import LIMITS, CompileService
 from agentrt.constraints.suspicion import is_suspect
-from agentrt.errors import ConstraintError
+from agentrt.errors import ConstraintError, InternalError
 
 DATA = Path(__file__).parent / "data"
 EXPLODES = ConstraintSpec("regex", source="(a|b|ab){1,5000}")
@@ -149,6 +149,33 @@ def test_what_takes_too_much_memory_is_killed(vocab, frame):
         probe.shortest(EXPLODES, vocab, frame, "table", Limits(cpu_s=30.0, wall_s=30.0))
     assert caught.type is TooDear or "memory" in str(caught.value)
     probe.close()
+
+
+@pytest.mark.parametrize(("computed_s", "starts"), [((1.0, 2.0, 2.5), 1), ((1.0, 1.0, 2.5), 0)])
+def test_a_slow_start_is_waited_for_while_it_gets_on(vocab, frame, monkeypatch, computed_s, starts):
+    """As where others have the cores: three looks find it not ready yet."""
+    receive, looks, late = _Child.receive, iter(computed_s), iter(computed_s)
+
+    def received(child, ends_s):
+        return None if next(late, None) else receive(child, ends_s)
+
+    monkeypatch.setattr(_Child, "receive", received)
+    monkeypatch.setattr(_Child, "computed_s", lambda child: next(looks))
+    probe = Probe()
+    if starts:
+        assert probe.shortest(LONG, vocab, frame, "parser", Limits(20.0, 20.0)) is not None
+    else:
+        with pytest.raises(InternalError, match="does not start"):
+            probe.shortest(LONG, vocab, frame, "parser", Limits(20.0, 20.0))
+    probe.close()
+
+
+def test_how_long_a_process_has_computed_is_known(vocab):
+    child = _Child(vocab.fingerprint)
+    child.send(Learn(vocab, 1 << 30))
+    assert child.starts()
+    assert child.computed_s() > 0.05  # it has imported and learnt
+    child.end()
 
 
 def test_an_answer_takes_less_than_three_seconds_of_computing():
