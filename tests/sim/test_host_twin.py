@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -14,12 +15,14 @@ from agentrt.clock import FakeClock
 from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.engine.core import EngineCore
 from agentrt.engine.sequence import Sequence
+from agentrt.engine.steps import Flight as RealFlight
 from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.sampling import Sampling
 from agentrt.sim.copies import measure_copies
 from agentrt.sim.costs import Costs
 from agentrt.sim.engine import NO_END_S, VirtualEngine
 from agentrt.sim.flight import Flight, Landing
+from agentrt.sim.outcome import SimulationOutcome
 from agentrt.sim.output import Output
 from agentrt.sim.simulation import BEGIN_S, Setup, Simulation
 from agentrt.sim.token_ids import TokenIds
@@ -32,8 +35,10 @@ from agentrt.workloads import (
     ProgramTrace,
     ResultOf,
     ToolUse,
+    Workload,
 )
 
+Draw = Callable[[int, int, float], Workload]
 PAGE = 16
 TINY_PAGE_BYTES = PAGE * 2 * 2 * 2 * 8 * 4  # two layers, keys and values, two heads of eight floats
 USED_IDS = range(16, 400)
@@ -57,7 +62,7 @@ class TwinEngine(VirtualEngine):
         self.real = EngineCore(dataclasses.replace(tiny, overlap="off", **same), self._clock)
         self._known: dict[int, int] = {}
         self._sequences: dict[RequestId, Sequence] = {}
-        self._told: StepDone | None = None
+        self._flight: RealFlight | None = None
         self.compared = 0
         self.restored_tokens = 0
         self.hints: set[KvHint] = set()
@@ -66,13 +71,16 @@ class TwinEngine(VirtualEngine):
         super().submit(request, output, now_s)
         assert isinstance(request.prompt, TokenPrompt)
         self._at(now_s)
+        # Hot, so that outputs are as unlike as those of the simulation.
+        sampling = Sampling(
+            max_tokens=request.sampling.max_tokens,
+            temperature=9.0,
+            seed=request.request_id,
+            ignore_eos=True,
+        )
+        prompt = TokenPrompt(self._ids(request.prompt.token_ids), request.prompt.complete)
         self.real.submit(
-            dataclasses.replace(
-                request,
-                prompt=TokenPrompt(self._ids(request.prompt.token_ids), request.prompt.complete),
-                sampling=Sampling(max_tokens=request.sampling.max_tokens, ignore_eos=True),
-                constraint=None,
-            )
+            dataclasses.replace(request, prompt=prompt, sampling=sampling, constraint=None)
         )
         sequence = self.real._roster.find(request.request_id)
         assert sequence is not None
@@ -86,6 +94,17 @@ class TwinEngine(VirtualEngine):
     def facts(self, facts: tuple[RequestFacts, ...]) -> None:
         super().facts(facts)
         self.real.facts(facts)
+
+    def cancel(self, request_id: RequestId, now_s: float) -> None:
+        super().cancel(request_id, now_s)
+        self._at(now_s)
+        self.real.cancel(request_id, "twins")
+
+    def take_ends(self) -> StepDone | None:
+        done = super().take_ends()
+        if done is not None:
+            assert told(done) == told(self.real._outbox.take(None))
+        return done
 
     def hint(
         self,
@@ -104,21 +123,27 @@ class TwinEngine(VirtualEngine):
     def launch(self, now_s: float, until_s: float = NO_END_S) -> Flight | None:
         flight = super().launch(now_s, until_s)
         self._at(now_s)
-        self._told = self.real.step()
-        assert (flight is None) == (self._told is None)
+        self._flight = self.real._launch(ahead=False)
+        assert (flight is None) == (self._flight is None)
+        if self._flight is not None:
+            self.real._steps.draw(self._flight)
         return flight
 
     def land(self, flight: Flight) -> Landing:
         sequences = [one for one, _ in flight.members]
         before = [len(one.tokens) for one in sequences]
+        unheard_tokens = self.unheard_tokens
         landing = super().land(flight)
-        done, self._told = self._told, None
-        assert done is not None
+        unheard_tokens = self.unheard_tokens - unheard_tokens
+        assert self._flight is not None
+        self._at(flight.ended_at_s)
+        record = self.real._steps.tell(self._flight)
+        done = self.real._outbox.take(record, self._flight.admissions)
         for one, length in zip(sequences, before, strict=True):
             ids = self._sequences[one.request.request_id].tokens
             self._known.update(zip(one.tokens[length:], ids[length:], strict=True))
         (step,) = landing.steps
-        assert told(done) == told(step)
+        assert told(done, unheard_tokens) == told(step)  # which a real one does not count
         self.compared += 1
         self.restored_tokens += sum(end.ledger.cached_host_tokens for end in done.ends)
         return landing
@@ -134,11 +159,11 @@ class TwinEngine(VirtualEngine):
         )
 
 
-def told(done: StepDone) -> tuple[int, ...]:
+def told(done: StepDone, unheard_tokens: int = 0) -> tuple[int, ...]:
     """What a step computed, what memory there is, and what the ended requests found."""
-    step = done.step
-    assert step is not None
-    found = [step.prefill_tokens, step.decode_tokens, done.free_pages, done.evictable_pages]
+    found = [done.free_pages, done.evictable_pages]
+    if done.step is not None:
+        found += [done.step.prefill_tokens, done.step.decode_tokens + unheard_tokens]
     for end in sorted(done.ends, key=lambda end: end.request_id):
         ledger = end.ledger
         found += [ledger.cached_tokens, ledger.cached_host_tokens, ledger.recomputed_tokens]
@@ -187,6 +212,22 @@ def test_the_real_engine_restores_and_computes_the_same(
     assert (saved_tokens > 0) == (loaded_tokens > 0) == (host_pages > 0)
 
 
+def played(
+    workload: Workload, setup: Setup, tiny: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> tuple[TwinEngine, SimulationOutcome]:
+    """A simulation whose engine has a twin."""
+    engines: list[TwinEngine] = []
+
+    def twin(config: EngineConfig, costs: Costs, **_: object) -> TwinEngine:
+        engines.append(TwinEngine(tiny, config, costs))
+        return engines[-1]
+
+    monkeypatch.setattr("agentrt.sim.simulation.VirtualEngine", twin)
+    outcome = Simulation(setup).run(workload)
+    (engine,) = engines
+    return engine, outcome
+
+
 def asks(serial: int) -> ProgramTrace:
     """A plan over one of four texts, a tool, and a report that goes on from both."""
     first: Message = ("user", (Piece(f"text {serial % 4}", 120), Piece(f"question {serial}", 20)))
@@ -206,22 +247,30 @@ def test_programs_one_by_one_restore_and_compute_what_the_real_engine_does(
     host_pages: int, tiny: EngineConfig, costs: Costs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With hints for what waits for tools; a text comes back when others have taken its room."""
-    engines: list[TwinEngine] = []
-
-    def twin(config: EngineConfig, costs: Costs, **_: object) -> TwinEngine:
-        engines.append(TwinEngine(tiny, config, costs))
-        return engines[-1]
-
-    monkeypatch.setattr("agentrt.sim.simulation.VirtualEngine", twin)
     workload = tuple(Arrival(20.0 * serial, asks(serial)) for serial in range(10))
     scheduler = SchedulerConfig(policy="fcfs", gate_share=0.0)
     setup = Setup(copying(costs), 26 * PAGE, host_pages * PAGE, max_running=8, scheduler=scheduler)
-    outcome = Simulation(setup).run(workload)
-    (engine,) = engines
+    engine, outcome = played(workload, setup, tiny, monkeypatch)
     assert engine.compared == outcome.engines[0].steps > 400
     assert engine.restored_tokens == sum(one.cached_host_tokens for one in outcome.programs)
     assert (engine.restored_tokens > 0) == (host_pages == 200)
     assert ("demote" in engine.hints) == (host_pages > 0)
+
+
+@pytest.mark.parametrize("host_pages", [0, 200])
+def test_many_at_once_take_the_steps_of_the_real_engine(
+    host_pages: int,
+    tiny: EngineConfig,
+    costs: Costs,
+    draw: Draw,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Forks, holes, votes that give up, preemptions; the gate holds programs back."""
+    setup = Setup(copying(costs), 40 * PAGE, host_pages * PAGE, max_running=8)
+    engine, outcome = played(draw(4, 14, 1.0), setup, tiny, monkeypatch)
+    assert engine.compared == outcome.engines[0].steps > 400
+    assert engine.unheard_tokens > 0
+    assert (engine.restored_tokens > 0) == (host_pages > 0)
 
 
 def test_copies_of_a_real_engine_are_measured(tiny: EngineConfig) -> None:
