@@ -1,6 +1,7 @@
 """A package imports only from floors below it, never sideways."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,9 +39,10 @@ def room_of(path: Path) -> str:
     return parts[0].removesuffix(".py")
 
 
-def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
+@cache
+def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
     found: list[tuple[int, str]] = []
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -50,7 +52,7 @@ def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
                 found += [(node.lineno, f"agentrt.{alias.name}") for alias in node.names]
             else:
                 found.append((node.lineno, module))
-    return found
+    return tuple(found)
 
 
 def sources() -> list[Path]:
@@ -66,7 +68,7 @@ def test_imports_go_down_only() -> None:
     wrong: list[str] = []
     for path in sources():
         here = room_of(path)
-        for line, name in imports_of(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, name in imports_of(path):
             top, _, rest = name.partition(".")
             if top != "agentrt":
                 continue
@@ -83,7 +85,7 @@ def test_torch_has_one_door() -> None:
         f"{path}:{line} imports {name}"
         for path in sources()
         if room_of(path) not in TORCH_ROOMS and not path.is_relative_to(PEERS)
-        for line, name in imports_of(ast.parse(path.read_text(encoding="utf-8")))
+        for line, name in imports_of(path)
         if name.partition(".")[0] in {"torch", "transformers", "triton", "agentrt_kernels"}
     ]
     assert not wrong, "\n".join(wrong)
@@ -92,7 +94,7 @@ def test_torch_has_one_door() -> None:
 def test_peers_and_agentrt_never_meet() -> None:
     """A peer's script runs where agentrt is not installed, and needs what is not installed here."""
     for path in sources():
-        for line, name in imports_of(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, name in imports_of(path):
             if path.is_relative_to(PEERS):
                 assert not name.startswith("agentrt"), f"{path}:{line} imports {name}"
             assert not name.startswith("agentrt.bench.peers"), f"{path}:{line} imports {name}"
@@ -100,7 +102,7 @@ def test_peers_and_agentrt_never_meet() -> None:
 
 def test_kernels_never_import_agentrt() -> None:
     for path in (ROOT / "kernels").rglob("*.py"):
-        for line, name in imports_of(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, name in imports_of(path):
             assert name.partition(".")[0] != "agentrt", f"{path}:{line} imports {name}"
 
 
