@@ -37,6 +37,10 @@ def tiny_engine(folder: Path, *, seed: int = 0) -> EngineConfig:
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "max_position_embeddings": 4096,
+        # What the engine wants to know beside: told all of it, it starts without transformers.
+        "rms_norm_eps": 1e-5,
+        "hidden_act": "silu",
+        "tie_word_embeddings": True,
         "bos_token_id": ids["<|begin|>"],
         "eos_token_id": ids["<|end|>"],
         "dtype": "float32",

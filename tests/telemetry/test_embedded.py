@@ -3,9 +3,11 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import anyio
 import pytest
+from pydantic import Field
 
 from agentrt import chat, gather, program, tool
 from agentrt.app import open_runtime
@@ -20,6 +22,7 @@ from agentrt.testing import jaeger
 from agentrt.testing.tiny_model import tiny_engine
 
 pytestmark = pytest.mark.slow
+Few = Annotated[int, Field(ge=0, le=999)]  # it ends within its tokens, whatever the model says
 SYSTEM = chat(system="Say something about numbers.")
 
 
@@ -33,7 +36,7 @@ def halve(number: int) -> float:
 async def branches(question: str) -> int:
     """Two forks of one prefix, a tool on their results, and a last word after it."""
     base = SYSTEM.user(question)
-    counts = await gather(base.generate(int, max_tokens=8), base.generate(int, max_tokens=8))
+    counts = await gather(base.generate(Few, max_tokens=8), base.generate(Few, max_tokens=8))
     half = halve(sum(counts))
     report = base.user("Half of it is ", half, ". Report.")
     return await report.generate(int, max_tokens=12, on_limit="close")
