@@ -80,8 +80,11 @@ class Account:
 
     def book_step(self, bucket: Bucket, now_s: float, masks_s: float, batch_size: int) -> None:
         """A step the sequence took part in is over; `masks_s` of it went to its grammar."""
-        self.spend("constraint", min(masks_s, now_s - self.mark_s))
-        self.book(bucket, now_s)
+        passed_s = now_s - self.mark_s
+        masks_s = min(masks_s, passed_s)
+        self.constraint_s += masks_s
+        self.add(bucket, passed_s - masks_s)
+        self.mark_s = now_s
         self.steps += 1
         self.batch_size_sum += batch_size
         if bucket == "prefill":

@@ -367,20 +367,23 @@ class EngineCore:
     def _settle(self, now_s: float) -> None:
         """Hints that end, grammars that are ready, outputs to be closed for their deadline."""
         self._hints.settle(now_s)
+        soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
         for sequence in self._roster:
             if sequence.phase is Phase.COMPILING:
                 self._take_guide(sequence, now_s)
-        soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
-        for sequence in self._roster:
-            deadline = sequence.deadline_at_s
-            if deadline is None or deadline > soon_s or not sequence.complete:
-                continue
-            if sequence.request.on_limit != "close" or sequence.phase is Phase.COMPILING:
-                continue
-            if sequence.request.scored:
-                continue  # no forward is spared by ending it otherwise
-            if sequence.guide is None or sequence.guide.closes:
-                self._outbox.end(sequence, output.close(sequence), now_s)
+            deadline = sequence.facts.deadline_at_s
+            if deadline is not None and deadline <= soon_s and sequence.complete:
+                self._close_in_time(sequence, now_s)
+
+    def _close_in_time(self, sequence: Sequence, now_s: float) -> None:
+        """Its deadline is near: its output is closed, where that is wanted and possible."""
+        request = sequence.request
+        if request.on_limit != "close" or sequence.phase is Phase.COMPILING:
+            return
+        if request.scored or self._roster.find(request.request_id) is not sequence:
+            return  # no forward is spared by ending it otherwise, or it has just ended
+        if sequence.guide is None or sequence.guide.closes:
+            self._outbox.end(sequence, output.close(sequence), now_s)
 
     def _end_starved(self, now_s: float) -> None:
         total = self.paging.pool.total_pages

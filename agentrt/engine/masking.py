@@ -17,7 +17,9 @@ from torch import Tensor
 
 from agentrt.constraints import MaskPool, fill_masks, mask_words
 from agentrt.constraints.matcher import Masking, MaskRows
+from agentrt.engine.guide import Guide
 from agentrt.engine.sequence import Sequence
+from agentrt.engine.thoughtful import Thoughtful
 from agentrt.engine.transfer import to_device
 
 _WORTH_A_THREAD_S = 0.0003
@@ -28,18 +30,23 @@ ROW_BUDGET_S = 0.01
 
 _THREADS_APART = 2
 
+_Guides = list[tuple[int, Guide | Thoughtful]]
+"""Rows, each with its constraint."""
+
 
 class Room:
     """Memory for the masks of a step: asking for it costs half as much as filling it.
 
     Attributes:
+        rows: How many.
         numbers: `[rows, words]` int32.
         bits: The same memory.
     """
 
-    __slots__ = ("bits", "numbers")
+    __slots__ = ("bits", "numbers", "rows")
 
     def __init__(self, rows: int, logits_size: int) -> None:
+        self.rows = rows
         self.numbers: MaskRows = np.empty((rows, mask_words(logits_size)), dtype=np.int32)
         self.bits = torch.from_numpy(self.numbers)
 
@@ -154,8 +161,8 @@ class MaskFiller:
 
     def begin(self, rows: Rows[Sequence]) -> Future[Masks] | None:
         """Start on the masks of the coming step; None leaves them to `finish`."""
-        self._begin_apart(rows)
-        together = _together(rows)
+        guides = _guides(rows)
+        together = self._begin_apart(rows, guides)
         if len(together) * self._row_s < _WORTH_A_THREAD_S:
             return None
         if self._worker is None:
@@ -168,10 +175,12 @@ class MaskFiller:
 
         They hold until the masks of another draw are asked for.
         """
-        self._begin_apart(rows)
-        together = _together(rows)
+        guides = _guides(rows)
+        if not guides:
+            return Masks(rows, None, self._pool, ())
+        together = self._begin_apart(rows, guides)
         if begun is None:
-            masks = Masks(rows, self._room(rows), self._pool, together)
+            masks = Masks(rows, self._room(len(rows)), self._pool, together)
         else:
             masks = self._awaited(rows, begun, together)
         if together:
@@ -180,7 +189,7 @@ class MaskFiller:
             self._row_s += 0.1 * (min(row_s, 2 * _WORTH_A_THREAD_S) - self._row_s)
             if row_s > ROW_BUDGET_S:
                 _set_apart(rows, together)
-        self._join(rows, masks)
+        self._join(guides, masks)
         return masks
 
     def close(self) -> None:
@@ -190,12 +199,10 @@ class MaskFiller:
                 worker.shutdown(wait=True)
         self._worker = self._aside = None
 
-    def _room(self, rows: Rows[Sequence]) -> Room | None:
-        """For masks of this step; None where no row has a constraint."""
-        if not any(one.guide is not None for one in rows):
-            return None
-        if self._kept.numbers.shape[0] != len(rows):
-            self._kept = Room(len(rows), self._logits_size)
+    def _room(self, rows: int) -> Room:
+        """For masks of this step."""
+        if self._kept.rows != rows:
+            self._kept = Room(rows, self._logits_size)
         return self._kept
 
     def _awaited(self, rows: Rows[Sequence], begun: Future[Masks], together: list[int]) -> Masks:
@@ -204,7 +211,7 @@ class MaskFiller:
         try:
             masks = begun.result(timeout=ROW_BUDGET_S * max(1, len(together)))
         except TimeoutError:
-            masks = Masks(rows, self._room(rows), self._pool, ())
+            masks = Masks(rows, self._room(len(rows)), self._pool, ())
             _set_apart(rows, together)
             for row in together:
                 guide = rows[row].guide
@@ -214,27 +221,30 @@ class MaskFiller:
         masks.seconds = [waited_s if row in together else 0.0 for row in range(len(rows))]
         return masks
 
-    def _begin_apart(self, rows: Rows[Sequence]) -> None:
-        """Start on the masks that go apart, each on its own."""
-        for one in rows:
-            guide = one.guide
-            if guide is None or not guide.is_slow or guide.apart is not None:
+    def _begin_apart(self, rows: Rows[Sequence], guides: _Guides) -> list[int]:
+        """Start on the masks that go apart, each on its own; the rows that are left."""
+        together: list[int] = []
+        for row, guide in guides:
+            if guide.apart is not None:
+                continue
+            if not guide.is_slow:
+                together.append(row)
                 continue
             if self._aside is None:
                 self._aside = ThreadPoolExecutor(
                     _THREADS_APART, thread_name_prefix="agentrt-late-masks"
                 )
             room = Room(1, self._logits_size)
-            filling = self._aside.submit(Masks, [one], room, self._pool, (0,))
+            filling = self._aside.submit(Masks, [rows[row]], room, self._pool, (0,))
             guide.apart = Apart(filling, 0)
+        return together
 
-    def _join(self, rows: Rows[Sequence], masks: Masks) -> None:
+    def _join(self, guides: _Guides, masks: Masks) -> None:
         """Take in what was filled apart, as far as it is there in time."""
         ends_s = perf_counter() + ROW_BUDGET_S
-        for row, one in enumerate(rows):
-            guide = one.guide
-            apart = None if guide is None else guide.apart
-            if guide is None or not isinstance(apart, Apart):
+        for row, guide in guides:
+            apart = guide.apart
+            if not isinstance(apart, Apart):
                 continue
             began = perf_counter()
             wait([apart.masks], timeout=max(0.0, ends_s - began))
@@ -248,13 +258,9 @@ class MaskFiller:
             guide.is_slow = found.filling_s > ROW_BUDGET_S
 
 
-def _together(rows: Rows[Sequence]) -> list[int]:
-    """Rows whose masks are filled in one call."""
-    return [
-        row
-        for row, one in enumerate(rows)
-        if one.guide is not None and one.guide.apart is None and not one.guide.is_slow
-    ]
+def _guides(rows: Rows[Sequence]) -> _Guides:
+    """Rows that have a constraint, with it."""
+    return [(row, one.guide) for row, one in enumerate(rows) if one.guide is not None]
 
 
 def _set_apart(rows: Rows[Sequence], at: Rows[int]) -> None:

@@ -182,14 +182,15 @@ class Steps:
         """Wait for the tokens, append them, and book."""
         for sequence in flight.drawn:
             sequence.in_flight = 0
-        alive = [self._is_alive(sequence) for sequence in flight.drawn]
-        outcome = self._decoder.append(flight.drawn, flight.drawing, alive, flight.drafted)
-        ended_s = self._clock.now_s()
         members = [
             (sequence, decoded)
             for sequence, decoded in zip(flight.members, flight.decodes, strict=True)
             if self._is_alive(sequence)
         ]
+        whole = len(members) == len(flight.members)
+        alive = [whole or self._is_alive(sequence) for sequence in flight.drawn]
+        outcome = self._decoder.append(flight.drawn, flight.drawing, alive, flight.drafted)
+        ended_s = self._clock.now_s()
         for sequence, decoded in members:
             bucket: Bucket = "decode" if decoded else "prefill"
             masks_s = outcome.masks_s.get(sequence.request.request_id, 0.0)
