@@ -40,7 +40,7 @@ def tiny_engine(folder: Path, *, seed: int = 0) -> EngineConfig:
         # What the engine wants to know beside: told all of it, it starts without transformers.
         "rms_norm_eps": 1e-5,
         "hidden_act": "silu",
-        "tie_word_embeddings": True,
+        "tie_word_embeddings": False,
         "bos_token_id": ids["<|begin|>"],
         "eos_token_id": ids["<|end|>"],
         "dtype": "float32",

@@ -209,7 +209,9 @@ def test_a_request_with_a_hole_can_be_cancelled(bench, play, portal):
 
 
 def test_ledgers_sum_to_the_time_between_receipt_and_end(bench, play):
-    requests = [bench.request(f"number {n}", sampling={"max_tokens": 10}) for n in range(4)]
+    requests = [
+        bench.request(f"Tell me of {n} lamps.", sampling={"max_tokens": 10}) for n in range(4)
+    ]
     for outcome in play(*requests):
         ledger = outcome.over.ledger
         parts = (
