@@ -51,18 +51,18 @@ def serve(
 
 
 def test_rates_give_what_steps_give(traces: tuple[ProgramTrace, ...]) -> None:
-    """Two engines, lightly to heavily used: the mean within a tenth.
+    """Two engines, lightly used to overloaded: the mean within a twentieth.
 
-    Overloaded the rates are too slow, by 14 % here and at every quantile. Memory is not the reason
-    (four times as much changes nothing); with 16 slots for 64 it is 10 %, so it grows with how many
-    share an engine. Sharing by rates knows no order, the step mode serves first who began first.
+    A prompt that comes while others are computed waits for their step to end. It must neither join
+    them nor make them slower: else rates are 14 % too slow where engines are overloaded.
     """
     setup = Setup(HALF_ON_TWO_CORES, 16_384, engines=2, scheduler=plain())
     light, heavy, over = compare(setup, traces, (0.4, 0.8, 1.2))
-    assert abs(light.mean_error) < 0.10
-    assert abs(heavy.mean_error) < 0.10
-    assert 0 < over.mean_error < 0.15
-    assert abs(light.error(0.5)) < 0.15
+    assert abs(light.mean_error) < 0.05
+    assert abs(heavy.mean_error) < 0.05
+    assert abs(over.mean_error) < 0.05
+    assert abs(light.error(0.5)) < 0.10
+    assert abs(over.error(0.5)) < 0.10
 
 
 def test_a_lone_program_takes_what_its_steps_take() -> None:

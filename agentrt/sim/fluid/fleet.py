@@ -106,6 +106,7 @@ class Fleet:
         self._pause_slot = np.zeros(0, dtype=np.int64)
         self._pause_node = np.zeros(0, dtype=np.int64)
         self._step_s = np.full(setup.engines, setup.costs.step.base_s)
+        self._closed = np.zeros(setup.engines, dtype=np.bool_)
         self._lost = np.zeros(setup.engines)
         kinds = len(library.shapes)
         count = np.maximum(1, np.bincount(library.shape, minlength=kinds))
@@ -184,7 +185,7 @@ class Fleet:
             chunk_tokens=setup.prefill_chunk_tokens,
             tick_s=until_s - now_s,
         )
-        self._step_s = rates.step_s
+        self._step_s, self._closed = rates.step_s, rates.closed
         busy = np.bincount(tasks.engine, minlength=setup.engines) > 0
         self._outcome.busy_s += busy * (until_s - now_s)
         ended_s = move_on(tasks, rates, until_s)
@@ -256,9 +257,11 @@ class Fleet:
         work = fresh + lost
         self._outcome.again_tokens += float(lost.sum())
         self._outcome.prompt_tokens += float(work.sum())
-        # A request joins at the next step, on average half a step from now.
+        # A request joins at the next step, on average half a step from now; where that is far
+        # away, rates tell.
         since_s = at_s + self._setup.costs.submit_s + self._setup.costs.call_s
-        since_s = since_s + np.where(self._load()[engine] > 0, self._step_s[engine] / 2, 0.0)
+        waits = (self._load()[engine] > 0) & ~self._closed[engine]
+        since_s = since_s + np.where(waits, self._step_s[engine] / 2, 0.0)
         self._tasks.add(
             Tasks(
                 slot,
@@ -269,6 +272,8 @@ class Fleet:
                 library.output_tokens[node] - 1.0,
                 prompt - work,
                 np.zeros(len(slot), dtype=np.bool_),
+                np.zeros(len(slot)),
+                np.zeros(len(slot)),
             )
         )
 

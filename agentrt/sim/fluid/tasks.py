@@ -12,6 +12,9 @@ from agentrt.sim.fluid.library import Floats, Ints
 
 Flags = NDArray[np.bool_]
 
+_NOTHING = 1e-6
+"""Tokens that rounding leaves."""
+
 
 @dataclass(slots=True, eq=False)
 class Tasks:
@@ -26,6 +29,8 @@ class Tasks:
         decode: Output tokens left, the first not counted: it comes with the prompt.
         context: Tokens whose KV is there.
         runs: It has a place in the batch.
+        share: Prompt tokens of it in its engine's step when last looked at.
+        left: Of those, not computed yet.
     """
 
     slot: Ints
@@ -36,12 +41,14 @@ class Tasks:
     decode: Floats
     context: Floats
     runs: Flags
+    share: Floats
+    left: Floats
 
     @classmethod
     def none(cls) -> Tasks:
         """No task."""
         whole, real = np.zeros(0, np.int64), np.zeros(0)
-        return cls(whole, whole, whole, real, real, real, real, np.zeros(0, np.bool_))
+        return cls(whole, whole, whole, real, real, real, real, np.zeros(0, np.bool_), real, real)
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -64,13 +71,17 @@ class Rates:
 
     Attributes:
         step_s: `[engines]` length of a step, on average over the tick.
+        closed: `[engines]` a step is under way that lasts longer than the tick: nobody joins it.
         share: `[tasks]` prompt tokens of each in a step.
+        left: `[tasks]` of those, not computed yet.
         prompt_step_s: `[tasks]` length of a step that computes some of a task's prompt.
         token_step_s: `[tasks]` length of a step that does not.
     """
 
     step_s: Floats
+    closed: Flags
     share: Floats
+    left: Floats
     prompt_step_s: Floats
     token_step_s: Floats
 
@@ -86,21 +97,23 @@ def rates_of(
 ) -> Rates:
     """What every engine's steps look like with these tasks.
 
-    Prompts get chunks in their order while the budget of a step lasts. A prompt that ends within
-    the tick burdens only its part of it.
+    Prompts get chunks in their order while the budget of a step lasts. A step that computes some
+    goes on with them alone until it is over: who comes meanwhile neither joins it nor makes it
+    longer. A prompt that ends within the tick burdens only its part of it.
     """
     prefills = tasks.runs & (tasks.prefill > 0)
     decodes = tasks.runs & ~prefills
     decoding = np.bincount(tasks.engine[decodes], minlength=engines).astype(np.float64)
+    held = np.where(prefills & (tasks.left > _NOTHING), tasks.share, 0.0)
+    closed = np.zeros(engines, dtype=np.bool_)
+    if held.any():
+        closed = _last(tasks, costs, held, decodes, decoding) > tick_s
+    here = closed[tasks.engine]
     share = _shares(tasks, prefills, step_tokens - decoding, chunk_tokens)
+    share = np.where(here, held, share)
+    left = np.where(here & (held > 0), tasks.left, share)
+    base_s, own_s = _parts(tasks, costs, share, decodes, decoding)
     served = share > 0
-    reads = np.where(decodes | served, tasks.context + share, 0.0)
-    kv_tokens = sums(tasks.engine, reads, engines)
-    step = costs.step
-    base_s = step.base_s + step.decode_s * decoding + step.kv_s * kv_tokens
-    own_s = np.where(served, step.prefill_s * share, 0.0)
-    own_s += costs.pair_s * share * (tasks.context + share / 2)
-    own_s += np.where(served & (share >= tasks.prefill), step.decode_s, 0.0)
     step_s = base_s + sums(tasks.engine, own_s, engines)
     steps_left = np.divide(tasks.prefill, share, out=np.zeros(len(tasks)), where=served)
     part = np.zeros(len(tasks))
@@ -108,7 +121,33 @@ def rates_of(
         part = np.minimum(1.0, steps_left * step_s[tasks.engine] / tick_s)
         step_s = base_s + sums(tasks.engine, own_s * part, engines)
     here_s = step_s[tasks.engine]
-    return Rates(step_s, share, here_s + own_s * (1 - part), here_s - own_s * part)
+    prompt_step_s, token_step_s = here_s + own_s * (1 - part), here_s - own_s * part
+    return Rates(step_s, closed, share, left, prompt_step_s, token_step_s)
+
+
+def _last(tasks: Tasks, costs: Costs, held: Floats, decodes: Flags, decoding: Floats) -> Floats:
+    """`[engines]` how long the steps under way will last yet; `held` `[tasks]` is in them."""
+    base_s, own_s = _parts(tasks, costs, held, decodes, decoding)
+    step_s = base_s + sums(tasks.engine, own_s, len(base_s))
+    part = np.divide(tasks.left, held, out=np.zeros(len(tasks)), where=held > 0)
+    rest = np.zeros(len(base_s))
+    np.maximum.at(rest, tasks.engine, part)
+    return rest * step_s
+
+
+def _parts(
+    tasks: Tasks, costs: Costs, share: Floats, decodes: Flags, decoding: Floats
+) -> tuple[Floats, Floats]:
+    """Seconds of a step with these shares: `[engines]` for all, `[tasks]` for a prompt."""
+    step = costs.step
+    served = share > 0
+    reads = np.where(decodes | served, tasks.context + share, 0.0)
+    kv_tokens = sums(tasks.engine, reads, len(decoding))
+    base_s = step.base_s + step.decode_s * decoding + step.kv_s * kv_tokens
+    own_s = np.where(served, step.prefill_s * share, 0.0)
+    own_s += costs.pair_s * share * (tasks.context + share / 2)
+    own_s += np.where(served & (share >= tasks.prefill), step.decode_s, 0.0)
+    return base_s, own_s
 
 
 def _shares(tasks: Tasks, prefills: Flags, budget: Floats, chunk_tokens: int) -> Floats:
@@ -158,6 +197,7 @@ def move_on(tasks: Tasks, rates: Rates, until_s: float) -> Floats:
     ends = done & (tasks.decode * token_s <= left_s)
     ended_s = np.where(ends, tasks.since_s + prompt_s + tasks.decode * token_s, np.inf)
     tasks.prefill = tasks.prefill - computed
+    tasks.share, tasks.left = rates.share, np.maximum(0.0, rates.left - computed)
     tasks.decode = tasks.decode - drawn
     tasks.context = tasks.context + computed + drawn
     tasks.since_s = np.maximum(tasks.since_s, until_s)
