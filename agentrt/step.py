@@ -158,6 +158,7 @@ class StepRecord:
         decode_tokens: Sequences that produced a token.
         requests: Every request in the batch.
         kv_tokens: Tokens whose KV its attention read, those shared by several counted for each.
+        waiting: Requests that were there and had no place in it.
     """
 
     index: int
@@ -167,6 +168,7 @@ class StepRecord:
     decode_tokens: int
     requests: tuple[RequestId, ...]
     kv_tokens: int = 0
+    waiting: int = 0
 
 
 PASSED_OVER = {

@@ -184,10 +184,7 @@ class EngineCore:
         except AgentrtError as error:
             self._fail(sequence, error)
             return
-        sequence.tokens += fill.token_ids
-        sequence.prompt_tokens = len(sequence.tokens)
-        if sequence.phase is Phase.HELD:
-            sequence.phase = Phase.WAITING
+        self._roster.fill(sequence, fill.token_ids)
         if fill.complete:
             self._complete(sequence, self._clock.now_s())
         else:

@@ -71,11 +71,12 @@ class Door:
         at = prefix_owner(sequence.key, matched_tokens, keys, self._paging.page_tokens)
         return None if at is None else self._under_way[at]
 
-    def admit(self, sequence: Sequence, make_way: Callable[[], bool]) -> bool:
+    def admit(self, sequence: Sequence, matched_tokens: int, make_way: Callable[[], bool]) -> bool:
         """Let one in, if it fits; it gets a slot and the pages of what the tree knows.
 
         Args:
             sequence: Wants to come in.
+            matched_tokens: What is known of it already.
             make_way: Has somebody inside leave for it; False when nobody would.
         """
         if self._blocked and not sequence.is_wanted:  # it would be sent out for them again
@@ -85,7 +86,7 @@ class Door:
             if not make_way():
                 self.causes[sequence] = "slots"
                 return False
-        while not self._paging.admit(sequence, self._wanted_beside(sequence)):
+        while not self._fits(sequence, matched_tokens):
             if not make_way():
                 self._refuse(sequence)
                 return False
@@ -115,6 +116,12 @@ class Door:
         self._under_way = [
             one for one in self._under_way if one.request.request_id in self._running
         ]
+
+    def _fits(self, sequence: Sequence, matched_tokens: int) -> bool:
+        paging, spare_pages = self._paging, self._wanted_beside(sequence)
+        if not paging.has_room(sequence, matched_tokens, spare_pages):
+            return False
+        return paging.admit(sequence, spare_pages)
 
     def _refuse(self, sequence: Sequence) -> None:
         self.causes[sequence] = "pages"

@@ -110,11 +110,13 @@ class Line:
         )
         sequence.standing = Standing()
 
-    def note_left_out(self, causes: Mapping[Sequence, Cause]) -> None:
-        """The step is planned, without these."""
+    def note_left_out(self, causes: Mapping[Sequence, Cause], steps: int = 1) -> None:
+        """The step, or so many, is planned, without these."""
+        if not steps:
+            return
         for sequence, cause in causes.items():
             passed = sequence.standing.passed_over
-            passed[cause] = passed.get(cause, 0) + 1
+            passed[cause] = passed.get(cause, 0) + steps
         if causes:
             self._admitted = [replace(one, waiting=len(causes)) for one in self._admitted]
 

@@ -55,6 +55,18 @@ class Paging:
         """Pages that are free or can be."""
         return self.pool.free_pages + self.tree.evictable_pages
 
+    def has_room(self, sequence: Sequence, matched_tokens: int, spare_pages: int) -> bool:
+        """Whether it might fit: `admit` says no wherever this does, and asks the tree for it.
+
+        Args:
+            sequence: It holds nothing now.
+            matched_tokens: What the tree knows of it.
+            spare_pages: To leave for those that run already.
+        """
+        size = self.page_tokens
+        whole = -(-(len(sequence.tokens) + 1) // size)
+        return whole - matched_tokens // size + spare_pages <= self.available_pages
+
     def admit(self, sequence: Sequence, spare_pages: int) -> bool:
         """Give the sequence a slot and the pages of what the tree knows, if the rest will fit.
 

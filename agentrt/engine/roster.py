@@ -12,6 +12,7 @@ from agentrt.engine.line import Line
 from agentrt.engine.paging import Paging
 from agentrt.engine.plan import StepPlan, VictimFacts, victim
 from agentrt.engine.sequence import Phase, Sequence
+from agentrt.engine.standstill import Standstill
 from agentrt.ids import RequestId
 from agentrt.scheduler.order import EXPRESS_SHARE
 
@@ -34,12 +35,18 @@ class Roster:
         self.running: dict[RequestId, Sequence] = {}
         self.line = Line(config, paging)
         self._door = Door(paging, self.running)
+        self._standstill = Standstill(paging)
 
     def __iter__(self) -> Iterator[Sequence]:
         return iter(list(self._all.values()))
 
     def __len__(self) -> int:
         return len(self._all)
+
+    @property
+    def waiting(self) -> int:
+        """How many have no place in a step, for whatever they wait."""
+        return len(self._all) - len(self.running)
 
     def find(self, request_id: RequestId) -> Sequence | None:
         """The sequence of a request that is not over."""
@@ -54,6 +61,14 @@ class Roster:
         """Take a new one."""
         self._all[sequence.request.request_id] = sequence
 
+    def fill(self, sequence: Sequence, token_ids: tuple[int, ...]) -> None:
+        """More of a prompt is known."""
+        sequence.tokens += token_ids
+        sequence.prompt_tokens = len(sequence.tokens)
+        if sequence.phase is Phase.HELD:
+            sequence.phase = Phase.WAITING
+        self._standstill.end()
+
     def facts_of(self, request: GenerateRequest, now_s: float) -> RequestFacts:
         """What is known of a new request: what came with it, else what can be seen here."""
         return first_facts(request, (one.facts for one in self._all.values()), now_s)
@@ -63,6 +78,7 @@ class Roster:
         sequence = self._all.get(facts.request_id)
         if sequence is not None:
             sequence.facts = later_facts(sequence.facts, facts)
+            self._standstill.end()
 
     def remove(self, sequence: Sequence) -> None:
         """It is over; what it computed stays in the tree."""
@@ -88,6 +104,7 @@ class Roster:
 
     def _stop(self, sequence: Sequence) -> None:
         self._paging.leave(sequence)
+        self._standstill.end()
         sequence.express = False
         self.running.pop(sequence.request.request_id, None)
 
@@ -113,8 +130,9 @@ class Roster:
         """Prompts, begun or not, in the scheduler's order, as long as there are tokens left."""
         begun = [one for request_id, one in self.running.items() if request_id not in step.shares]
         waiting = self._waiting() if len(self._all) > len(self.running) else []
-        if not begun and not waiting:
+        if not begun and (not waiting or self._standstill.passes(waiting)):
             return
+        self.line.note_left_out(*self._standstill.take_passed())
         door = self._door
         door.open(waiting)
         if step.left_tokens:
@@ -129,13 +147,14 @@ class Roster:
                     continue
                 self._serve(sequence, step, self._config.prefill_chunk_tokens, now_s)
         self.line.note_left_out(door.causes)
+        self._standstill.begin(waiting, door.causes)
 
     def _waiting(self) -> list[Sequence]:
-        return [
-            one
-            for one in self._all.values()
-            if one.phase is Phase.WAITING and not one.in_flight and one not in self.starved
+        found = [
+            one for one in self._all.values() if one.phase is Phase.WAITING and not one.in_flight
         ]
+        starved = self.starved
+        return [one for one in found if one not in starved] if starved else found
 
     def _serve_overdue(self, line: list[Sequence], step: StepPlan, now_s: float) -> None:
         """Who waited beyond all measure goes first, with a small part of the step and of the slots.
@@ -208,7 +227,7 @@ class Roster:
         if owner is not None:
             self._wait_for(owner, sequence, step, now_s)
             return False
-        if not door.admit(sequence, lambda: self._make_way(sequence, step, now_s)):
+        if not door.admit(sequence, matched, lambda: self._make_way(sequence, step, now_s)):
             return False
         self.line.note_admission(sequence, len(step.shares), now_s)
         self._started(sequence, now_s)

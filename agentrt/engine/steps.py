@@ -46,6 +46,7 @@ class Flight:
         drawing: Of those.
         drafted: By sequence, guesses that were computed behind its row.
         admissions: Those that got their place in it.
+        waiting: How many others had none.
     """
 
     began_s: float
@@ -60,6 +61,7 @@ class Flight:
     drawing: Drawing | None = None
     drafted: dict[Sequence, Drafted] = field(default_factory=dict)
     admissions: tuple[Admission, ...] = ()
+    waiting: int = 0
 
 
 class Steps:
@@ -150,6 +152,7 @@ class Steps:
             masks,
             [],
             drafted=drafted,
+            waiting=self._roster.waiting,
         )
 
     def _add_drafts(self, members: list[Sequence], parts: list[Part]) -> None:
@@ -251,6 +254,7 @@ class Steps:
             decode_tokens=decode_tokens,
             requests=tuple(sequence.request.request_id for sequence, _ in members),
             kv_tokens=flight.kv_tokens,
+            waiting=flight.waiting,
         )
 
     def _is_alive(self, sequence: Sequence) -> bool:

@@ -23,6 +23,7 @@ class StepWork:
         kv_tokens: Tokens whose KV is read, those shared by several sequences counted for each.
         pairs: Of prompt tokens, each with every token that it attends to.
         formed: Sequences whose next token a grammar has a say in.
+        waiting: Requests that have no place in it.
     """
 
     prefill_tokens: int
@@ -30,6 +31,7 @@ class StepWork:
     kv_tokens: int
     pairs: float
     formed: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,17 @@ class Costs:
         step: Of the engine's steps.
         pair_s: More for each pair of a prompt token and one that it attends to.
         form_s: More for each sequence under a grammar: its mask, and guesses computed along.
+        wait_s: More for each request that waits: whether it can come in is worked out again.
         gap_s: From the end of a step to the beginning of the next: it is told, others are heard.
         gap_row_s: More for each sequence that is told of.
         jump_share: Of the tokens that a grammar gives, those written without a step.
         submit_s: From when a turn of the runtime is over until its engine has what was said in it.
         call_s: That the runtime's one thread is busy with declaring and sending a generation.
         call_token_s: More for each token of the prompt that it spells.
-        deliver_s: From the end of a step until the runtime has it.
-        delta_s: That its thread is busy for each sequence of a step.
-        close_s: The same for each generation that ends.
+        deliver_s: From the end of a step until a value that came with it is there.
+        tell_s: Of that, what the runtime's thread is busy for: with each step, ends or not.
+        delta_s: More for each sequence of a step.
+        close_s: More for each generation that ends, before any of their values is there.
         run_s: From when a run is due until its first nodes are declared.
         end_s: From its last value until its caller has the result.
         tool_s: More than a tool itself takes: to begin it, and until what follows is declared.
@@ -73,6 +77,7 @@ class Costs:
     step: StepTime
     pair_s: float = 0.0
     form_s: float = 0.0
+    wait_s: float = 0.0
     gap_s: float = 0.0
     gap_row_s: float = 0.0
     jump_share: float = 1.0
@@ -80,6 +85,7 @@ class Costs:
     call_s: float = 0.0
     call_token_s: float = 0.0
     deliver_s: float = 0.0
+    tell_s: float = 0.0
     delta_s: float = 0.0
     close_s: float = 0.0
     run_s: float = 0.0
@@ -99,6 +105,7 @@ class Costs:
             + step.kv_s * work.kv_tokens
             + self.pair_s * work.pairs
             + self.form_s * work.formed
+            + self.wait_s * work.waiting
         )
 
     def gap_of(self, sequences: int) -> float:

@@ -7,6 +7,8 @@ the time of a step is computed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentrt.backend import End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
 from agentrt.cache import PagePool
 from agentrt.config import EngineConfig
@@ -125,10 +127,7 @@ class VirtualEngine:
         sequence = self.roster.find(request_id)
         if sequence is None:
             return
-        sequence.tokens += fill.token_ids
-        sequence.prompt_tokens = len(sequence.tokens)
-        if sequence.phase is Phase.HELD:
-            sequence.phase = Phase.WAITING
+        self.roster.fill(sequence, fill.token_ids)
         if fill.complete:
             self._complete(sequence, now_s)
 
@@ -325,6 +324,7 @@ class VirtualEngine:
                     work.decode_tokens,
                     requests,
                     work.kv_tokens,
+                    work.waiting,
                 )
             )
             self._steps += 1
@@ -332,7 +332,7 @@ class VirtualEngine:
                 return records
             now_s, copied_s = ended_s + gap_s, 0.0
             # Everybody is one longer.
-            work = StepWork(0, batch, work.kv_tokens + batch, 0.0, work.formed)
+            work = replace(work, decode_tokens=batch, kv_tokens=work.kv_tokens + batch)
 
     def _equal_steps(self, shares: list[Share], decodes: list[bool]) -> int:
         """How many steps with these shares may follow each other if nobody says anything.
@@ -384,4 +384,5 @@ class VirtualEngine:
             elif count > 1:  # forced tokens, or those of an output that lost its pages
                 prefill_tokens += count - 1
                 pairs += (count - 1) * (done + count / 2)
-        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed)
+        waiting = self.roster.waiting
+        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed, waiting)
