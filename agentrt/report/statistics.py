@@ -68,6 +68,28 @@ def interval(values: Values, statistic: Statistic, seed: int = 0) -> Interval:
     return Interval(found, percentile(again, _TAIL), percentile(again, 1 - _TAIL))
 
 
+def crossed_interval(values: NDArray[np.float64], seed: int = 0) -> Interval:
+    """The mean of a table and its 95 % interval where rows and columns are both a matter of chance.
+
+    As of measurements of the same programs (columns) in several plays (rows), each of which was
+    disturbed in its own way: all columns of a row together. Rows and columns are drawn again,
+    each by themselves (A. Owen, The pigeonhole bootstrap, 2007). A single row, or column, stays.
+
+    Args:
+        values: `[rows, columns]`.
+        seed: Of the resampling.
+    """
+    rows, columns = values.shape
+    random = np.random.default_rng(seed)
+    again = [
+        mean(
+            values[np.ix_(random.integers(rows, size=rows), random.integers(columns, size=columns))]
+        )
+        for _ in range(_RESAMPLES)
+    ]
+    return Interval(mean(values), percentile(again, _TAIL), percentile(again, 1 - _TAIL))
+
+
 def percentiles(values: Values) -> dict[str, Interval]:
     """p50, p95 and p99 with their intervals."""
     shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

@@ -1,8 +1,8 @@
 """Which of several policies is better, as far as a measurement can tell, and who agrees with it.
 
 Two policies served the same programs at the same instants, so their difference is taken program by
-program. Where chance alone could have made it, the two are not ranked: a simulator that orders them
-either way is as right as the engine is.
+program. Where chance alone could have made it, of programs or of plays, the two are not ranked: a
+simulator that orders them either way is as right as the engine is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from agentrt.report.plot import Interval
-from agentrt.report.statistics import interval, mean
+from agentrt.report.statistics import crossed_interval
 from agentrt.sim.fluid.library import Floats
 from agentrt.sim.statistics import kendall_tau
 
@@ -92,6 +92,5 @@ def ranking_of(measured_s: Mapping[str, Floats], simulated_s: Mapping[str, Float
 
 
 def _difference(one: Floats, other: Floats) -> Interval:
-    """Of means, by the mean of the second; programs are drawn again, each with all its repeats."""
-    mean_s = other.mean()
-    return interval((one.mean(axis=0) - other.mean(axis=0)) / mean_s, mean)
+    """Of means, by the mean of the second, with what chance leaves among programs and repeats."""
+    return crossed_interval((one - other) / other.mean())
