@@ -58,6 +58,7 @@ class ProgramRun:
         self._root = NodeId(f"{program.shape}#0")
         self._undeclared = dict.fromkeys(self.nodes)
         self._awaited = {name for node in program.nodes for name in node.after}
+        self._awaited.update(node.plan for node in program.nodes if isinstance(node, ToolUse))
         self._awaited.update(program.result)
         if program.quorum is not None:
             self._awaited.update(program.quorum[0])
