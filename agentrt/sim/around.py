@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from statistics import fmean, median
 from time import monotonic, process_time
 
@@ -13,8 +13,9 @@ import anyio
 from agentrt.app import open_runtime
 from agentrt.config import EngineConfig
 from agentrt.errors import InternalError, UsageError
-from agentrt.events import Event, NodeDeclared, NodeFinished, RequestSent
-from agentrt.program import Program, cfg, chat, gather, program, tool
+from agentrt.events import Event, NodeDeclared, NodeFinished
+from agentrt.graph import Recorder, RunRecord
+from agentrt.program import cfg, chat, gather, program, tool
 from agentrt.runtime import Runtime
 from agentrt.scheduler import Estimates
 from agentrt.scheduler.step_model import StepTime
@@ -22,13 +23,14 @@ from agentrt.sim.costs import Costs
 from agentrt.step import Ledger
 from agentrt.workloads.text import Speller, words_of
 
-_CHAIN = 30
-_FAN = 16
+_WAVES = 24
+_WIDE = 16
 _LONG_OUTPUT = 40
 _WORDS = 60
 _TOOLS = 40
 _TOOL_S = 0.0031
 _RUNS = 15
+_TIMES = 5
 _DUE_S = 0.0077
 _FORMED = 8
 _FORM_TOKENS = 24
@@ -36,23 +38,25 @@ _FORM_GIVEN = 12
 
 
 @program
-async def _chain(words: int) -> int:
-    """Short generations one after the other, each over text of its own."""
-    for turn in range(_CHAIN):
-        text = " ".join(f"w{turn}x{word}" for word in range(words))
-        await chat().user(text).generate(max_tokens=2, ignore_eos=True)
-    return _CHAIN
+async def _waves(serial: int, waves: int, wide: int, words: int) -> int:
+    """Short generations side by side, wave after wave, over text that nobody has spelled before."""
+    for wave in range(waves):
+        text = " ".join(f"{serial}w{wave}x{word}" for word in range(words))
+        ask = chat().user(text)
+        await gather(
+            *(ask.user(f"{at}").generate(max_tokens=2, ignore_eos=True) for at in range(wide))
+        )
+    return waves
 
 
 @program
-async def _fan(tokens: int) -> int:
+async def _long(serial: int, wide: int, tokens: int) -> int:
     """Generations side by side."""
-    ask = chat().user("x")
-    options = range(_FAN)
+    ask = chat().user(f"long {serial}")
     await gather(
-        *(ask.user(f"{at}").generate(max_tokens=tokens, ignore_eos=True) for at in options)
+        *(ask.user(f"{at}").generate(max_tokens=tokens, ignore_eos=True) for at in range(wide))
     )
-    return _FAN
+    return wide
 
 
 @tool(effects="read")
@@ -102,7 +106,7 @@ class _Told:
             for event in self.events
             if isinstance(event, NodeFinished) and event.ledger is not None
         ]
-        if len(found) < 2:
+        if not found:
             raise InternalError("a run told of no generations")
         return found
 
@@ -111,12 +115,6 @@ class _Told:
         """When its generations and tools were."""
         declared = (event for event in self.events if isinstance(event, NodeDeclared))
         return [event.at_s for event in declared if event.kind != "program"]
-
-    @property
-    def gap_s(self) -> float:
-        """From a value to the next request's arrival at the engine, in a chain."""
-        pairs = pairwise(self.ends)
-        return median(after.received_at_s - at_s for (at_s, _), (_, after) in pairs)
 
     @property
     def prompt_tokens(self) -> float:
@@ -129,39 +127,73 @@ class _Told:
         return max(at_s for at_s, _ in self.ends)
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """From a step that ends a wave of generations to the next wave; seconds since that step.
+
+    Attributes:
+        value_s: Until the first value was there.
+        declared_s: Until the next wave's first generation was declared.
+        received_s: Until the engine had the whole of the next wave.
+    """
+
+    value_s: float
+    declared_s: float
+    received_s: float
+
+
 async def around(config: EngineConfig) -> Costs:
     """Costs whose parts around the steps are measured; those of steps are nothing."""
     seen: list[Event] = []
+    serials = count()
     async with open_runtime(
-        engine=config, observers=[_Seen(seen)], estimates=Estimates()
+        engine=config, observers=[_Seen(seen), Recorder(_no_more)], estimates=Estimates()
     ) as runtime:
 
-        async def told(what: Program[[int], int], much: int) -> _Told:
-            return await _run(runtime, seen, lambda run: run.run(what, much))
+        async def told(waves: int, wide: int, words: int) -> _Told:
+            return await _run(
+                runtime, seen, lambda run: run.run(_waves, next(serials), waves, wide, words)
+            )
 
-        await told(_chain, 1)  # makes all paths warm
-        short, long_ = await told(_chain, 1), await told(_chain, _WORDS)
-        await told(_fan, 1)
-        fans = [await told(_fan, 1) for _ in range(_RUNS)]
-        before_s = process_time()
-        many = await told(_fan, _LONG_OUTPUT)
-        busy_s = process_time() - before_s
-        naps = await told(_naps, _TOOLS)
+        async def busy_s(wide: int, tokens: int) -> float:
+            """Seconds of CPU time, of all threads of this process."""
+            before_s = process_time()
+            await runtime.run(_long, next(serials), wide, tokens)
+            return process_time() - before_s
+
+        await told(2, _WIDE, _WORDS)  # makes all paths warm
+        alone = _turn(await told(_WAVES, 1, 1), 1)
+        wide = _turn(await told(_WAVES, _WIDE, 1), _WIDE)
+        short, long_ = await told(_WAVES, 1, 1), await told(_WAVES, 1, _WORDS)
+        single = [await told(1, 1, 1) for _ in range(_RUNS)]
+        step_s = {
+            wide: median(
+                [
+                    (await busy_s(wide, _LONG_OUTPUT) - await busy_s(wide, 1)) / (_LONG_OUTPUT - 1)
+                    for _ in range(_TIMES)
+                ]
+            )
+            for wide in (1, _WIDE)
+        }
+        naps = await _run(runtime, seen, lambda run: run.run(_naps, _TOOLS))
         found = await _forms(runtime, seen, config)
-    call_s = median(_call_s(fan) for fan in fans)
-    close_s = median(_close_s(fan) for fan in fans)
-    more_tokens = long_.prompt_tokens - short.prompt_tokens
-    tells = sum(ledger.steps for _, ledger in many.ends)
+    others = _WIDE - 1
+    close_s = max(0.0, wide.declared_s - alone.declared_s) / others
+    calls_s = (wide.received_s - wide.declared_s) - (alone.received_s - alone.declared_s)
+    call_s = max(0.0, calls_s) / others
+    spelled = _turn(long_, 1).received_s - _turn(short, 1).received_s
+    delta_s = max(0.0, step_s[_WIDE] - step_s[1]) / others
     return replace(
         found,
-        submit_s=max(0.0, short.gap_s - call_s),
+        submit_s=max(0.0, alone.received_s - alone.value_s - call_s),
         call_s=call_s,
-        call_token_s=max(0.0, long_.gap_s - short.gap_s) / max(1.0, more_tokens),
-        deliver_s=max(0.0, median(at_s - one.finished_at_s for at_s, one in short.ends)),
-        delta_s=max(0.0, busy_s - _FAN * (call_s + close_s)) / tells,
+        call_token_s=max(0.0, spelled) / max(1.0, long_.prompt_tokens - short.prompt_tokens),
+        deliver_s=max(0.0, alone.value_s - close_s),
+        tell_s=max(0.0, step_s[1] - delta_s),
+        delta_s=delta_s,
         close_s=close_s,
-        run_s=median(fan.declared_at_s[0] - fan.due_at_s for fan in fans),
-        end_s=median(fan.ended_at_s - fan.value_at_s for fan in fans),
+        run_s=median(one.declared_at_s[0] - one.due_at_s for one in single),
+        end_s=median(one.ended_at_s - one.value_at_s for one in single),
         tool_s=max(0.0, _between_s(naps) - 1.5 * _TOOL_S),
     )
 
@@ -172,7 +204,7 @@ async def _run(
     """A run that is due at an instant, as one is that somebody wants at a certain time."""
     seen.clear()
     due_at_s = monotonic() + _DUE_S
-    await anyio.sleep(due_at_s - monotonic())
+    await anyio.sleep(max(0.0, due_at_s - monotonic()))
     await begin(runtime)
     ended_at_s = monotonic()
     return _Told(due_at_s, list(seen), ended_at_s)
@@ -209,18 +241,27 @@ def _decode_s(told: _Told) -> float:
     return median(ledger.decode_s / max(1, ledger.steps - 1) for _, ledger in told.ends)
 
 
-def _call_s(fan: _Told) -> float:
-    """From the first declaration to the last request, for each."""
-    sent_at_s = [event.at_s for event in fan.events if isinstance(event, RequestSent)]
-    return (max(sent_at_s) - fan.declared_at_s[0]) / len(sent_at_s)
-
-
-def _close_s(fan: _Told) -> float:
-    """Between values that came with one step, for each."""
-    ends = sorted((ledger.finished_at_s, at_s) for at_s, ledger in fan.ends)
-    last_s = ends[-1][0]
-    together = [at_s for finished_s, at_s in ends if finished_s == last_s]
-    return (max(together) - min(together)) / max(1, len(together) - 1)
+def _turn(told: _Told, wide: int) -> _Turn:
+    """The middle one, of a run in waves."""
+    declared_at_s = told.declared_at_s
+    ends = sorted(told.ends, key=lambda end: end[1].received_at_s)
+    found: list[_Turn] = []
+    for at in range(wide, len(ends) - wide + 1, wide):
+        before, wave = ends[at - wide : at], ends[at : at + wide]
+        finished_s = max(ledger.finished_at_s for _, ledger in before)
+        last = [at_s for at_s, ledger in before if ledger.finished_at_s == finished_s]
+        found.append(
+            _Turn(
+                min(last) - finished_s,
+                declared_at_s[at] - finished_s,
+                max(ledger.received_at_s for _, ledger in wave) - finished_s,
+            )
+        )
+    return _Turn(
+        median(one.value_s for one in found),
+        median(one.declared_s for one in found),
+        median(one.received_s for one in found),
+    )
 
 
 def _between_s(naps: _Told) -> float:
@@ -237,3 +278,7 @@ class _Seen:
     def see(self, events: Sequence[Event]) -> None:
         """Take them."""
         self._into.extend(events)
+
+
+def _no_more(record: RunRecord) -> None:
+    """Records are made as those of `agentrt run` are; nobody reads them here."""

@@ -8,12 +8,14 @@ disturbs the machine disturbs all alike.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import Random
 from statistics import median
 from typing import Any
+
+import numpy as np
 
 from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
 from agentrt.clock import MonotonicClock
@@ -33,6 +35,11 @@ BATCHES = (1, 2, 4, 8, 16, 32)
 PROMPTS = (16, 64, 256, 512, 1024, 2048)
 NEW_TOKENS = 12
 _AROUND_PAGES = 1024
+_LINE = 72
+"""Requests before an engine with room for a few of them."""
+_LINE_PROMPT_TOKENS = 16
+_LINE_PAGES = 30
+_LINE_TIMES = 3
 Gap = tuple[int, float]
 """How many sequences a step told of, and the seconds until the next step began."""
 
@@ -113,6 +120,7 @@ async def calibrate(
             tell(f"round {rounds}: {len(observed)} samples")
     found = fit_without_odd(alike(observed))
     gap_s, gap_row_s = line_through(gaps)
+    wait_s = await _wait_s(replace(config, kv_pages=_LINE_PAGES), found, seed)
     beside = await around(replace(config, kv_pages=max(config.kv_pages, _AROUND_PAGES)))
     facts = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -128,6 +136,7 @@ async def calibrate(
         beside,
         step=found.step,
         pair_s=found.pair_s,
+        wait_s=wait_s,
         gap_s=gap_s,
         gap_row_s=gap_row_s,
         about=facts,
@@ -155,6 +164,36 @@ def line_through(gaps: Sequence[Gap]) -> tuple[float, float]:
         return (steps[0].took_s if steps else 0.0), 0.0
     step = fit(steps).step
     return step.base_s, step.decode_s
+
+
+async def _wait_s(config: EngineConfig, found: Fitted, seed: int) -> float:
+    """What a step takes longer for each request that waits, where memory is short."""
+    costs = Costs(found.step, found.pair_s)
+    async with _Engine(config, seed) as engine:
+        records = [one for _ in range(_LINE_TIMES) for one in await engine.line_up()]
+    return slope_of([(one.waiting, _took_s(one) - costs.of(_work_of(one))) for one in records])
+
+
+def _work_of(record: StepRecord) -> StepWork:
+    """As it is told; prompts are short, and whole in a step."""
+    tokens = record.prefill_tokens
+    pairs = tokens * _LINE_PROMPT_TOKENS / 2
+    return StepWork(tokens, record.decode_tokens, record.kv_tokens, pairs)
+
+
+def _took_s(record: StepRecord) -> float:
+    return record.ended_at_s - record.started_at_s
+
+
+def slope_of(more: Sequence[tuple[int, float]]) -> float:
+    """Seconds that each of those that waited adds, from medians by their number; 0 or more."""
+    by_waiting: dict[int, list[float]] = {}
+    for waiting, seconds in more:
+        by_waiting.setdefault(waiting, []).append(seconds)
+    if len(by_waiting) < 2:
+        return 0.0
+    medians = [median(found) for found in by_waiting.values()]
+    return max(0.0, float(np.polyfit(list(by_waiting), medians, 1)[0]))
 
 
 def fit_without_odd(observed: Sequence[Observed]) -> Fitted:
@@ -193,6 +232,12 @@ class _Engine:
     async def __aexit__(self, *_: object) -> None:
         await self.backend.aclose()
 
+    async def line_up(self) -> list[StepRecord]:
+        """The steps of many more requests than fit, of unlike lengths."""
+        for at in range(_LINE):
+            self._submit(_LINE_PROMPT_TOKENS, 4 + at % 21)
+        return [step async for step in self._steps(_LINE)]
+
     async def measure(self, point: Point, gaps: list[Gap]) -> list[Observed]:
         """The steps of one point: those with prompt tokens one by one, the others together.
 
@@ -200,27 +245,44 @@ class _Engine:
             point: Which.
             gaps: Between its steps; they are added.
         """
-        prompts: dict[RequestId, int] = {}
-        for _ in range(point.batch):
-            self._serial += 1
-            request_id = RequestId(self._serial)
-            prompts[request_id] = point.prompt_tokens
-            ids = tuple(self._random.choices(self._ids, k=point.prompt_tokens))
-            self.backend.submit(
-                GenerateRequest(
-                    request_id,
-                    RunId("calibrate"),
-                    NodeId(f"n{self._serial}"),
-                    "calibrate",
-                    TokenPrompt(ids),
-                    Sampling(max_tokens=NEW_TOKENS, ignore_eos=True),
-                )
-            )
+        tokens = point.prompt_tokens
+        prompts = {self._submit(tokens, NEW_TOKENS): tokens for _ in range(point.batch)}
         log = StepLog(prompts, self._config.prefill_chunk_tokens, self._config.step_tokens)
         found: list[Observed] = []
         decodes: list[tuple[StepWork, float]] = []
-        open_ = len(prompts)
         before: StepRecord | None = None
+        async for step in self._steps(len(prompts)):
+            work, took_s = log.work_of(step), _took_s(step)
+            if before is not None:
+                gaps.append((len(before.requests), step.started_at_s - before.ended_at_s))
+            before = step
+            if work.prefill_tokens:
+                found.append(Observed(1, work, took_s))
+            else:
+                decodes.append((work, took_s))
+        whole = [one for one in decodes if one[0].decode_tokens == point.batch]
+        if whole:
+            kv_tokens = sum(work.kv_tokens for work, _ in whole) // len(whole)
+            took_s = median(took_s for _, took_s in whole)
+            found.append(Observed(1, StepWork(0, point.batch, kv_tokens, 0.0), took_s))
+        return found
+
+    def _submit(self, prompt_tokens: int, new_tokens: int) -> RequestId:
+        self._serial += 1
+        ids = tuple(self._random.choices(self._ids, k=prompt_tokens))
+        request = GenerateRequest(
+            RequestId(self._serial),
+            RunId("calibrate"),
+            NodeId(f"n{self._serial}"),
+            "calibrate",
+            TokenPrompt(ids),
+            Sampling(max_tokens=new_tokens, ignore_eos=True),
+        )
+        self.backend.submit(request)
+        return request.request_id
+
+    async def _steps(self, open_: int) -> AsyncIterator[StepRecord]:
+        """Until so many requests have ended."""
         async for event in self.backend.events():
             if not isinstance(event, StepDone):
                 raise revive(event.error)
@@ -229,21 +291,6 @@ class _Engine:
                     raise revive(end.error)
             open_ -= len(event.ends)
             if event.step is not None:
-                work = log.work_of(event.step)
-                took_s = event.step.ended_at_s - event.step.started_at_s
-                if before is not None:
-                    gap_s = event.step.started_at_s - before.ended_at_s
-                    gaps.append((len(before.requests), gap_s))
-                before = event.step
-                if work.prefill_tokens:
-                    found.append(Observed(1, work, took_s))
-                else:
-                    decodes.append((work, took_s))
+                yield event.step
             if open_ == 0:
-                break
-        whole = [one for one in decodes if one[0].decode_tokens == point.batch]
-        if whole:
-            kv_tokens = sum(work.kv_tokens for work, _ in whole) // len(whole)
-            took_s = median(took_s for _, took_s in whole)
-            found.append(Observed(1, StepWork(0, point.batch, kv_tokens, 0.0), took_s))
-        return found
+                return

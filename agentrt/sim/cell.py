@@ -151,16 +151,21 @@ class Cell:
         *before, last = landing.steps
         for done in before:
             self._handle((done,), now_s)
-        for record in flight.records:
-            self._busy(record.ended_at_s, self.costs.delta_s * len(record.requests))
+        reads_s = self.costs.tell_s + self.costs.delta_s * len(flight.members)
+        for record in flight.records[:-1]:
+            self._busy(record.ended_at_s, reads_s)
         if last.ends or told:
-            self._tell(last, told, now_s)
+            self._tell(last, told, now_s, reads_s)
         else:
+            self._busy(now_s, reads_s)
             self._handle((last,), now_s)
 
-    def _tell(self, done: StepDone, told: list[tuple[Sending, int]], now_s: float) -> None:
-        """The runtime gets to know, as soon as it has the step and nothing else to do."""
-        at_s = max(now_s + self.costs.deliver_s, self._free_at_s)
+    def _tell(
+        self, done: StepDone, told: list[tuple[Sending, int]], now_s: float, reads_s: float = 0.0
+    ) -> None:
+        """The runtime gets to know, when its thread has nothing else to do and has read it."""
+        begins_s = now_s + max(0.0, self.costs.deliver_s - reads_s)
+        at_s = self._busy(begins_s, reads_s + self.costs.close_s * len(done.ends))
         self._at(at_s, lambda at_s: self._deliver(done, told, at_s))
 
     def _busy(self, now_s: float, seconds: float) -> float:
@@ -183,7 +188,6 @@ class Cell:
 
     def _deliver(self, done: StepDone, told: list[tuple[Sending, int]], now_s: float) -> None:
         facts: list[Fact] = [done]
-        self._busy(now_s, self.costs.close_s * len(done.ends))
         for sending, tokens in told:
             sending.run.reached(sending.name, tokens)
         runs = {sending.run.run_id: sending.run for sending, _ in told}
@@ -317,7 +321,14 @@ class Cell:
 
     def _fill(self, decision: Fill, now_s: float) -> Iterable[Fact]:
         sending = self._generations.find(decision.run_id, decision.node_id)
-        if sending is not None and self._generations.fill(sending, now_s):
+        if sending is None:
+            return
+        known_tokens = len(sending.sent_ids)
+        whole = self._generations.fill(sending, now_s)
+        more_tokens = len(sending.sent_ids) - known_tokens
+        if whole or more_tokens:
+            self._busy(now_s, self.costs.call_s + self.costs.call_token_s * more_tokens)
+        if whole:
             yield HoleFilled(decision.run_id, decision.node_id, now_s)
 
     def _start(self, decision: Start, now_s: float) -> Iterable[Fact]:

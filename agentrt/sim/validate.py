@@ -28,11 +28,12 @@ DRIFT_S = 0.5
 ENOUGH_STEPS = 20
 """Fewer do not tell a pace."""
 
-Step = tuple[float, int, int, int, float, float | None]
+Step = tuple[float, int, int, int, float, float | None, int]
 """Seconds of a step, prompt tokens, sequences that decoded, tokens whose KV was read, when it
-began, seconds between the step before and it; None where the engine may have had nothing to do."""
+began, seconds between the step before and it (None where the engine may have had nothing to do),
+requests that waited."""
 
-_NO_STEP: Step = (0.0, 0, 0, 0, 0.0, None)
+_NO_STEP: Step = (0.0, 0, 0, 0, 0.0, None, 0)
 
 Terms = Mapping[str, float]
 """Sums over all programs of a play; those of `terms_of`."""
@@ -280,10 +281,10 @@ def _bit_of(steps: tuple[Step, Step]) -> int:
 def _pace(steps: Sequence[tuple[Step, Step]], costs: Costs, unknown: Pace) -> Pace:
     """Of steps, each with the one before it."""
     took_s = should_s = gaps_s = gaps_should_s = 0.0
-    for before, (seconds, prompt_tokens, sequences, kv_tokens, _, gap_s) in steps:
+    for before, (seconds, prompt_tokens, sequences, kv_tokens, _, gap_s, waiting) in steps:
         if prompt_tokens == 0:
             took_s += seconds
-            should_s += costs.of(StepWork(0, sequences, kv_tokens, 0.0))
+            should_s += costs.of(StepWork(0, sequences, kv_tokens, 0.0, waiting=waiting))
         if before[1] == 0 and gap_s is not None:
             gaps_s += gap_s
             gaps_should_s += costs.gap_of(before[2])

@@ -320,27 +320,27 @@ def test_gaps_are_told_where_the_engine_had_work() -> None:
     watch.see([done(1.0, (one,), ()), done(1.75, (one, other), ())])
     watch.see([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
     assert [step[5] for step in watch.steps] == [None, 0.25, 0.25, None, None]
-    assert watch.steps[:2] == [(0.5, 0, 1, 9, 0.25, None), (0.5, 0, 2, 9, 1.0, 0.25)]
+    assert watch.steps[:2] == [(0.5, 0, 1, 9, 0.25, None, 0), (0.5, 0, 2, 9, 1.0, 0.25, 0)]
     watch.see([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
     watch.see([done(14.0, (one,), ())])
     watch.begin(15.0)
     watch.see([done(15.0, (one,), ())])
-    assert watch.steps == [(0.5, 0, 1, 9, 0.0, None)]
+    assert watch.steps == [(0.5, 0, 1, 9, 0.0, None, 0)]
 
 
 def test_a_play_that_is_over_is_held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else no chat of it would ever be let go, and its engine never told so."""
     plays: list[weakref.ref[Play]] = []
     alive: list[int] = []
-    told = our_client._told
+    left = our_client._left
 
-    def counted(play: Play, *others: Any) -> ProgramTold:
+    def counted(play: Play, *others: Any) -> Any:
         gc.collect()
         alive.append(sum(one() is not None for one in plays))
         plays.append(weakref.ref(play))
-        return told(play, *others)
+        return left(play, *others)
 
-    monkeypatch.setattr(our_client, "_told", counted)
+    monkeypatch.setattr(our_client, "_left", counted)
     longer = program("longer/0", [call("all", ASK, tokens=200)], ["all"])
     engine = {"model_path": str(embedded.path()), "dtype": "float32", "kv_pages": 256}
 

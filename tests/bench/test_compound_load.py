@@ -167,7 +167,10 @@ def test_prompts_computed_again_are_counted() -> None:
     one = Round("load 1", draw.arriving(1.0), DRAWING.spell, counts=True)
     least = working_set_tokens(draw.programs)
     least -= sum(call.output_tokens for program in draw.programs for call in program.calls())
-    steps: list[StepTold] = [(0.1, least, 0, 0, 0.0, None), (0.1, least // 2, 1, 0, 0.2, None)]
+    steps: list[StepTold] = [
+        (0.1, least, 0, 0, 0.0, None, 0),
+        (0.1, least // 2, 1, 0, 0.2, None, 0),
+    ]
     found = prefill_figures(steps, [one])
     assert found["least_prompt_tokens"] == least
     assert found["redundant"] == pytest.approx(0.5, abs=0.01)

@@ -9,7 +9,7 @@ import pytest
 from agentrt.config import EngineConfig
 from agentrt.errors import InternalError, UsageError
 from agentrt.ids import RequestId
-from agentrt.sim.calibrate import BATCHES, alike, calibrate, line_through, points_of
+from agentrt.sim.calibrate import BATCHES, alike, calibrate, line_through, points_of, slope_of
 from agentrt.sim.costs import StepWork
 from agentrt.sim.fit import Observed
 from agentrt.sim.step_log import StepLog
@@ -74,8 +74,17 @@ def test_a_real_engine_is_measured(tiny: EngineConfig) -> None:
     costs = anyio.run(partial(calibrate, config, seconds=0.0, kv_tokens=720))
     assert costs.of(StepWork(64, 4, 300, 2000.0)) > 0
     assert min(costs.submit_s, costs.call_token_s, costs.deliver_s) >= 0
-    assert min(costs.call_s, costs.delta_s, costs.run_s, costs.end_s, costs.gap_of(1)) > 0
+    assert min(costs.call_s, costs.run_s, costs.end_s, costs.gap_of(1)) > 0
+    assert costs.tell_s + costs.delta_s > 0
     assert min(costs.close_s, costs.tool_s, costs.form_s) >= 0
     assert 0 <= costs.jump_share <= 1
     assert costs.about["rounds"] == 1
     assert costs.about["samples"] > costs.about["points"]
+
+
+def test_what_waits_makes_a_step_longer() -> None:
+    """Medians by number, of which a disturbed one tells little; fewer than two tell nothing."""
+    more = [(waiting, 1e-4 + 5e-6 * waiting) for waiting in range(0, 64, 4) for _ in range(3)]
+    assert slope_of([*more, (8, 0.5)]) == pytest.approx(5e-6)
+    assert slope_of([(at, -1e-6 * at) for at in range(9)]) == 0.0
+    assert slope_of(more[:3]) == 0.0

@@ -7,8 +7,11 @@ import pytest
 
 from agentrt.config import Policy, SchedulerConfig
 from agentrt.errors import OutOfPages
-from agentrt.sim.costs import Costs
+from agentrt.events import NodeDemanded
+from agentrt.ids import RunId
+from agentrt.sim.costs import Costs, StepWork
 from agentrt.sim.outcome import SimulationOutcome
+from agentrt.sim.program_run import ProgramRun
 from agentrt.sim.simulation import Setup, Simulation
 from agentrt.workloads import (
     Arrival,
@@ -92,7 +95,7 @@ def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: Co
     Votes among them: what they gave up in time nobody computed.
     """
     workload = draw(seed, 40, 4.0)
-    outcome = run(workload, costs, kv_tokens=512, max_running=8, scheduler=FCFS)
+    outcome = run(workload, costs, kv_tokens=448, max_running=8, scheduler=FCFS)
     assert len(outcome.programs) == len(workload)
     assert all(one.finished_at_s > one.submitted_at_s for one in outcome.programs)
     (totals,) = outcome.engines
@@ -161,12 +164,28 @@ def test_ends_tools_and_callers_take_time(costs: Costs) -> None:
         assert alone(slower, call, tool) - before_s == pytest.approx(times * 0.1), name
 
 
-def test_every_end_keeps_the_runtime_busy(costs: Costs) -> None:
+def test_values_that_come_together_wait_for_each_other(costs: Costs) -> None:
     """What follows six calls that end together is sent when all six ends were dealt with."""
     calls = [Call(f"c{at}", says(Piece(f"p{at}", 20)), 6, site="c") for at in range(6)]
     last = Call("last", says(Piece("l", 9)), 2, ("c0",), site="l")
     slow = dataclasses.replace(costs, close_s=0.01)
-    assert alone(slow, *calls, last) - alone(costs, *calls, last) == pytest.approx(6 * 0.01)
+    ends = len(calls) + 1
+    assert alone(slow, *calls, last) - alone(costs, *calls, last) == pytest.approx(ends * 0.01)
+
+
+def test_a_step_is_read_before_a_value_is_there(costs: Costs) -> None:
+    """The last step is read within what its delivery takes; those before it kept nobody waiting."""
+    call = Call("a", says(Piece("p", 30)), 3, site="a")
+    before_s = alone(costs, call)
+    reading = dataclasses.replace(
+        costs, deliver_s=costs.deliver_s + 5e-3, tell_s=4e-3, delta_s=1e-3
+    )
+    assert alone(reading, call) - before_s == pytest.approx(5e-3)
+    behind = dataclasses.replace(reading, tell_s=0.1)
+    steps_s = [costs.of(StepWork(0, 1, 33 + at, 0.0)) for at in (1, 2)]
+    assert alone(behind, call) - before_s == pytest.approx(
+        3 * 0.101 - sum(steps_s) - costs.deliver_s
+    )
 
 
 def test_templates_begin_with_tokens(costs: Costs) -> None:
@@ -242,3 +261,24 @@ def test_programs_go_to_engines_in_turn(draw: Draw, costs: Costs) -> None:
 def test_what_never_fits_is_an_error(costs: Costs) -> None:
     with pytest.raises(OutOfPages, match="KV pages"):
         alone(costs, Call("a", says(Piece("p", 500)), 4, site="a"), kv_tokens=256)
+
+
+def test_whoever_waits_makes_steps_longer(costs: Costs) -> None:
+    """Two of three have to wait for a place: seven steps with two in line, seven with one."""
+    calls = [Call(f"c{at}", says(Piece(f"p{at}", 20)), 7, site="c") for at in range(3)]
+    program = ProgramTrace("three", 0, tuple(calls), tuple(call.name for call in calls))
+    slow = dataclasses.replace(costs, wait_s=1e-3)
+    latency_s = [
+        run((Arrival(0.0, program),), one, max_running=1).programs[0].latency_s
+        for one in (costs, slow)
+    ]
+    assert latency_s[1] - latency_s[0] == pytest.approx(7 * 2e-3 + 7 * 1e-3)
+
+
+def test_a_plan_is_waited_for_by_whoever_wants_its_tool() -> None:
+    """Before the tool is declared, too: the plan does not run in what others leave."""
+    plan = Call("plan", says(Piece("p", 40)), 30, site="plan")
+    tool = ToolUse("tool", 0.1, plan="plan", at_token=20, result_tokens=5, site="tool")
+    run_ = ProgramRun(RunId("r"), ProgramTrace("one", 0, (plan, tool), ("tool",)), {})
+    told = [fact for fact in run_.more(1.0) if isinstance(fact, NodeDemanded)]
+    assert [fact.node_id for fact in told] == [run_.node_id("plan")]

@@ -65,8 +65,8 @@ def test_errors_and_orders_are_told(draw: Draw, costs: Costs) -> None:
 def test_a_disturbed_machine_has_a_pace(draw: Draw, costs: Costs) -> None:
     """Where everything takes twice what was calibrated the simulated machine is half as fast."""
     work = StepWork(0, 4, 900, 0.0)
-    prompts = (9.0, 512, 4, 900, 0.0, None)  # which do not tell who reads how much
-    steps = [(2 * costs.of(work), 0, 4, 900, 0.0, None)] * 3
+    prompts = (9.0, 512, 4, 900, 0.0, None, 0)  # which do not tell who reads how much
+    steps = [(2 * costs.of(work), 0, 4, 900, 0.0, None, 0)] * 3
     assert Played([1.0], [*steps, prompts]).pace(costs).step == pytest.approx(2.0)
     assert Played([1.0], [prompts]).pace(costs) == Pace()
     workload = draw(0, 10, 1.0)
@@ -87,8 +87,8 @@ def test_a_pace_changes_within_a_play(draw: Draw, costs: Costs) -> None:
     work = StepWork(0, 4, 900, 0.0)
     took_s = costs.of(work)
     times = [at * DRIFT_S / 40 for at in range(40 * 12)]
-    steps = [(took_s * (3 if 2 <= at_s < 4 else 1), 0, 4, 900, at_s, None) for at_s in times]
-    played = Played([1.0], [*steps, (9.0, 0, 4, 900, 100.0, None)])
+    steps = [(took_s * (3 if 2 <= at_s < 4 else 1), 0, 4, 900, at_s, None, 0) for at_s in times]
+    played = Played([1.0], [*steps, (9.0, 0, 4, 900, 100.0, None, 0)])
     drift = dict(played.drift(costs))
     assert drift[1.5].step == pytest.approx(1.0)
     assert drift[2.0].step == drift[3.5].step == pytest.approx(3.0)
@@ -153,11 +153,23 @@ def test_gaps_have_a_pace_of_their_own(draw: Draw, costs: Costs) -> None:
     costs = replace(costs, gap_s=2e-3, gap_row_s=5e-4)
     work = StepWork(0, 4, 900, 0.0)
     step = (costs.of(work), 0, 4, 900, 0.0)
-    first, later = (*step, None), (*step, 3 * costs.gap_of(4))
-    prompts = (0.5, 512, 4, 900, 0.0, later[-1])  # how many sequences it tells of is not known
-    played = Played([1.0], [first, later, later, prompts, (*step, 9.0), first])
+    first, later = (*step, None, 0), (*step, 3 * costs.gap_of(4), 0)
+    prompts = (0.5, 512, 4, 900, 0.0, later[-2], 0)  # how many sequences it tells of is not known
+    played = Played([1.0], [first, later, later, prompts, (*step, 9.0, 0), first])
     pace = played.pace(costs)
     assert (pace.step, pace.gap) == pytest.approx((1.0, 3.0))
+
+
+def test_a_play_that_was_disturbed_ranks_nobody() -> None:
+    """All programs of one play of three took a fifth longer: that play was, not that policy."""
+    base = np.random.default_rng(0).uniform(1, 3, size=40)
+    calm = np.stack([base, base, base])
+    disturbed = np.stack([base, 1.2 * base, base])
+    slower = np.stack([1.3 * base, 1.5 * base, 1.4 * base])
+    found = ranking_of({"a": calm, "b": disturbed, "c": slower}, {"a": calm, "b": calm, "c": calm})
+    assert [pair.is_ranked for pair in found.pairs] == [False, True, True]
+    one_play = ranking_of({"a": calm[:1], "b": disturbed[1:2]}, {"a": calm[:1], "b": calm[:1]})
+    assert one_play.pairs[0].is_ranked  # nothing tells of other plays
 
 
 def test_what_chance_may_have_made_is_not_ranked() -> None:

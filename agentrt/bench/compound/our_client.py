@@ -11,9 +11,9 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import anyio.to_thread
 from agentrt.app import open_runtime
 from agentrt.backend import StepDone
 from agentrt.bench.compound.replay import Play, program_of
-from agentrt.bench.compound.score import ScoredCall, ScoredWait, score_of
+from agentrt.bench.compound.score import Score, ScoredWait, score_of
 from agentrt.bench.compound.wire import (
     CallTold,
     ProgramLine,
@@ -34,13 +34,13 @@ from agentrt.bench.compound.wire import (
 from agentrt.config import EngineConfig, SchedulerConfig
 from agentrt.errors import AgentrtError
 from agentrt.events import Event
-from agentrt.graph import Recorder, RunRecord, split
+from agentrt.graph import NodeRecord, Recorder, RunRecord, split
 from agentrt.heap import settle_heap
-from agentrt.ids import RequestId, RunId
+from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.program import Gen
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scheduler import Estimates
-from agentrt.step import StepRecord
+from agentrt.step import Ledger, StepRecord
 
 
 class Watch:
@@ -83,7 +83,7 @@ class Watch:
         self._ended_at_s = step.ended_at_s
         began_s = step.started_at_s - self._began_at_s
         work = (step.prefill_tokens, step.decode_tokens, step.kv_tokens)
-        self.steps.append((took_s, *work, began_s, gap_s))
+        self.steps.append((took_s, *work, began_s, gap_s, step.waiting))
 
     def _over(self, record: RunRecord) -> None:
         self.records[record.run_id] = record
@@ -120,78 +120,119 @@ class OurClient:
 
     async def play(self, lines: list[ProgramLine]) -> dict[str, Any]:
         """Play programs, each from its arrival on."""
-        samples: dict[int, ProgramTold] = {}
+        scores = [score_of(line) for line in lines]
+        left: dict[int, _Left] = {}
         began_at_s = time.monotonic()
         self._watch.begin(began_at_s)
 
         async def one(at: int) -> None:
-            line = lines[at]
-            await anyio.sleep(max(0.0, began_at_s + line["at_s"] - time.monotonic()))
-            # Nothing holds the play once it is told: its chats are gone, as a program's would be.
-            samples[at] = await self._play(line, began_at_s)
+            due_at_s = began_at_s + lines[at]["at_s"]
+            await anyio.sleep(max(0.0, due_at_s - time.monotonic()))
+            left[at] = await self._play(scores[at], began_at_s)
 
         async with anyio.create_task_group() as tasks:
             for at in range(len(lines)):
                 tasks.start_soon(one, at)
-        told = [samples[at] for at in range(len(lines))]
+        told = [_told(left[at], began_at_s) for at in range(len(lines))]
         return {"samples": told, "steps": list(self._watch.steps)}
 
-    async def _play(self, line: ProgramLine, began_at_s: float) -> ProgramTold:
+    async def _play(self, score: Score, began_at_s: float) -> _Left:
         """Play one program now."""
         assert self._runtime is not None
-        play = Play(score_of(line))
+        play = Play(score)
         run_id = self._run_id()
         options = RunOptions(
             run_id=run_id,
-            tenant=line["tenant"],
-            true_service_s=line.get("service_s", 0.0),
+            tenant=score.line["tenant"],
+            true_service_s=score.line.get("service_s", 0.0),
         )
         error = ""
         try:
             runtime = self._runtime.with_options(options)
-            await runtime.run(program_of(line["shape"]), play)
+            await runtime.run(program_of(score.line["shape"]), play)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
         ended_s = time.monotonic() - began_at_s
-        return _told(play, self._watch.records.get(run_id), began_at_s, ended_s, error)
+        return _left(play, self._watch.records.get(run_id), ended_s, error)
 
     def _run_id(self) -> RunId:
         self._serial += 1
         return RunId(f"{self._serial:016x}")
 
 
-def _told(
-    play: Play, record: RunRecord | None, began_at_s: float, ended_s: float, error: str
-) -> ProgramTold:
-    score = play.score
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What a play leaves: nothing of its chats, which end with it as those of a program do.
+
+    What is told of it is worked out when all have ended: others are being timed meanwhile.
+
+    Attributes:
+        score: What was played.
+        record: Of its run.
+        ended_s: When its result was there.
+        error: What it failed with, or "".
+        node_ids: By name, of what was declared.
+        answers: By name of a call that has its value: its account and its text.
+        given_up: Calls that a vote made needless.
+        wasted_tokens: That those wrote.
+    """
+
+    score: Score
+    record: RunRecord | None
+    ended_s: float
+    error: str
+    node_ids: Mapping[str, NodeId]
+    answers: Mapping[str, tuple[Ledger, str]]
+    given_up: list[str]
+    wasted_tokens: int
+
+
+def _left(play: Play, record: RunRecord | None, ended_s: float, error: str) -> _Left:
+    gens = {name: node for name, node in play.nodes.items() if isinstance(node, Gen)}
+    return _Left(
+        play.score,
+        record,
+        ended_s,
+        error or ("" if record is not None else "its run left no record"),
+        {name: node.id for name, node in play.nodes.items()},
+        {
+            name: (gen.meta.ledger, gen.text)
+            for name, gen in gens.items()
+            if gen.done and gen.error is None and name not in play.given_up
+        },
+        play.given_up,
+        sum(gens[name].produced_tokens for name in play.given_up if name in gens),
+    )
+
+
+def _told(left: _Left, began_at_s: float) -> ProgramTold:
+    line, record = left.score.line, left.record
     found: ProgramTold = {
-        "name": score.line["name"],
-        "arrived_s": score.line["at_s"],
-        "ended_s": ended_s,
+        "name": line["name"],
+        "arrived_s": line["at_s"],
+        "ended_s": left.ended_s,
         "calls": [],
         "waits": [],
-        "given_up": play.given_up,
-        "error": error or ("" if record is not None else "its run left no record"),
+        "given_up": left.given_up,
+        "error": left.error,
     }
     if record is None:
         return found
-    for scored in score.nodes:
+    for scored in left.score.nodes:
         if isinstance(scored, ScoredWait):
-            found["waits"] += _wait(play, scored, record, began_at_s)
-        elif scored.line["name"] not in play.given_up:
-            found["calls"] += _call(play, scored, record, began_at_s)
-    found["split"] = split(record).parts() if not error else {}  # type: ignore[typeddict-item]
-    found["wasted_tokens"] = sum(_produced(play, name) for name in play.given_up)
+            found["waits"] += _wait(scored.name, left, record, began_at_s)
+        else:
+            found["calls"] += _call(scored.line["name"], left, record, began_at_s)
+    found["split"] = split(record).parts() if not left.error else {}  # type: ignore[typeddict-item]
+    found["wasted_tokens"] = left.wasted_tokens
     return found
 
 
-def _call(play: Play, scored: ScoredCall, record: RunRecord, began_at_s: float) -> list[CallTold]:
-    name = scored.line["name"]
-    gen = play.nodes.get(name)
-    node = record.nodes.get(gen.id) if gen is not None else None
-    if not isinstance(gen, Gen) or node is None or node.finished is None or gen.error is not None:
+def _call(name: str, left: _Left, record: RunRecord, began_at_s: float) -> list[CallTold]:
+    node = _node(name, left, record)
+    if name not in left.answers or node is None or node.finished is None:
         return []
-    ledger = gen.meta.ledger
+    ledger, text = left.answers[name]
     return [
         {
             "name": name,
@@ -201,24 +242,23 @@ def _call(play: Play, scored: ScoredCall, record: RunRecord, began_at_s: float) 
             "prompt_tokens": ledger.prompt_tokens,
             "cached_tokens": ledger.cached_tokens,
             "output_tokens": ledger.output_tokens,
-            "output": gen.text,
+            "output": text,
             "held_s": sum(sent.held_s for sent in node.sent),
         }
     ]
 
 
-def _wait(play: Play, scored: ScoredWait, record: RunRecord, began_at_s: float) -> list[WaitTold]:
-    declared = play.nodes.get(scored.name)
-    node = record.nodes.get(declared.id) if declared is not None else None
+def _wait(name: str, left: _Left, record: RunRecord, began_at_s: float) -> list[WaitTold]:
+    node = _node(name, left, record)
     if node is None or not node.attempts or node.attempts[-1].ended_at_s is None:
         return []
     began, ended = node.attempts[0].started_at_s, node.attempts[-1].ended_at_s
-    return [{"name": scored.name, "began_s": began - began_at_s, "ended_s": ended - began_at_s}]
+    return [{"name": name, "began_s": began - began_at_s, "ended_s": ended - began_at_s}]
 
 
-def _produced(play: Play, name: str) -> int:
-    gen = play.nodes[name]
-    return gen.produced_tokens if isinstance(gen, Gen) else 0
+def _node(name: str, left: _Left, record: RunRecord) -> NodeRecord | None:
+    node_id = left.node_ids.get(name)
+    return record.nodes.get(node_id) if node_id is not None else None
 
 
 def _plain(value: Any) -> Any:

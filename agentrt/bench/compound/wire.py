@@ -214,10 +214,10 @@ class ProgramTold(TypedDict):
     wasted_tokens: NotRequired[int]
 
 
-StepTold: TypeAlias = tuple[float, int, int, int, float, float | None]
+StepTold: TypeAlias = tuple[float, int, int, int, float, float | None, int]
 """A step of the engine: its seconds, prompt tokens computed, sequences decoded, tokens whose KV it
-read, when it began, and the seconds between the step before and it; None where the engine may have
-had nothing to do then."""
+read, when it began, the seconds between the step before and it (None where the engine may have had
+nothing to do then), and how many requests had no place in it."""
 
 
 def program_line(arrival: Arrival, spell: Spell) -> ProgramLine:
