@@ -29,7 +29,7 @@ class Sending:
         prompt: Its ids, as far as they were given to the engine.
         output_ids: That it puts out.
         marks: Lengths of its output at which a tool's arguments are complete.
-        heard_tokens: Of an output that it shares, so many were looked through for those.
+        heard_tokens: So many of its output were looked through for those.
         stopped: It was told to end.
         engine: Who has it.
         request_id: Under which its node is known to have been sent.
@@ -116,8 +116,6 @@ class Sending:
 
     def reaches(self, tokens: int) -> bool:
         """Whether an output of so many tokens has just come to one of its marks."""
-        if self.joined_at_s is None:
-            return tokens in self.marks
         heard, self.heard_tokens = self.heard_tokens, tokens
         return any(heard < mark <= tokens for mark in self.marks)
 

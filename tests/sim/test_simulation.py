@@ -282,3 +282,14 @@ def test_a_plan_is_waited_for_by_whoever_wants_its_tool() -> None:
     run_ = ProgramRun(RunId("r"), ProgramTrace("one", 0, (plan, tool), ("tool",)), {})
     told = [fact for fact in run_.more(1.0) if isinstance(fact, NodeDemanded)]
     assert [fact.node_id for fact in told] == [run_.node_id("plan")]
+
+
+def test_a_form_may_write_beyond_what_a_tool_waits_for(costs: Costs) -> None:
+    """Three of four tokens are forced: a step goes from 20 tokens to 24 at once."""
+    plan = Call("plan", says(Piece("p", 40)), 40, site="plan", forced_tokens=30)
+
+    def with_tool(at_token: int) -> float:
+        tool = ToolUse("tool", 1.0, plan="plan", at_token=at_token, result_tokens=5, site="tool")
+        return alone(costs, plan, tool)
+
+    assert with_tool(22) == with_tool(24) < with_tool(0)
