@@ -23,7 +23,7 @@ def test_one_run_with_memory_of_the_host(tmp_path: Path) -> None:
     told = []
     for tokens in ("0", "32768"):
         path = tmp_path / f"{tokens}.json"
-        flags = ["--kv-tokens", "300", "--host-kv-tokens", tokens, "--policy", "fcfs"]
+        flags = ["--kv-tokens", "240", "--host-kv-tokens", tokens, "--policy", "fcfs"]
         assert answer(["sim", "run", *SMALL, *flags, "--rate", "8", "--json", str(path)]) == 0
         told.append(json.loads(path.read_text("utf-8")))
     without, with_host = told

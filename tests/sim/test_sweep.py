@@ -19,9 +19,9 @@ from agentrt.sim.sweep import Sweep, sweep, to_json
 from agentrt.sim.sweep_page import sweep_page
 from agentrt.workloads import Call, Piece, ProgramTrace
 
-ASKED = Asked("half-cpu", "react,map-reduce", 30, 2, {"output": 0.05, "count": 0.3})
-SLOWDOWN = 4.0
-KV_TOKENS = 1600
+ASKED = Asked("half-cpu", "react,map-reduce,debate", 30, 2, {"output": 0.05, "count": 0.3})
+SLOWDOWN = 8.0
+KV_TOKENS = 1000
 
 
 @cache
