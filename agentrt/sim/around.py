@@ -162,26 +162,25 @@ async def around(config: EngineConfig) -> Costs:
             return process_time() - before_s
 
         await told(2, _WIDE, _WORDS)  # makes all paths warm
-        alone = _turn(await told(_WAVES, 1, 1), 1)
-        wide = _turn(await told(_WAVES, _WIDE, 1), _WIDE)
         short, long_ = await told(_WAVES, 1, 1), await told(_WAVES, 1, _WORDS)
+        wide = _turn(await told(_WAVES, _WIDE, 1), _WIDE)
         single = [await told(1, 1, 1) for _ in range(_RUNS)]
         step_s = {
-            wide: median(
+            rows: median(
                 [
-                    (await busy_s(wide, _LONG_OUTPUT) - await busy_s(wide, 1)) / (_LONG_OUTPUT - 1)
+                    (await busy_s(rows, _LONG_OUTPUT) - await busy_s(rows, 1)) / (_LONG_OUTPUT - 1)
                     for _ in range(_TIMES)
                 ]
             )
-            for wide in (1, _WIDE)
+            for rows in (1, _WIDE)
         }
         naps = await _run(runtime, seen, lambda run: run.run(_naps, _TOOLS))
         found = await _forms(runtime, seen, config)
-    others = _WIDE - 1
+    alone, others = _turn(short, 1), _WIDE - 1
     close_s = max(0.0, wide.declared_s - alone.declared_s) / others
     calls_s = (wide.received_s - wide.declared_s) - (alone.received_s - alone.declared_s)
     call_s = max(0.0, calls_s) / others
-    spelled = _turn(long_, 1).received_s - _turn(short, 1).received_s
+    spelled = _turn(long_, 1).received_s - alone.received_s
     delta_s = max(0.0, step_s[_WIDE] - step_s[1]) / others
     return replace(
         found,

@@ -153,12 +153,9 @@ def alike(observed: Sequence[Observed]) -> list[Observed]:
 
 def line_through(gaps: Sequence[Gap]) -> tuple[float, float]:
     """Seconds between steps, and more for each sequence, from medians by the number of those."""
-    by_sequences: dict[int, list[float]] = {}
-    for sequences, gap_s in gaps:
-        by_sequences.setdefault(sequences, []).append(gap_s)
     steps = [
-        Observed(1, StepWork(0, sequences, 0, 0.0), median(found))
-        for sequences, found in by_sequences.items()
+        Observed(1, StepWork(0, sequences, 0, 0.0), gap_s)
+        for sequences, gap_s in _medians(gaps).items()
     ]
     if len(steps) < 2:
         return (steps[0].took_s if steps else 0.0), 0.0
@@ -187,13 +184,18 @@ def _took_s(record: StepRecord) -> float:
 
 def slope_of(more: Sequence[tuple[int, float]]) -> float:
     """Seconds that each of those that waited adds, from medians by their number; 0 or more."""
-    by_waiting: dict[int, list[float]] = {}
-    for waiting, seconds in more:
-        by_waiting.setdefault(waiting, []).append(seconds)
-    if len(by_waiting) < 2:
+    medians = _medians(more)
+    if len(medians) < 2:
         return 0.0
-    medians = [median(found) for found in by_waiting.values()]
-    return max(0.0, float(np.polyfit(list(by_waiting), medians, 1)[0]))
+    return max(0.0, float(np.polyfit(list(medians), list(medians.values()), 1)[0]))
+
+
+def _medians(told: Sequence[tuple[int, float]]) -> dict[int, float]:
+    """The middle of what was told of each number."""
+    found: dict[int, list[float]] = {}
+    for number, seconds in told:
+        found.setdefault(number, []).append(seconds)
+    return {number: median(all_) for number, all_ in found.items()}
 
 
 def fit_without_odd(observed: Sequence[Observed]) -> Fitted:
