@@ -60,7 +60,7 @@ $(PEERS)/.installed: constraints.txt Makefile
 
 gpu-wheels: $(TEST_STAMP)
 	@mkdir -p $(WHEELS) && rm -f $(WHEELS)/*.whl
-	@$(BIN)/python -m agentrt.bench.wheels > $(WHEELS)/wheels.txt
+	@$(BIN)/python -m agentrt.lab.bench.wheels > $(WHEELS)/wheels.txt
 	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.12 --implementation cp $(WHEEL_PLATFORMS) -d $(WHEELS) -r $(WHEELS)/wheels.txt
 	@kib=$$(du -sk $(WHEELS) | cut -f1); echo "$$(ls $(WHEELS)/*.whl | wc -l) wheels, $$((kib / 1024)) MiB in $(WHEELS)"; test $$kib -le $(MOST_WHEEL_KIB) || { echo "That is more than $$(($(MOST_WHEEL_KIB) / 1024)) MiB" >&2; exit 1; }
 

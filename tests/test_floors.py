@@ -97,7 +97,7 @@ def test_peers_and_agentrt_never_meet() -> None:
         for line, name in imports_of(path):
             if path.is_relative_to(PEERS):
                 assert not name.startswith("agentrt"), f"{path}:{line} imports {name}"
-            assert not name.startswith("agentrt.bench.peers"), f"{path}:{line} imports {name}"
+            assert not name.startswith("agentrt.lab.arms.peers"), f"{path}:{line} imports {name}"
 
 
 def test_kernels_never_import_agentrt() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agentrt.bench.compound.bound import measured_machine, model_work
-from agentrt.bench.shapes import shape_in
 from agentrt.config import EngineConfig
 from agentrt.engine.load_plan import dtype_name
 from agentrt.errors import UsageError
 from agentrt.graph import HardwareCosts, RunRecord, Step, bound, step_costs
+from agentrt.lab.bench.compound.bound import measured_machine, model_work
+from agentrt.lab.bench.shapes import shape_in
 from agentrt.report import bound_line
 
 

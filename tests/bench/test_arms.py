@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.bench import peer_files
-from agentrt.bench.arms import our_arm, peer_arms
-from agentrt.bench.peer_files import PeerFiles, peers_root
-from agentrt.bench.plan import Row
-from agentrt.bench.shapes import SHAPES
 from agentrt.errors import UsageError
+from agentrt.lab.arms import peer_files
+from agentrt.lab.arms.engine_arms import our_arm, peer_arms
+from agentrt.lab.arms.peer_files import PeerFiles, peers_root
+from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.shapes import SHAPES
 
 MICRO = SHAPES["micro"]
 ALONE = Row(4, 64, 8, 0, "bfloat16")

@@ -16,16 +16,17 @@ import anyio
 import pytest
 
 from agentrt import embedded
-from agentrt.bench.checkpoint import checkpoint
-from agentrt.bench.compound import our_client
-from agentrt.bench.compound.arm import OpenPlayer
-from agentrt.bench.compound.clients import client_arm, open_best
-from agentrt.bench.compound.reach import Reach, measure_reach
-from agentrt.bench.compound.reading import chats_in, check_reading
-from agentrt.bench.compound.replay import Play
-from agentrt.bench.compound.server_process import ServerPlan, ServerProcess
-from agentrt.bench.compound.servers import Served, plans_of
-from agentrt.bench.compound.wire import (
+from agentrt.errors import UsageError
+from agentrt.ids import RequestId
+from agentrt.lab.arms import our_client
+from agentrt.lab.arms.clients import client_arm, open_best
+from agentrt.lab.arms.peer_files import PeerFiles, peers_root
+from agentrt.lab.arms.program_arm import OpenPlayer
+from agentrt.lab.arms.reading import chats_in, check_reading
+from agentrt.lab.arms.replay import Play
+from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
+from agentrt.lab.arms.servers import Served, plans_of
+from agentrt.lab.arms.wire import (
     CallLine,
     MessageLine,
     NodeLine,
@@ -35,11 +36,10 @@ from agentrt.bench.compound.wire import (
     ThinkLine,
     ToolLine,
 )
-from agentrt.bench.peer_files import PeerFiles, peers_root
-from agentrt.bench.sample import BenchFailed
-from agentrt.bench.shapes import SHAPES
-from agentrt.errors import UsageError
-from agentrt.ids import RequestId
+from agentrt.lab.bench.checkpoint import checkpoint
+from agentrt.lab.bench.compound.server_efficiency import Reach, measure_reach
+from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.bench.shapes import SHAPES
 from agentrt.prompt import Codec
 from agentrt.segments import Close, Open, Text
 from agentrt.step import Delta, End, StepDone, StepRecord

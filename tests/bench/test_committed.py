@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.bench.result import SCHEMA
+from agentrt.lab.bench.result import SCHEMA
 
 FOLDER = Path(__file__).resolve().parents[2] / "traces" / "bench"
 FILES = [

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.bench.compound.command import CompoundBench, check
-from agentrt.bench.compound.page import html
 from agentrt.cli.main import answer
 from agentrt.config import SchedulerConfig
 from agentrt.errors import UsageError
+from agentrt.lab.bench.compound.command import CompoundBench, check
+from agentrt.lab.bench.compound.page import html
 
 SMALL = "context=0.05,output=0.05,time=0.002,count=0.2,think=0"
 POLICIES = ("fcfs", "oracle")

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.bench.compound.bound import bound_s, model_work
-from agentrt.bench.compound.ideal import PrefixTree
-from agentrt.bench.compound.plan import widest, working_set_tokens
-from agentrt.bench.shapes import SHAPES as MODELS
 from agentrt.graph import HardwareCosts, Machine, Step, StepCosts, step_costs
-from agentrt.workloads.scale import Scale
-from agentrt.workloads.shapes import SHAPES, drawn
-from agentrt.workloads.trace import (
+from agentrt.lab.bench.compound.bound import bound_s, model_work
+from agentrt.lab.bench.compound.ideal import PrefixTree
+from agentrt.lab.bench.compound.plan import widest, working_set_tokens
+from agentrt.lab.bench.shapes import SHAPES as MODELS
+from agentrt.lab.workloads.scale import Scale
+from agentrt.lab.workloads.shapes import SHAPES, drawn
+from agentrt.lab.workloads.trace import (
     Call,
     Message,
     OutputOf,

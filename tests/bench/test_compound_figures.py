@@ -5,21 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from agentrt.bench.compound.figures import hit_rate, played
-from agentrt.bench.compound.measure import ArmSamples, check_equal
-from agentrt.bench.compound.result import comparison, figures
-from agentrt.bench.compound.wire import CallTold, ProgramLine, ProgramTold, program_line
-from agentrt.bench.sample import BenchFailed
-from agentrt.report.statistics import (
-    geometric_mean,
-    interval,
-    jain,
-    mean,
-    percentile,
-    percentiles,
-)
-from agentrt.workloads.text import Speller
-from agentrt.workloads.trace import (
+from agentrt.lab.arms.wire import CallTold, ProgramLine, ProgramTold, program_line
+from agentrt.lab.bench.compound.figures import hit_rate, played
+from agentrt.lab.bench.compound.measure import ArmSamples, check_equal
+from agentrt.lab.bench.compound.result import comparison, figures
+from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.workloads.text import Speller
+from agentrt.lab.workloads.trace import (
     Arrival,
     Call,
     Message,
@@ -29,6 +21,14 @@ from agentrt.workloads.trace import (
     ResultOf,
     Think,
     ToolUse,
+)
+from agentrt.report.statistics import (
+    geometric_mean,
+    interval,
+    jain,
+    mean,
+    percentile,
+    percentiles,
 )
 
 SPELL = Speller([" abc", " abd", " abe"])

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agentrt.bench.compound.live import CASES, measured_live, told_of_runs
 from agentrt.errors import UsageError
+from agentrt.lab.bench.compound.live import CASES, measured_live, told_of_runs
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "programs"
 

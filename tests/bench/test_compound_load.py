@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt.bench.compound.figures import Played
-from agentrt.bench.compound.ground import ENOUGH_KV_TOKENS, ROOM, Load, PlayRound, find_ground
-from agentrt.bench.compound.load import SHARES, label_of, rounds_of
-from agentrt.bench.compound.load_draw import largest_tokens, load_draw
-from agentrt.bench.compound.load_figures import load_figures, prefill_figures, verdicts
-from agentrt.bench.compound.plan import Drawing, Round, longest_tokens, working_set_tokens
-from agentrt.bench.compound.rate import find_rate
-from agentrt.bench.compound.wire import StepTold
 from agentrt.errors import UsageError
-from agentrt.workloads.scale import Scale
-from agentrt.workloads.sizes import SIZES
-from agentrt.workloads.text import Speller
-from agentrt.workloads.trace import ProgramTrace
+from agentrt.lab.arms.wire import StepTold
+from agentrt.lab.bench.compound.figures import Played
+from agentrt.lab.bench.compound.ground import ENOUGH_KV_TOKENS, ROOM, Load, PlayRound, find_ground
+from agentrt.lab.bench.compound.load import SHARES, label_of, rounds_of
+from agentrt.lab.bench.compound.load_draw import largest_tokens, load_draw
+from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, verdicts
+from agentrt.lab.bench.compound.plan import Drawing, Round, longest_tokens, working_set_tokens
+from agentrt.lab.bench.compound.rate import find_rate
+from agentrt.lab.workloads.scale import Scale
+from agentrt.lab.workloads.sizes import SIZES
+from agentrt.lab.workloads.text import Speller
+from agentrt.lab.workloads.trace import ProgramTrace
 
 SCALE = Scale(0.125, 0.25, 0.01, 0.5, 0.0)
 DRAWING = Drawing(SCALE, SIZES, 0, Speller([" abc", " abd", " abe"]), 4_096)

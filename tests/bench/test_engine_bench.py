@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.bench import sweep
-from agentrt.bench.peer_files import PeerFiles, peers_root
-from agentrt.bench.plan import Row
-from agentrt.bench.result import RowResult
-from agentrt.bench.sample import BenchFailed
-from agentrt.bench.shapes import SHAPES
 from agentrt.cli.main import answer
 from agentrt.errors import UsageError
+from agentrt.lab.arms.peer_files import PeerFiles, peers_root
+from agentrt.lab.bench import sweep
+from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.result import RowResult
+from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.bench.shapes import SHAPES
 
 MICRO = [
     *("bench", "engine", "--shape", "micro", "--kernels", "torch", "--threads", "1"),

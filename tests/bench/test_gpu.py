@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agentrt.bench import gpu
-from agentrt.bench.gpu import check_gpu, failures, kernels_part
-from agentrt.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, Target
-from agentrt.bench.shapes import SHAPES
 from agentrt.cli.main import answer
 from agentrt.engine.hardware import gpu_facts
 from agentrt.engine.idle import idleness
 from agentrt.errors import EngineUnavailable
+from agentrt.lab.bench import gpu
+from agentrt.lab.bench.gpu import check_gpu, failures, kernels_part
+from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, Target
+from agentrt.lab.bench.shapes import SHAPES
 
 
 def test_without_a_gpu_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

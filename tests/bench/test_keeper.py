@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from agentrt.bench.keeper import Keeper
+from agentrt.lab.arms.process_group import Keeper
 
 BENCH = """
 import os, sys
-from agentrt.bench.child import ArmChild
+from agentrt.lab.arms.child import ArmChild
 
 echo = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
 child = ArmChild("echo", [sys.executable, "-c", echo], os.environ)

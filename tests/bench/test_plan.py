@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentrt.bench.plan import prompts_of, rows_of
-from agentrt.bench.shapes import SHAPES, shape_named
-from agentrt.bench.weights import FIRST_WORD_ID
 from agentrt.errors import UsageError
+from agentrt.lab.bench.plan import prompts_of, rows_of
+from agentrt.lab.bench.shapes import SHAPES, shape_named
+from agentrt.lab.bench.weights import FIRST_WORD_ID
 
 MICRO = SHAPES["micro"]
 

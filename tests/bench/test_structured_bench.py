@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.bench.peer_files import PeerFiles, peers_root
-from agentrt.bench.structured.cases import (
+from agentrt.cli.main import answer
+from agentrt.constraints.vocabulary import alphabet_of
+from agentrt.errors import UsageError
+from agentrt.lab.arms.peer_files import PeerFiles, peers_root
+from agentrt.lab.bench.structured.cases import (
     Case,
     Text,
     cases_of,
@@ -14,12 +17,9 @@ from agentrt.bench.structured.cases import (
     with_whole_numbers,
     written,
 )
-from agentrt.bench.structured.figures import coverage, percentiles
-from agentrt.bench.structured.measure import Told
-from agentrt.bench.structured.vocabularies import made_up, vocabulary_file, vocabulary_from
-from agentrt.cli.main import answer
-from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.errors import UsageError
+from agentrt.lab.bench.structured.figures import coverage, percentiles
+from agentrt.lab.bench.structured.measure import Told
+from agentrt.lab.bench.structured.vocabularies import made_up, vocabulary_file, vocabulary_from
 
 DATA = Path(__file__).parents[1] / "constraints" / "data"
 QUICK = ["--vocabulary", "embedded", "--most", "12", "--quick"]

@@ -1,6 +1,6 @@
 """What a GPU machine is handed."""
 
-from agentrt.bench.wheels import closure, missing
+from agentrt.lab.bench.wheels import closure, missing
 
 
 def test_it_is_what_torch_and_transformers_do_not_bring() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentrt.bench.plan import Row
-from agentrt.bench.shapes import SHAPES, ModelShape
-from agentrt.bench.weights import weights_of
-from agentrt.bench.work import decode_work, prefill_flops, used_experts
+from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.shapes import SHAPES, ModelShape
+from agentrt.lab.bench.weights import weights_of
+from agentrt.lab.bench.work import decode_work, prefill_flops, used_experts
 
 SMALL = ModelShape("small", "llama", 8, 16, 2, 4, 2, 32, tied=True)
 LAYER = 2 * 8 * 2 * (4 + 2) + 3 * 8 * 16

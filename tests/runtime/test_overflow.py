@@ -8,16 +8,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from agentrt import (
-    Chat,
-    ContextOverflow,
-    Overflow,
-    chat,
-    gather,
-    program,
-    tool,
-    trim,
-)
+from agentrt import Chat, ContextOverflow, Overflow, chat, gather, program, tool, trim
 from agentrt.backend import GenerateRequest
 from agentrt.events import NodeDeclared, NodeFinished, PrefixLost, PromptRevised, RequestSent
 from agentrt.graph import RunRecord, critical_path, order, split

@@ -5,14 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agentrt import (
-    EngineDied,
-    NodeCancelled,
-    chat,
-    gather,
-    program,
-    tool,
-)
+from agentrt import EngineDied, NodeCancelled, chat, gather, program, tool
 from agentrt.events import FirstToken, ItemClosed, NodeFinished, RequestSent, Scheduled
 from agentrt.graph import RunRecord, split
 from agentrt.ids import RunId

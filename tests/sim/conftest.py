@@ -5,9 +5,8 @@ from random import Random
 
 import pytest
 
-from agentrt.scheduler.step_model import StepTime
-from agentrt.sim.costs import Costs
-from agentrt.workloads import (
+from agentrt.lab.sim.costs import Costs
+from agentrt.lab.workloads import (
     Arrival,
     Call,
     Message,
@@ -19,6 +18,7 @@ from agentrt.workloads import (
     ToolUse,
     Workload,
 )
+from agentrt.scheduler.step_model import StepTime
 
 Draw = Callable[[int, int, float], Workload]
 

@@ -9,10 +9,10 @@ import pytest
 from agentrt.config import EngineConfig
 from agentrt.errors import InternalError, UsageError
 from agentrt.ids import RequestId
-from agentrt.sim.calibrate import BATCHES, alike, calibrate, line_through, points_of, slope_of
-from agentrt.sim.costs import StepWork
-from agentrt.sim.fit import Observed
-from agentrt.sim.step_log import StepLog
+from agentrt.lab.sim.calibrate import BATCHES, alike, calibrate, line_through, points_of, slope_of
+from agentrt.lab.sim.costs import StepWork
+from agentrt.lab.sim.fit import Observed
+from agentrt.lab.sim.step_log import StepLog
 from agentrt.step import StepRecord
 
 

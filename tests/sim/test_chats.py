@@ -6,10 +6,10 @@ import pytest
 
 from agentrt.backend import KvHint
 from agentrt.config import SchedulerConfig
-from agentrt.sim.costs import Costs
-from agentrt.sim.engine import VirtualEngine
-from agentrt.sim.simulation import Setup, Simulation
-from agentrt.workloads import (
+from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.engine import VirtualEngine
+from agentrt.lab.sim.simulation import Setup, Simulation
+from agentrt.lab.workloads import (
     Arrival,
     Call,
     Message,

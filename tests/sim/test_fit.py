@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from agentrt.errors import UsageError
+from agentrt.lab.sim.bench_file import observed_in
+from agentrt.lab.sim.calibrate import fit_without_odd
+from agentrt.lab.sim.costs import EIGHT_B_ON_H200, Costs, StepWork, load_costs
+from agentrt.lab.sim.fit import Observed, fit
 from agentrt.scheduler.step_model import StepTime
-from agentrt.sim.bench_file import observed_in
-from agentrt.sim.calibrate import fit_without_odd
-from agentrt.sim.costs import EIGHT_B_ON_H200, Costs, StepWork, load_costs
-from agentrt.sim.fit import Observed, fit
 
 TRUE = Costs(StepTime(base_s=0.02, prefill_s=2e-3, decode_s=1e-3, kv_s=2e-6), pair_s=5e-7)
 TRACES = Path(__file__).parent.parent.parent / "traces" / "bench"
@@ -82,7 +82,7 @@ def test_too_little_to_fit() -> None:
         ("{", "is no JSON"),
         ("[]", "does not hold"),
         ('{"schema": "other"}', "does not hold"),
-        ('{"schema": "agentrt.bench.engine/1", "rows": [{}]}', "lacks"),
+        ('{"schema": "agentrt.lab.bench.engine/1", "rows": [{}]}', "lacks"),
     ],
 )
 def test_other_files_are_refused(text: str, wrong: str, tmp_path: Path) -> None:

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from agentrt.errors import UsageError
-from agentrt.sim.costs import EIGHT_B_ON_H200, HALF_ON_TWO_CORES
-from agentrt.sim.fluid.compare import compare, plain
-from agentrt.sim.fluid.fleet import Fleet, FleetOutcome, FleetSetup
-from agentrt.sim.fluid.gate import FleetGate
-from agentrt.sim.fluid.library import Library, library_of
-from agentrt.sim.fluid.routing import Router, Routing, routing_named
-from agentrt.sim.fluid.tasks import before_in_group
-from agentrt.sim.simulation import Setup
-from agentrt.workloads import Call, Message, OutputOf, Piece, ProgramTrace, ToolUse
-from agentrt.workloads.mixes import mix
-from agentrt.workloads.scale import Scale
+from agentrt.lab.sim.costs import EIGHT_B_ON_H200, HALF_ON_TWO_CORES
+from agentrt.lab.sim.fluid.compare import compare, plain
+from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome, FleetSetup
+from agentrt.lab.sim.fluid.gate import FleetGate
+from agentrt.lab.sim.fluid.library import Library, library_of
+from agentrt.lab.sim.fluid.routing import Router, Routing, routing_named
+from agentrt.lab.sim.fluid.tasks import before_in_group
+from agentrt.lab.sim.simulation import Setup
+from agentrt.lab.workloads import Call, Message, OutputOf, Piece, ProgramTrace, ToolUse
+from agentrt.lab.workloads.mixes import mix
+from agentrt.lab.workloads.scale import Scale
 
 SMALL = Scale(0.125, 0.125, 0.125, 0.5, 0.01)
 

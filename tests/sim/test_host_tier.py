@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from agentrt.config import SchedulerConfig
 from agentrt.errors import UsageError
-from agentrt.sim.costs import Costs
-from agentrt.sim.engine import VirtualEngine
-from agentrt.sim.outcome import SimulationOutcome
-from agentrt.sim.simulation import Setup, Simulation
-from agentrt.workloads import Arrival, Workload
+from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.engine import VirtualEngine
+from agentrt.lab.sim.outcome import SimulationOutcome
+from agentrt.lab.sim.simulation import Setup, Simulation
+from agentrt.lab.workloads import Arrival, Workload
 
 Draw = Callable[[int, int, float], Workload]
 FCFS = SchedulerConfig(policy="fcfs", gate_share=0, retention=False)

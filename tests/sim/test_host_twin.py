@@ -17,16 +17,15 @@ from agentrt.engine.core import EngineCore
 from agentrt.engine.sequence import Sequence
 from agentrt.engine.steps import Flight as RealFlight
 from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
-from agentrt.sim.copies import measure_copies
-from agentrt.sim.costs import Costs
-from agentrt.sim.engine import NO_END_S, VirtualEngine
-from agentrt.sim.flight import Flight, Landing
-from agentrt.sim.outcome import SimulationOutcome
-from agentrt.sim.output import Output
-from agentrt.sim.simulation import BEGIN_S, Setup, Simulation
-from agentrt.sim.token_ids import TokenIds
-from agentrt.workloads import (
+from agentrt.lab.sim.copies import measure_copies
+from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.engine import NO_END_S, VirtualEngine
+from agentrt.lab.sim.flight import Flight, Landing
+from agentrt.lab.sim.outcome import SimulationOutcome
+from agentrt.lab.sim.output import Output
+from agentrt.lab.sim.simulation import BEGIN_S, Setup, Simulation
+from agentrt.lab.sim.token_ids import TokenIds
+from agentrt.lab.workloads import (
     Arrival,
     Call,
     Message,
@@ -37,6 +36,7 @@ from agentrt.workloads import (
     ToolUse,
     Workload,
 )
+from agentrt.sampling import Sampling
 
 Draw = Callable[[int, int, float], Workload]
 PAGE = 16
@@ -222,7 +222,7 @@ def played(
         engines.append(TwinEngine(tiny, config, costs))
         return engines[-1]
 
-    monkeypatch.setattr("agentrt.sim.simulation.VirtualEngine", twin)
+    monkeypatch.setattr("agentrt.lab.sim.simulation.VirtualEngine", twin)
     outcome = Simulation(setup).run(workload)
     (engine,) = engines
     return engine, outcome

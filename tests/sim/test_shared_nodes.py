@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from agentrt.config import SchedulerConfig
-from agentrt.sim.costs import Costs
-from agentrt.sim.outcome import SimulationOutcome
-from agentrt.sim.simulation import Setup, Simulation
-from agentrt.workloads import (
+from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.outcome import SimulationOutcome
+from agentrt.lab.sim.simulation import Setup, Simulation
+from agentrt.lab.workloads import (
     Arrival,
     Call,
     Message,
@@ -19,7 +19,7 @@ from agentrt.workloads import (
     ToolUse,
     Workload,
 )
-from agentrt.workloads.trace import TraceNode, seeds
+from agentrt.lab.workloads.trace import TraceNode, seeds
 
 Draw = Callable[[int, int, float], Workload]
 TEXT = Piece("text", 60)

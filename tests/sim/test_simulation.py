@@ -9,11 +9,11 @@ from agentrt.config import Policy, SchedulerConfig
 from agentrt.errors import OutOfPages
 from agentrt.events import NodeDemanded
 from agentrt.ids import RunId
-from agentrt.sim.costs import Costs, StepWork
-from agentrt.sim.outcome import SimulationOutcome
-from agentrt.sim.program_run import ProgramRun
-from agentrt.sim.simulation import Setup, Simulation
-from agentrt.workloads import (
+from agentrt.lab.sim.costs import Costs, StepWork
+from agentrt.lab.sim.outcome import SimulationOutcome
+from agentrt.lab.sim.program_run import ProgramRun
+from agentrt.lab.sim.simulation import Setup, Simulation
+from agentrt.lab.workloads import (
     Arrival,
     Call,
     Message,
@@ -23,7 +23,7 @@ from agentrt.workloads import (
     ToolUse,
     Workload,
 )
-from agentrt.workloads.trace import Part
+from agentrt.lab.workloads.trace import Part
 
 Draw = Callable[[int, int, float], Workload]
 

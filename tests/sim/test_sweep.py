@@ -7,17 +7,17 @@ from functools import cache
 import pytest
 
 from agentrt.errors import UsageError
+from agentrt.lab.sim.arms import arms_named
+from agentrt.lab.sim.command import Asked
+from agentrt.lab.sim.operating_point import Look, operating_point
+from agentrt.lab.sim.service import service_of
+from agentrt.lab.sim.statistics import kendall_tau, over_seeds, ratio_over_seeds
+from agentrt.lab.sim.study import AMPLE_TOKENS, Study
+from agentrt.lab.sim.sweep import Sweep, sweep, to_json
+from agentrt.lab.sim.sweep_page import sweep_page
+from agentrt.lab.workloads import Call, Piece, ProgramTrace
 from agentrt.report.statistics import jain
 from agentrt.scheduler.step_model import StepTime
-from agentrt.sim.arms import arms_named
-from agentrt.sim.command import Asked
-from agentrt.sim.operating_point import Look, operating_point
-from agentrt.sim.service import service_of
-from agentrt.sim.statistics import kendall_tau, over_seeds, ratio_over_seeds
-from agentrt.sim.study import AMPLE_TOKENS, Study
-from agentrt.sim.sweep import Sweep, sweep, to_json
-from agentrt.sim.sweep_page import sweep_page
-from agentrt.workloads import Call, Piece, ProgramTrace
 
 ASKED = Asked("half-cpu", "react,map-reduce,debate", 30, 2, {"output": 0.05, "count": 0.3})
 SLOWDOWN = 8.0
@@ -54,7 +54,7 @@ def test_memory_follows_the_working_set(monkeypatch: pytest.MonkeyPatch) -> None
         ample = kv_tokens == AMPLE_TOKENS
         return Look(rate, kv_tokens, 10.0, 30_000.0 if ample else 9_000.0)
 
-    monkeypatch.setattr("agentrt.sim.operating_point._look", look)
+    monkeypatch.setattr("agentrt.lab.sim.operating_point._look", look)
     where = operating_point(study(), kv_share=1 / 3, slowdown=10, seeds=2)
     assert where.kv_tokens == 10_000, "by the mix, not by what is under way with so little memory"
     full = study().full_rate
@@ -134,7 +134,7 @@ def test_names_that_are_none(names: str) -> None:
 
 
 def test_a_point_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentrt.sim.operating_point._MOST_RATES", 1.5)
+    monkeypatch.setattr("agentrt.lab.sim.operating_point._MOST_RATES", 1.5)
     with pytest.raises(UsageError, match="are no point"):
         operating_point(study(), kv_share=0.0, slowdown=10)
     with pytest.raises(UsageError, match="Give more programs"):

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agentrt.sim.costs import Costs, Pace, StepWork
-from agentrt.sim.ranking import ranking_of
-from agentrt.sim.simulation import Setup, Simulation
-from agentrt.sim.validate import DRIFT_S, Case, Play, Played, Validation, terms_of, validate
-from agentrt.sim.validation_page import to_json, validation_page
-from agentrt.workloads import Workload
+from agentrt.lab.sim.costs import Costs, Pace, StepWork
+from agentrt.lab.sim.ranking import ranking_of
+from agentrt.lab.sim.simulation import Setup, Simulation
+from agentrt.lab.sim.validate import DRIFT_S, Case, Play, Played, Validation, terms_of, validate
+from agentrt.lab.sim.validation_page import to_json, validation_page
+from agentrt.lab.workloads import Workload
 
 Draw = Callable[[int, int, float], Workload]
 

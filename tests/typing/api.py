@@ -13,43 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict, assert_type
 
-from agentrt import (
-    Calls,
-    Chat,
-    CheckFailed,
-    ContextOverflow,
-    DeadlineExceeded,
-    Each,
-    EngineConfig,
-    Final,
-    Gen,
-    Node,
-    Overflow,
-    Partial,
-    Program,
-    RunConfig,
-    RunOptions,
-    Runtime,
-    Score,
-    Tool,
-    ToolCall,
-    Truncated,
-    ask,
-    cfg,
-    chat,
-    choice,
-    emit,
-    fan,
-    gather,
-    json_schema,
-    limits,
-    open_runtime,
-    program,
-    race,
-    regex,
-    tool,
-    trim,
-)
+from agentrt import Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, Node, Overflow, Partial, Program, RunConfig, RunOptions, Runtime, Score, Tool, ToolCall, Truncated, ask, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tool, trim
+from agentrt import program
 
 
 class Report(BaseModel):

@@ -7,10 +7,10 @@ from statistics import mean, pstdev
 import pytest
 
 from agentrt.errors import UsageError
-from agentrt.workloads.arrivals import bursty, one_by_one, poisson
-from agentrt.workloads.scale import Scale
-from agentrt.workloads.shapes import drawn
-from agentrt.workloads.trace import Workload
+from agentrt.lab.workloads.arrivals import bursty, one_by_one, poisson
+from agentrt.lab.workloads.scale import Scale
+from agentrt.lab.workloads.shapes import drawn
+from agentrt.lab.workloads.trace import Workload
 
 PROGRAMS = [drawn("extraction", 0, Scale())] * 4_000
 

@@ -3,9 +3,9 @@
 from typing import Any, cast
 
 from agentrt.ids import NodeId, RunId
+from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Chat, Gen, Node, Output, Scope, Submit
 from agentrt.program.options import GenOptions
-from agentrt.workloads.chat_tree import ChatTree
 
 TEXT = Output("value", None, str, "str")
 RULES, ASK = ("system", ("rules",)), ("user", ("ask",))

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from agentrt.errors import UsageError
-from agentrt.workloads.data import sizes_from
-from agentrt.workloads.scale import Scale
-from agentrt.workloads.shapes import drawn
-from agentrt.workloads.sizes import SIZES
+from agentrt.lab.workloads.data import sizes_from
+from agentrt.lab.workloads.scale import Scale
+from agentrt.lab.workloads.shapes import drawn
+from agentrt.lab.workloads.sizes import SIZES
 
 
 @pytest.fixture

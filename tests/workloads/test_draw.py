@@ -5,8 +5,8 @@ from statistics import median, quantiles
 
 import pytest
 
-from agentrt.workloads.draw import Between, Draw, Fixed, Observed, Skewed
-from agentrt.workloads.sizes import AGENT_TOOL
+from agentrt.lab.workloads.draw import Between, Draw, Fixed, Observed, Skewed
+from agentrt.lab.workloads.sizes import AGENT_TOOL
 
 
 def drawn(draw: Draw) -> list[float]:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.errors import UsageError
-from agentrt.workloads.mixes import OPEN_MIX, mix
-from agentrt.workloads.scale import Scale
-from agentrt.workloads.shapes import SHAPES, drawn, shape_named
-from agentrt.workloads.trace import (
+from agentrt.lab.workloads.mixes import OPEN_MIX, mix
+from agentrt.lab.workloads.scale import Scale
+from agentrt.lab.workloads.shapes import SHAPES, drawn, shape_named
+from agentrt.lab.workloads.trace import (
     OutputOf,
     Piece,
     ProgramTrace,

@@ -6,10 +6,10 @@ import pytest
 from tokenizers import Tokenizer
 
 from agentrt import embedded
-from agentrt.bench.checkpoint import checkpoint
-from agentrt.bench.shapes import SHAPES
 from agentrt.errors import UsageError
-from agentrt.workloads.text import Speller, words_of
+from agentrt.lab.bench.checkpoint import checkpoint
+from agentrt.lab.bench.shapes import SHAPES
+from agentrt.lab.workloads.text import Speller, words_of
 
 
 @pytest.fixture(scope="module", params=["micro", "embedded"])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from agentrt.errors import UsageError
-from agentrt.workloads.trace import (
+from agentrt.lab.workloads.trace import (
     Call,
     OutputOf,
     Piece,

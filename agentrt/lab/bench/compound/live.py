@@ -1,0 +1,115 @@
+"""The programs of a folder as a user runs them: the embedded model decides what it writes.
+
+Each is run by `agentrt run --batch`, one input after the other in one process, and tells its own
+latency, split and tokens. There is no other arm: what plain clients would be asked here differs
+from what our language asks, so only whole programs of known work (`replay`) are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agentrt.errors import UsageError
+from agentrt.lab.bench.sample import BenchFailed
+from agentrt.report.statistics import percentiles
+
+_LONGEST_S = 600.0
+
+CASES: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "finance": (
+        {"question": "Which returned more from 2005 to 2009, AAPL or IBM?"},
+        {"question": "How volatile was MSFT in 2003?"},
+        {"question": "What was the largest drawdown of AMZN from 2001 to 2004?"},
+    ),
+    "react": (
+        {"question": "How much did Veldhaven grow from 1990 to 2020?"},
+        {"question": "How many people lived in Veldhaven in 2020?"},
+    ),
+    "vote": ({"question": "What is 47 + 38?"}, {"question": "What is 120 - 45?"}),
+    "tree": ({"question": "What is 47 + 38?"}, {"question": "What is 91 - 27?"}),
+    "advisor": (
+        {
+            "history": [{"role": "system", "content": "You explain terms of finance."}],
+            "message": "What is risk?",
+        },
+    ),
+    "extract": (
+        {"text": "Mara Lindt, Oslo, mara@example.org: 3 desk lamps please."},
+        {"text": "Jon Berg, Bergen, jon@example.org: 12 blue chairs please."},
+    ),
+}
+"""Inputs by the program's name; a file `NAME.py` of the folder is run with each of them."""
+
+
+def measured_live(
+    folder: Path, repeats: int, tell: Callable[[str], None]
+) -> dict[str, dict[str, Any]]:
+    """Run every program that there are inputs for.
+
+    Args:
+        folder: Of programs, such as `programs/`.
+        repeats: Of each input, after one that warms up.
+        tell: Called with what is being run.
+
+    Raises:
+        UsageError: None of them is in the folder.
+        BenchFailed: One of them could not be run at all.
+    """
+    files = [folder / f"{name}.py" for name in CASES]
+    found = {}
+    for file in files:
+        if file.exists():
+            tell(f"running {file.stem} live")
+            inputs = list(CASES[file.stem])
+            runs = _runs(file, [*inputs[:1], *(inputs * repeats)])
+            found[file.stem] = told_of_runs(runs[1:])
+    if not found:
+        raise UsageError(
+            f"{folder} has none of {', '.join(file.name for file in files)}",
+            hint="Give --live the folder `programs` of the repository",
+        )
+    return found
+
+
+def told_of_runs(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What `agentrt.run/1` objects of one program say together."""
+    latencies = [run["latency"]["compound_ms"] / 1e3 for run in runs]
+    labels = runs[0]["latency"]["split_ms"]
+    usage: dict[str, int] = {}
+    for run in runs:
+        for name, count in run["usage"].items():
+            usage[name] = usage.get(name, 0) + count
+    return {
+        "runs": len(runs),
+        "ok": sum(bool(run["ok"]) for run in runs),
+        "latency_s": {name: asdict(one) for name, one in percentiles(latencies).items()},
+        "split_s": {
+            label: sum(run["latency"]["split_ms"][label] for run in runs) / len(runs) / 1e3
+            for label in labels
+        },
+        "usage": usage,
+        "samples_s": latencies,
+    }
+
+
+def _runs(file: Path, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as batch:
+        batch.write("".join(json.dumps(one) + "\n" for one in inputs))
+        batch.flush()
+        command = [sys.executable, "-P", "-m", "agentrt", "run", str(file), "--batch", batch.name]
+        command += ["--concurrency", "1", "--json", "--trace", "off", "--seed", "0", "-q"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LONGEST_S, check=False
+        )
+    runs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if len(runs) != len(inputs):
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise BenchFailed(f"{file.name} told of {len(runs)} runs of {len(inputs)}: {last[0]}")
+    return runs

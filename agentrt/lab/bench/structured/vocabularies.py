@@ -1,0 +1,183 @@
+"""Vocabularies to measure with: the embedded model's, and large ones made up from a seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from agentrt import embedded
+from agentrt.errors import UsageError
+from agentrt.lab.bench.checkpoint import cache_folder
+from agentrt.prompt import Codec
+from agentrt.prompt.token_bytes import byte_of_character
+from agentrt.vocab import Vocab
+
+NAMES = ("embedded", "32k", "128k")
+_SIZES = {"32k": 1 << 15, "128k": 1 << 17}
+_LONGEST_BYTES = 16
+_END = "<|end|>"
+_BYTES = {"add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+_SPLIT = r"\p{N}{1,3}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+"
+_LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
+_WEIGHTS = [12, 9, 8, 8, 7, 7, 6, 6, 6, 4, 4, 3, 3, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
+_MARKS = "\"'{}[]():,;.=<>/\\_-+*#&|!?@$%^~`"
+_SCRIPTS = ((0x430, 32), (0x3B1, 24), (0x4E00, 2000), (0xAC00, 500), (0x627, 28), (0x905, 50))
+
+
+def vocabulary_named(name: str) -> Vocab:
+    """A vocabulary of `NAMES`.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    if name == "embedded":
+        return Codec.load(embedded.path()).vocab
+    if name not in _SIZES:
+        raise UsageError(f"there is no vocabulary {name!r}", hint=f"Use one of {', '.join(NAMES)}")
+    return made_up(_SIZES[name])
+
+
+def made_up(size: int, seed: int = 0) -> Vocab:
+    """A byte-level BPE vocabulary grown from a seed, merges and all.
+
+    Words with and without a space before them, names, other scripts, marks and numbers, in about
+    the shares that trained vocabularies of this size have; the longest tokens have 16 bytes.
+
+    Args:
+        size: Tokens, one end token among them.
+        seed: Another seed, other words.
+    """
+    pieces, merges = _grown(size - 1, random.Random(seed))
+    shown = {byte: chr(character) for character, byte in byte_of_character().items()}
+
+    def text(piece: bytes) -> str:
+        return "".join(shown[byte] for byte in piece)
+
+    source = json.dumps(
+        {
+            "version": "1.0",
+            "added_tokens": [
+                {
+                    **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False),
+                    **{"id": size - 1, "content": _END, "special": True},
+                }
+            ],
+            "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [
+                    {
+                        "type": "Split",
+                        "pattern": {"Regex": _SPLIT},
+                        "behavior": "Isolated",
+                        "invert": False,
+                    },
+                    {"type": "ByteLevel", **_BYTES},
+                ],
+            },
+            "decoder": {"type": "ByteLevel", **_BYTES},
+            "model": {
+                "type": "BPE",
+                "vocab": {text(piece): token for token, piece in enumerate(pieces)},
+                "merges": [[text(left), text(right)] for left, right in merges],
+            },
+        }
+    )
+    return Vocab(
+        token_bytes=(*pieces, b""),
+        special_ids={_END: size - 1},
+        eos_ids=(size - 1,),
+        tokenizer_json=source,
+        logits_size=size,
+        fingerprint=hashlib.sha256(source.encode()).hexdigest(),
+    )
+
+
+def _grown(size: int, dice: random.Random) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
+    """Tokens, the bytes first, and how each later one is put together of two before it."""
+    pieces = [bytes([byte]) for byte in range(256)]
+    known = set(pieces)
+    merges: list[tuple[bytes, bytes]] = []
+
+    def add(left: bytes, right: bytes) -> bool:
+        whole = left + right
+        if whole in known or len(whole) > _LONGEST_BYTES or len(pieces) >= size:
+            return False
+        known.add(whole)
+        pieces.append(whole)
+        merges.append((left, right))
+        return True
+
+    for number in range(10, 1000):
+        digits = str(number).encode()
+        add(digits[:-1], digits[-1:])
+    scripts = _characters(add)
+    words = [letter.encode() for letter in _LETTERS]
+    classes: list[tuple[list[bytes], list[bytes], int]] = [
+        ([b" "], words, 46),
+        (words, words, 30),
+        ([letter.upper().encode() for letter in _LETTERS], words, 10),
+        ([mark.encode() for mark in _MARKS], [mark.encode() for mark in _MARKS], 2),
+        *((script, script, 2) for script in scripts),
+    ]
+    weights = [weight for _, _, weight in classes]
+    while len(pieces) < size:
+        for begun, goes_on, _ in dice.choices(classes, weights, k=256):
+            left = begun[int(len(begun) * dice.random() ** 4)]  # earlier ones are commoner
+            if goes_on is words and dice.random() < 0.7:
+                right = dice.choices(_LETTERS, _WEIGHTS)[0].encode()
+            else:
+                right = goes_on[int(len(goes_on) * dice.random() ** 8)]
+            if add(left, right):
+                begun.append(left + right)
+    return pieces, merges
+
+
+def _characters(add: Any) -> list[list[bytes]]:
+    """Whole characters of other scripts, each built of its bytes."""
+    scripts = []
+    for first, count in _SCRIPTS:
+        script = [chr(first + at).encode() for at in range(count)]
+        for character in script:
+            for cut in range(1, len(character)):
+                add(character[:cut], character[cut : cut + 1])
+        scripts.append(script)
+    return scripts
+
+
+def vocabulary_file(vocab: Vocab) -> Path:
+    """Where arms read the vocabulary; written when it is not there."""
+    path = cache_folder() / f"vocabulary-{vocab.fingerprint[:16]}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".part")
+        draft.write_text(
+            json.dumps(
+                {
+                    "tokens": [token.hex() for token in vocab.token_bytes],
+                    "special_ids": vocab.special_ids,
+                    "eos_ids": list(vocab.eos_ids),
+                    "tokenizer_json": vocab.tokenizer_json,
+                    "logits_size": vocab.logits_size,
+                    "fingerprint": vocab.fingerprint,
+                }
+            ),
+            "utf-8",
+        )
+        draft.rename(path)
+    return path
+
+
+def vocabulary_from(path: Path) -> Vocab:
+    """The vocabulary that such a file holds."""
+    told = json.loads(path.read_text("utf-8"))
+    return Vocab(
+        token_bytes=tuple(bytes.fromhex(token) for token in told["tokens"]),
+        special_ids=told["special_ids"],
+        eos_ids=tuple(told["eos_ids"]),
+        tokenizer_json=told["tokenizer_json"],
+        logits_size=told["logits_size"],
+        fingerprint=told["fingerprint"],
+    )

@@ -1,0 +1,120 @@
+"""Measured steps out of a file of `agentrt bench engine --json`.
+
+The file tells how long the prompts of a row took together and how long its decode steps took; what
+those steps computed is found by planning the same row with the engine's own rules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.config import EngineConfig
+from agentrt.errors import UsageError
+from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.lab.sim.costs import Costs, StepWork
+from agentrt.lab.sim.engine import VirtualEngine
+from agentrt.lab.sim.fit import Observed
+from agentrt.lab.sim.output import Output
+from agentrt.sampling import Sampling
+from agentrt.scheduler.step_model import StepTime
+
+SCHEMA = "agentrt.lab.bench.engine/1"
+_FLOAT32_BYTES, _OTHER_BYTES = 4, 2
+_HINT = "Give a file that `agentrt bench engine --json PATH` wrote"
+
+
+def observed_in(path: Path) -> tuple[list[Observed], dict[str, Any]]:
+    """The measured steps of a file, and what it says of its machine.
+
+    Raises:
+        UsageError: It is no such file.
+    """
+    try:
+        told = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
+    except ValueError as error:
+        raise UsageError(f"{path} is no JSON: {error}", hint=_HINT) from error
+    if not isinstance(told, dict) or told.get("schema") != SCHEMA:
+        raise UsageError(f"{path} does not hold {SCHEMA}", hint=_HINT)
+    try:
+        found = [one for row in told["rows"] for one in _observed(row)]
+        machine = told["machine"]
+        about = {
+            "device": machine["processor"],
+            "cores": machine["cores"],
+            "model": told["shape"]["name"],
+            "dtypes": sorted({row["dtype"] for row in told["rows"]}),
+            "kv_token_bytes": _kv_token_bytes(told["shape"], told["rows"][0]["dtype"]),
+            "measured_at": told["at"],
+            "agentrt": machine["agentrt"],
+            "torch": machine["torch"],
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: a row lacks {error}", hint=_HINT) from error
+    return found, about
+
+
+def _kv_token_bytes(shape: dict[str, Any], dtype: str) -> int:
+    """Keys and values of all layers."""
+    values = 2 * shape["layers"] * shape["kv_heads"] * (shape["hidden"] // shape["heads"])
+    return int(values * (_FLOAT32_BYTES if dtype == "float32" else _OTHER_BYTES))
+
+
+def _observed(row: dict[str, Any]) -> Iterator[Observed]:
+    arm = next(arm for arm in row["arms"] if arm["name"].startswith("agentrt"))
+    samples = arm["samples"]
+    chunks, decodes = _planned(row, arm["settings"])
+    if row["shared_tokens"] == 0:  # else rounds after the first find the prefix in the cache
+        yield Observed(len(chunks), _sum(chunks), median(one["prefill_s"] for one in samples))
+    steps = len(decodes)
+    step_s = median(one["decode_s"] / one["decode_steps"] for one in samples)
+    yield Observed(steps, _sum(decodes), step_s * steps)
+
+
+def _planned(
+    row: dict[str, Any], settings: dict[str, Any]
+) -> tuple[list[StepWork], list[StepWork]]:
+    """What the steps of a row compute: those with prompt tokens, and those that only decode."""
+    names = ("kv_pages", "max_running", "step_tokens", "prefill_chunk_tokens")
+    config = EngineConfig(
+        Path("planned"), **{name: settings[name] for name in names if name in settings}
+    )
+    engine = VirtualEngine(config, Costs(StepTime(1.0, 0.0, 0.0, 0.0)), leaps=False)
+    shared, own, new = row["shared_tokens"], row["prompt_tokens"], row["new_tokens"]
+    for at in range(row["batch"]):
+        first = 1_000_000 * (at + 1)
+        ids = (*range(1, shared + 1), *range(first, first + own))
+        request = GenerateRequest(
+            RequestId(at),
+            RunId("planned"),
+            NodeId(f"n{at}"),
+            "planned",
+            TokenPrompt(ids),
+            Sampling(max_tokens=new),
+            facts=RequestFacts(RequestId(at), demanded=True),
+        )
+        engine.submit(request, Output(range(first + own, first + own + new)), 0.0)
+    chunks: list[StepWork] = []
+    decodes: list[StepWork] = []
+    now_s = 0.0
+    while (flight := engine.launch(now_s)) is not None:
+        (chunks if flight.work.prefill_tokens else decodes).append(flight.work)
+        now_s = flight.ended_at_s
+        engine.land(flight)
+    whole = [work for work in decodes if work.decode_tokens == row["batch"]]
+    return chunks, whole
+
+
+def _sum(works: list[StepWork]) -> StepWork:
+    return StepWork(
+        sum(work.prefill_tokens for work in works),
+        sum(work.decode_tokens for work in works),
+        sum(work.kv_tokens for work in works),
+        sum(work.pairs for work in works),
+    )

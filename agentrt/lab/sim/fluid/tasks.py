@@ -1,0 +1,204 @@
+"""Generations under way: what is left of each, and how fast it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.fluid.library import Floats, Ints
+
+Flags = NDArray[np.bool_]
+
+_NOTHING = 1e-6
+"""Tokens that rounding leaves."""
+
+
+@dataclass(slots=True, eq=False)
+class Tasks:
+    """Generations, the oldest first; all columns `[tasks]`.
+
+    Attributes:
+        slot: Of the program.
+        node: In the library.
+        engine: That serves it.
+        since_s: Up to when it was moved on.
+        prefill: Prompt tokens left to compute.
+        decode: Output tokens left, the first not counted: it comes with the prompt.
+        context: Tokens whose KV is there.
+        runs: It has a place in the batch.
+        share: Prompt tokens of it in its engine's step when last looked at.
+        left: Of those, not computed yet.
+    """
+
+    slot: Ints
+    node: Ints
+    engine: Ints
+    since_s: Floats
+    prefill: Floats
+    decode: Floats
+    context: Floats
+    runs: Flags
+    share: Floats
+    left: Floats
+
+    @classmethod
+    def none(cls) -> Tasks:
+        """No task."""
+        whole, real = np.zeros(0, np.int64), np.zeros(0)
+        return cls(whole, whole, whole, real, real, real, real, np.zeros(0, np.bool_), real, real)
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def keep(self, kept: Flags) -> None:
+        """Forget the others."""
+        for column in fields(self):
+            setattr(self, column.name, getattr(self, column.name)[kept])
+
+    def add(self, more: Tasks) -> None:
+        """Put newer ones behind."""
+        for column in fields(self):
+            both = (getattr(self, column.name), getattr(more, column.name))
+            setattr(self, column.name, np.concatenate(both))
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast everything goes for a while.
+
+    Attributes:
+        step_s: `[engines]` length of a step, on average over the tick.
+        closed: `[engines]` a step is under way that lasts longer than the tick: nobody joins it.
+        share: `[tasks]` prompt tokens of each in a step.
+        left: `[tasks]` of those, not computed yet.
+        prompt_step_s: `[tasks]` length of a step that computes some of a task's prompt.
+        token_step_s: `[tasks]` length of a step that does not.
+    """
+
+    step_s: Floats
+    closed: Flags
+    share: Floats
+    left: Floats
+    prompt_step_s: Floats
+    token_step_s: Floats
+
+
+def rates_of(
+    tasks: Tasks,
+    costs: Costs,
+    engines: int,
+    *,
+    step_tokens: int,
+    chunk_tokens: int,
+    tick_s: float,
+) -> Rates:
+    """What every engine's steps look like with these tasks.
+
+    Prompts get chunks in their order while the budget of a step lasts. A step that computes some
+    goes on with them alone until it is over: who comes meanwhile neither joins it nor makes it
+    longer. A prompt that ends within the tick burdens only its part of it.
+    """
+    prefills = tasks.runs & (tasks.prefill > 0)
+    decodes = tasks.runs & ~prefills
+    decoding = np.bincount(tasks.engine[decodes], minlength=engines).astype(np.float64)
+    held = np.where(prefills & (tasks.left > _NOTHING), tasks.share, 0.0)
+    closed = np.zeros(engines, dtype=np.bool_)
+    if held.any():
+        closed = _last(tasks, costs, held, decodes, decoding) > tick_s
+    here = closed[tasks.engine]
+    share = _shares(tasks, prefills, step_tokens - decoding, chunk_tokens)
+    share = np.where(here, held, share)
+    left = np.where(here & (held > 0), tasks.left, share)
+    base_s, own_s = _parts(tasks, costs, share, decodes, decoding)
+    served = share > 0
+    step_s = base_s + sums(tasks.engine, own_s, engines)
+    steps_left = np.divide(tasks.prefill, share, out=np.zeros(len(tasks)), where=served)
+    part = np.zeros(len(tasks))
+    for _ in range(2):
+        part = np.minimum(1.0, steps_left * step_s[tasks.engine] / tick_s)
+        step_s = base_s + sums(tasks.engine, own_s * part, engines)
+    here_s = step_s[tasks.engine]
+    prompt_step_s, token_step_s = here_s + own_s * (1 - part), here_s - own_s * part
+    return Rates(step_s, closed, share, left, prompt_step_s, token_step_s)
+
+
+def _last(tasks: Tasks, costs: Costs, held: Floats, decodes: Flags, decoding: Floats) -> Floats:
+    """`[engines]` how long the steps under way will last yet; `held` `[tasks]` is in them."""
+    base_s, own_s = _parts(tasks, costs, held, decodes, decoding)
+    step_s = base_s + sums(tasks.engine, own_s, len(base_s))
+    part = np.divide(tasks.left, held, out=np.zeros(len(tasks)), where=held > 0)
+    rest = np.zeros(len(base_s))
+    np.maximum.at(rest, tasks.engine, part)
+    return rest * step_s
+
+
+def _parts(
+    tasks: Tasks, costs: Costs, share: Floats, decodes: Flags, decoding: Floats
+) -> tuple[Floats, Floats]:
+    """Seconds of a step with these shares: `[engines]` for all, `[tasks]` for a prompt."""
+    step = costs.step
+    served = share > 0
+    reads = np.where(decodes | served, tasks.context + share, 0.0)
+    kv_tokens = sums(tasks.engine, reads, len(decoding))
+    base_s = step.base_s + step.decode_s * decoding + step.kv_s * kv_tokens
+    own_s = np.where(served, step.prefill_s * share, 0.0)
+    own_s += costs.pair_s * share * (tasks.context + share / 2)
+    own_s += np.where(served & (share >= tasks.prefill), step.decode_s, 0.0)
+    return base_s, own_s
+
+
+def _shares(tasks: Tasks, prefills: Flags, budget: Floats, chunk_tokens: int) -> Floats:
+    """Prompt tokens of each task in a step; `budget` `[engines]`."""
+    share = np.zeros(len(tasks))
+    at = np.flatnonzero(prefills)
+    if not len(at):
+        return share
+    at = at[np.argsort(tasks.engine[at], kind="stable")]
+    wanted = np.minimum(tasks.prefill[at], chunk_tokens)
+    share[at] = np.clip(
+        budget[tasks.engine[at]] - before_in_group(tasks.engine[at], wanted), 0, wanted
+    )
+    return share
+
+
+def sums(group: Ints, values: Floats, groups: int) -> Floats:
+    """`[groups]` sum of the values of each group."""
+    return np.bincount(group, weights=values, minlength=groups).astype(np.float64)
+
+
+def before_in_group(group: Ints, values: Floats) -> Floats:
+    """Sum of the values that stand before each one in its group; `group` is sorted."""
+    before = np.cumsum(values) - values
+    starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+    sizes = np.diff(np.concatenate((starts, [len(group)])))
+    return before - np.repeat(before[starts], sizes)
+
+
+def move_on(tasks: Tasks, rates: Rates, until_s: float) -> Floats:
+    """Move all running tasks on to `until_s`; `[tasks]` when each ended, infinite where it did not.
+
+    A task that did not run, or got no share, has waited.
+    """
+    step_s, token_s = rates.prompt_step_s, rates.token_step_s
+    room_s = np.maximum(0.0, until_s - tasks.since_s)
+    prefills = tasks.prefill > 0
+    goes = tasks.runs & (~prefills | (rates.share > 0))
+    share = np.where(rates.share > 0, rates.share, 1.0)
+    prompt_s = np.where(goes & prefills, tasks.prefill * step_s / share, 0.0)
+    used_s = np.minimum(room_s, prompt_s)
+    done = goes & (prompt_s <= room_s)
+    computed = np.where(goes & prefills, used_s / step_s * share, 0.0)
+    computed = np.where(done, tasks.prefill, np.minimum(computed, tasks.prefill))
+    left_s = np.where(done, room_s - prompt_s, 0.0)
+    drawn = np.minimum(tasks.decode, left_s / token_s)
+    ends = done & (tasks.decode * token_s <= left_s)
+    ended_s = np.where(ends, tasks.since_s + prompt_s + tasks.decode * token_s, np.inf)
+    tasks.prefill = tasks.prefill - computed
+    tasks.share, tasks.left = rates.share, np.maximum(0.0, rates.left - computed)
+    tasks.decode = tasks.decode - drawn
+    tasks.context = tasks.context + computed + drawn
+    tasks.since_s = np.maximum(tasks.since_s, until_s)
+    return ended_s

@@ -1,0 +1,69 @@
+"""When programs arrive: evenly by chance, or in bursts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from agentrt.errors import UsageError
+from agentrt.lab.workloads.trace import Arrival, ProgramTrace, Workload
+
+
+def one_by_one(programs: Iterable[ProgramTrace]) -> Workload:
+    """All at the beginning; for programs that are played one at a time."""
+    return tuple(Arrival(0.0, program) for program in programs)
+
+
+def poisson(programs: Iterable[ProgramTrace], rate: float, random: Random) -> Workload:
+    """Arrivals that do not know of each other.
+
+    Args:
+        programs: In their order.
+        rate: Programs a second, on average.
+        random: For the gaps.
+
+    Raises:
+        UsageError: The rate is not positive.
+    """
+    return _placed(programs, rate, (random.expovariate(1.0) for _ in iter(int, 1)))
+
+
+def bursty(
+    programs: Iterable[ProgramTrace], rate: float, random: Random, variation: float = 4.0
+) -> Workload:
+    """Arrivals in bursts: many short gaps and few long ones.
+
+    Gaps are exponential with one of two means, so that the deviation is `variation` times the mean.
+
+    Args:
+        programs: In their order.
+        rate: Programs a second, on average.
+        random: For the gaps.
+        variation: Deviation of a gap by its mean, above 1; 13 in a trace of a coding assistant.
+
+    Raises:
+        UsageError: The rate is not positive, or the variation does not exceed 1.
+    """
+    if not variation > 1:
+        raise UsageError(f"variation={variation} is no burst", hint="Give more than 1, or poisson")
+    return _placed(programs, rate, _gaps(random, variation))
+
+
+def _gaps(random: Random, variation: float) -> Iterator[float]:
+    """Of mean 1: with balanced means, each kind of gap takes half of the time."""
+    squared = variation * variation
+    often = (1 + ((squared - 1) / (squared + 1)) ** 0.5) / 2
+    while True:
+        share = often if random.random() < often else 1 - often
+        yield random.expovariate(2 * share)
+
+
+def _placed(programs: Iterable[ProgramTrace], rate: float, gaps: Iterator[float]) -> Workload:
+    if not rate > 0:
+        raise UsageError(f"rate={rate} is no rate of arrivals", hint="Give programs a second")
+    at_s = 0.0
+    placed = []
+    for program in programs:
+        at_s += next(gaps) / rate
+        placed.append(Arrival(at_s, program))
+    return tuple(placed)

@@ -1,0 +1,61 @@
+"""Programs of several shapes in given shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+from agentrt.errors import UsageError
+from agentrt.lab.workloads.scale import Scale
+from agentrt.lab.workloads.shapes import shape_named
+from agentrt.lab.workloads.sizes import SIZES, Sizes
+from agentrt.lab.workloads.trace import ProgramTrace
+
+OPEN_MIX: Mapping[str, float] = {
+    "chat": 0.40,
+    "react": 0.25,
+    "map-reduce": 0.12,
+    "tree-of-thought": 0.05,
+    "finance": 0.10,
+    "coding-agent": 0.08,
+}
+"""What a service that serves all kinds sees: mostly small programs, and some that are very long."""
+
+
+def mix(
+    count: int,
+    random: Random,
+    scale: Scale,
+    shares: Mapping[str, float] = OPEN_MIX,
+    *,
+    sizes: Sizes = SIZES,
+    tenants: int = 1,
+) -> tuple[ProgramTrace, ...]:
+    """So many programs, each of a shape drawn by its share.
+
+    Args:
+        count: How many.
+        random: All draws are from it.
+        scale: Of lengths, times and counts.
+        shares: By shape; they need not add up to 1.
+        sizes: To draw from.
+        tenants: Among whom the programs are dealt out; one has no name.
+
+    Raises:
+        UsageError: There is no such shape, or nothing to draw.
+    """
+    if count < 1 or not shares or not sum(shares.values()) > 0:
+        raise UsageError(
+            f"a mix of {count} programs over {dict(shares)} is empty",
+            hint="Give at least one program, and at least one shape a share above 0",
+        )
+    names = list(shares)
+    drawn: list[ProgramTrace] = []
+    for _ in range(count):
+        shape = shape_named(random.choices(names, list(shares.values()))[0])
+        program = shape(Random(random.getrandbits(64)), scale, sizes)
+        if tenants > 1:
+            program = replace(program, tenant=f"tenant{random.randrange(tenants)}")
+        drawn.append(program)
+    return tuple(drawn)

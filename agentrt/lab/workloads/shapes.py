@@ -1,0 +1,73 @@
+"""The twelve shapes of programs, by name."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Protocol
+
+from agentrt.errors import UsageError
+from agentrt.lab.workloads.chains import chat, coding_agent, extraction, finance, react
+from agentrt.lab.workloads.forks import (
+    classification,
+    debate,
+    judge,
+    map_reduce,
+    self_consistency,
+    skeleton,
+)
+from agentrt.lab.workloads.scale import Scale
+from agentrt.lab.workloads.sizes import SIZES, Sizes
+from agentrt.lab.workloads.trace import ProgramTrace
+from agentrt.lab.workloads.tree import tree_of_thought
+
+
+class Shape(Protocol):
+    """Draws programs of one kind."""
+
+    def __call__(self, random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+        """One of them."""
+        ...
+
+
+SHAPES: dict[str, Shape] = {
+    "react": react,
+    "self-consistency": self_consistency,
+    "tree-of-thought": tree_of_thought,
+    "skeleton": skeleton,
+    "map-reduce": map_reduce,
+    "judge": judge,
+    "chat": chat,
+    "extraction": extraction,
+    "finance": finance,
+    "debate": debate,
+    "coding-agent": coding_agent,
+    "classification": classification,
+}
+
+
+def shape_named(name: str) -> Shape:
+    """The shape of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in SHAPES:
+        raise UsageError(
+            f"there is no shape of programs {name!r}", hint=f"Use one of {', '.join(SHAPES)}"
+        )
+    return SHAPES[name]
+
+
+def drawn(name: str, seed: object, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+    """A program of a shape; it depends on its arguments only.
+
+    Args:
+        name: Of the shape.
+        seed: Anything whose text tells draws apart.
+        scale: Of lengths, times and counts.
+        sizes: To draw from.
+
+    Raises:
+        UsageError: There is no such shape.
+    """
+    return shape_named(name)(Random(f"{name}/{seed}"), scale, sizes)
