@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 import agentrt_command  # noqa: F401  # first: from here on `python -m agentrt` may be interrupted
-from agentrt.config import EngineConfig, RunConfig
-from agentrt.errors import (
+from agentrt.base.config import EngineConfig, RunConfig
+from agentrt.base.errors import (
     AgentrtError,
     BackendError,
     BudgetExceeded,

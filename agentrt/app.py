@@ -17,9 +17,9 @@ from anyio import to_thread
 
 from agentrt import embedded
 from agentrt.backend import Backend
-from agentrt.clock import Clock, MonotonicClock
-from agentrt.config import EngineConfig, RunConfig, SchedulerConfig
-from agentrt.errors import UsageError
+from agentrt.base.clock import Clock, MonotonicClock
+from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
+from agentrt.base.errors import UsageError
 from agentrt.events import Observer
 from agentrt.program import Program
 from agentrt.prompt import Codec

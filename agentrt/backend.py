@@ -2,7 +2,7 @@
 
 Requests and events are plain frozen data that can cross a process. A backend is told of requests
 and facts and answers with events; it delivers ONE `StepDone` a step, never an event a token.
-All instants are seconds of the injected clock (`agentrt.clock`).
+All instants are seconds of the injected clock (`agentrt.base.clock`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Literal, Protocol
 
-from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.fact import fact
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
-from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ThinkFrame, ToolSchema
+from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.record import fact
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ThinkFrame, ToolSchema
 from agentrt.step import (
     Admission,
     BackendDown,

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 from agentrt.backend import BackendEvent
-from agentrt.wake import Wake
+from agentrt.base.notifier import Wake
 
 
 class EventQueue:

@@ -11,9 +11,9 @@ from dataclasses import field
 from typing import Literal, Protocol
 
 from agentrt.backend import BackendDown, Ledger, StepDone
-from agentrt.errors import ErrorRecord
-from agentrt.fact import fact
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.errors import ErrorRecord
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.record import fact
 
 NodeKind = Literal["generate", "tool", "program", "ask"]
 Outcome = Literal["ok", "failed", "cancelled"]

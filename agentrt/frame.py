@@ -21,7 +21,7 @@ from typing import get_type_hints as hints_of
 
 import msgpack
 
-from agentrt.errors import AgentrtError, InternalError
+from agentrt.base.errors import AgentrtError, InternalError
 
 MAX_FRAME_BYTES = 1 << 28
 _LENGTH = struct.Struct(">I")

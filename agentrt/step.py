@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from agentrt.errors import ErrorRecord
-from agentrt.fact import fact
-from agentrt.ids import RequestId
+from agentrt.base.errors import ErrorRecord
+from agentrt.base.ids import RequestId
+from agentrt.base.record import fact
 
 FinishReason = Literal["stop", "length", "cancelled", "failed"]
 

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agentrt.errors import ProgramError
+from agentrt.base.errors import ProgramError
 
 COLUMNS = ("symbol", "date", "price")
 DAY = re.compile(

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio.from_thread
 import pytest
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.server import ServeConfig, serving
 from agentrt.testing import tiny_engine
 

@@ -8,7 +8,7 @@ import pytest
 
 from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
-from agentrt.config import EngineConfig, SchedulerConfig
+from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.program import door
 from agentrt.scheduler import Estimates

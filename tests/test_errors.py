@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from agentrt import errors
-from agentrt.errors import AgentrtError, ErrorRecord, InternalError, record, revive
+from agentrt.base import errors
+from agentrt.base.errors import AgentrtError, ErrorRecord, InternalError, record, revive
 
 
 def drawn() -> dict[str, str]:

@@ -3,9 +3,9 @@
 import sys
 from types import FrameType
 
+from agentrt.base.ids import NodeId, RunId
+from agentrt.base.record import fact
 from agentrt.events import NodeDeclared
-from agentrt.fact import fact
-from agentrt.ids import NodeId, RunId
 
 
 @fact

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt import backend, constraint_spec, errors, ids, sampling, segments
-from agentrt.config import EngineConfig
+from agentrt import backend
+from agentrt.base import constraint_spec, errors, ids, segments
+from agentrt.base import sampling_params as sampling
+from agentrt.base.config import EngineConfig
 from agentrt.frame import FrameReader, Wire
 
 SEEDED = settings(

@@ -7,7 +7,7 @@ SCRIPT = """
 import gc
 import weakref
 
-from agentrt.heap import settle_heap
+from agentrt.base.gc_freeze import settle_heap
 
 
 class Node:

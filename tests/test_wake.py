@@ -2,7 +2,7 @@
 
 import anyio
 
-from agentrt.wake import Wake
+from agentrt.base.notifier import Wake
 
 
 def test_all_who_wait_are_woken_and_nobody_else() -> None:

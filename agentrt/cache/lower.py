@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from agentrt.base.ids import PageId
 from agentrt.cache.pages import PagePool
 from agentrt.cache.radix import TOKEN_BYTES, RadixNode, RadixTree, Retention
-from agentrt.ids import PageId
 
 _ONE_MORE = bytes(TOKEN_BYTES)
 """A match leaves one token to compute; for a whole prefix that is a token behind it."""

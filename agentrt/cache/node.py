@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from agentrt.fact import fact
-from agentrt.ids import PageId
+from agentrt.base.ids import PageId
+from agentrt.base.record import fact
 
 TOKEN_BYTES = 4
 

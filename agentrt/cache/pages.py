@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt.errors import InternalError
-from agentrt.ids import PageId
+from agentrt.base.errors import InternalError
+from agentrt.base.ids import PageId
 
 _FREE, _OWNED, _TREE = 0, 1, 2
 _NAMES = ("free", "owned", "in the tree")

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from agentrt.base.errors import InternalError
+from agentrt.base.ids import PageId
 from agentrt.cache.leaves import Leaves
 from agentrt.cache.node import TOKEN_BYTES, RadixNode, Retention, Seen, key_of
 from agentrt.cache.pages import PagePool
-from agentrt.errors import InternalError
-from agentrt.ids import PageId
 
 __all__ = [
     "TOKEN_BYTES",

@@ -7,12 +7,12 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from agentrt.base.clock import Clock
+from agentrt.base.errors import ErrorRecord, record
+from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.settings import TraceTarget
-from agentrt.clock import Clock
-from agentrt.errors import ErrorRecord, record
 from agentrt.events import Event, NodeDeclared, NodeFinished, Observer, RunFinished, RunStarted
 from agentrt.graph import Recorder, RunRecord
-from agentrt.ids import NodeId, RunId
 from agentrt.program import Program
 from agentrt.report import gantt, latency_line, summary, trace_line
 from agentrt.telemetry import Settings, SpanObserver, settings_of

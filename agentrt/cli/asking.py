@@ -6,7 +6,7 @@ import sys
 
 import anyio
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.runtime import Question
 
 

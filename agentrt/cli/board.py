@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentrt.backend import StepDone
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import (
     Event,
     FirstToken,
@@ -17,7 +18,6 @@ from agentrt.events import (
     RunStarted,
     ToolStarted,
 )
-from agentrt.ids import NodeId, RequestId, RunId
 
 State = Literal["waiting", "prefill", "decode", "running", "ok", "failed", "cancelled"]
 

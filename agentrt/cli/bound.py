@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
 from agentrt.engine.load_plan import dtype_name
-from agentrt.errors import UsageError
 from agentrt.graph import HardwareCosts, RunRecord, Step, bound, step_costs
 from agentrt.lab.bench.compound.bound import measured_machine, model_work
 from agentrt.lab.bench.shapes import shape_in

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from agentrt.errors import AgentrtError, ErrorRecord, record
+from agentrt.base.errors import AgentrtError, ErrorRecord, record
 
 COMMAND_LINE = "the command line"
 TRACEBACK_HINT = "run with -v for the traceback"

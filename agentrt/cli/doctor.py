@@ -13,10 +13,10 @@ from typing import Any
 import anyio
 
 from agentrt import embedded
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import AgentrtError
 from agentrt.engine.threads import cores, forget
-from agentrt.errors import AgentrtError
 
 PACKAGES = (
     "agentrt",

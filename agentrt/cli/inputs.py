@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.parameters import Parameter, metavar
 from agentrt.cli.values import from_flag, from_json, read_json, read_source
-from agentrt.errors import UsageError
 
 
 def arguments_of(

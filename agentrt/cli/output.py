@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentrt.canonical_json import dumps
-from agentrt.errors import ProgramError
+from agentrt.base.canonical_json import dumps
+from agentrt.base.errors import ProgramError
 
 
 def shown(value: Any, *, pretty: bool) -> str:

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from agentrt.errors import ProgramError
+from agentrt.base.errors import ProgramError
 
 REQUIRED: Any = inspect.Parameter.empty
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from agentrt.base.errors import UsageError
 from agentrt.cli import target as targets
 from agentrt.cli.parameters import Parameter, bare, is_many, metavar, parameters_of
 from agentrt.cli.settings import RunSettings, policy_of, seconds, trace_target
-from agentrt.errors import UsageError
 
 Target = Annotated[
     str, typer.Argument(metavar="FILE[:FN]", help="A Python file, and a program in it.")

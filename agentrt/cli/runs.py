@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 if TYPE_CHECKING:
     from agentrt.store.estimates import EstimateStore

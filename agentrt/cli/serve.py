@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from agentrt.base.errors import UsageError
+from agentrt.base.gc_freeze import settle_heap
 from agentrt.cli.threads import Threads
-from agentrt.errors import UsageError
-from agentrt.heap import settle_heap
 
 
 def serve(
@@ -70,7 +70,7 @@ def serve(
 def _config(**given: Any) -> Any:
     """What is to be served, and how."""
     from agentrt import embedded
-    from agentrt.config import EngineConfig
+    from agentrt.base.config import EngineConfig
     from agentrt.server import ServeConfig
 
     for flag, known in _CHOICES.items():

@@ -18,6 +18,11 @@ import anyio
 
 from agentrt import embedded
 from agentrt.app import open_runtime
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.errors import UsageError
+from agentrt.base.gc_freeze import settle_heap
+from agentrt.base.ids import RunId
 from agentrt.cli.account import Account
 from agentrt.cli.asking import ask_on_terminal
 from agentrt.cli.complaint import exit_code_of, placed, three_lines
@@ -25,11 +30,6 @@ from agentrt.cli.output import checked, shown
 from agentrt.cli.parameters import place_of
 from agentrt.cli.progress import progress
 from agentrt.cli.settings import RunSettings
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig, SchedulerConfig
-from agentrt.errors import UsageError
-from agentrt.heap import settle_heap
-from agentrt.ids import RunId
 from agentrt.runtime import RunOptions, Runtime
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from agentrt.config import Policy
-from agentrt.errors import UsageError
+from agentrt.base.config import Policy
+from agentrt.base.errors import UsageError
 
 Device = Literal["cpu", "cuda"]
 SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}

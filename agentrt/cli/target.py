@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 
 def split(target: str) -> tuple[Path, str]:

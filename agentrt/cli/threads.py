@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 
 def at_most_cores(threads: int) -> int:

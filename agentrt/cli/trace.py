@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 trace = typer.Typer(help="What past runs did, and why.", no_args_is_help=True)
 

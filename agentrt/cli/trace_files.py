@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 LAST = "last"
 _FILE = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+)-([0-9a-f]{32})\.json")

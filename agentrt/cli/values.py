@@ -10,8 +10,8 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.parameters import Parameter, bare, is_chat, is_many, item_of, metavar
-from agentrt.errors import UsageError
 
 
 def from_flag(parameter: Parameter, given: str | bool | list[str], *, where: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.telemetry import Span, SpanEvent, names
 from agentrt.telemetry.reading import number_of
 from agentrt.telemetry.waits import Story, length_ms

@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.automaton import AutomatonState
 from agentrt.constraints.matcher import CompiledConstraint, ConstraintState, MaskRow, set_only
-from agentrt.errors import ConstraintError
 
 _TAILS = 8
 """How many tails of the old witness are tried before a search."""

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
-from agentrt import canonical_json
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base import canonical_json
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError
+from agentrt.base.segments import CallFrame
+from agentrt.base.vocabulary import Vocab
 from agentrt.constraints.matcher import CompiledConstraint
 from agentrt.constraints.service import CompileService
 from agentrt.constraints.suspicion import is_suspect
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.errors import AgentrtError
-from agentrt.segments import CallFrame
-from agentrt.vocab import Vocab
 
 Compile = Callable[[ConstraintSpec, Vocab, CallFrame], CompiledConstraint]
 Outcome = CompiledConstraint | AgentrtError

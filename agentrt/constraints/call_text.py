@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentrt.base.segments import CallFrame
 from agentrt.constraints.json_scan import ValueScanner, skip_space
-from agentrt.segments import CallFrame
 
 
 @dataclass(frozen=True, slots=True)

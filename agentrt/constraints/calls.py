@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentrt import canonical_json
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base import canonical_json
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.constraints.native import json_in_lark
 from agentrt.constraints.normal import for_generation
 from agentrt.constraints.oracle import shortest_instance
 from agentrt.constraints.structure import check_size, check_structure
-from agentrt.errors import ConstraintError
-from agentrt.segments import CallFrame, ToolSchema
 
 MAX_TOOLS = 512
 MAX_CALLS = 1024

@@ -13,13 +13,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.keywords import ANNOTATIONS, children
 from agentrt.constraints.lenient import lenient
 from agentrt.constraints.normal import normalise
 from agentrt.constraints.shape import Shape, json_spec, shape_of
 from agentrt.constraints.structure import check_size
 from agentrt.constraints.type_schema import adapter_of, name_of, schema_of
-from agentrt.errors import ConstraintError
 
 MOST_COMPLAINTS = 3
 _MOST_CHARACTERS = 300

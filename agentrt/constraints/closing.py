@@ -14,9 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.matcher import MaskRow, allowed_ids, mask_words
 from agentrt.constraints.vocabulary import Alphabet
-from agentrt.errors import ConstraintError
 
 STEPS = (64, 512, 2048)
 """Tokens that one walk may take, tried in turn: most ends are near, others go in circles."""

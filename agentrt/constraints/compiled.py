@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import CallFrame
+from agentrt.base.vocabulary import Vocab
 from agentrt.constraints.automaton import AutomatonConstraint
 from agentrt.constraints.calls import calls_lark, shortest_calls
 from agentrt.constraints.earley import EarleyConstraint
@@ -17,9 +20,6 @@ from agentrt.constraints.regex_text import cost_of, escape_regex, whole_match
 from agentrt.constraints.shortest import shortest_match
 from agentrt.constraints.table import START_MARKER
 from agentrt.constraints.vocabulary import Alphabet, alphabet_of
-from agentrt.errors import ConstraintError
-from agentrt.segments import CallFrame
-from agentrt.vocab import Vocab
 
 MAX_TABLE_CELLS = 20_000_000
 """States times tokens up to which a table is made ahead; beyond, the lazy parser is better."""

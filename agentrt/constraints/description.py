@@ -12,7 +12,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from agentrt import canonical_json
+from agentrt.base import canonical_json
 from agentrt.constraints.type_schema import adapter_of
 
 _WIDEST_ENUM = 40

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentrt import canonical_json
+from agentrt.base import canonical_json
 from agentrt.constraints.lowering import listed_values
 
 MAX_ITEMS = 10

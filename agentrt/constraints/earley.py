@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from llguidance import LLMatcher
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.closing import NO_LIMIT, find_completion
 from agentrt.constraints.matcher import MaskRow, mask_words, set_only
 from agentrt.constraints.native import parser_limits
 from agentrt.constraints.vocabulary import Alphabet
-from agentrt.errors import ConstraintError
 
 BACKEND = "llguidance"
 _BASE_BYTES = 256_000

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.keywords import (
     SCHEMA_KEYWORDS,
     SCHEMA_LIST_KEYWORDS,
     SCHEMA_MAP_KEYWORDS,
 )
-from agentrt.errors import ConstraintError
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 

@@ -11,9 +11,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import ConstraintError
-from agentrt.fact import fact
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.record import fact
 
 MOST_DROPPED = 64
 

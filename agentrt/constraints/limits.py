@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.forms import check_forms
 from agentrt.constraints.keywords import children, escape
-from agentrt.errors import ConstraintError
 
 MAX_SCHEMA_BYTES = 1_000_000
 MAX_DEPTH = 64

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from agentrt import canonical_json
+from agentrt.base import canonical_json
 from agentrt.constraints.complement import TYPES, complement
 from agentrt.constraints.evaluated import SIMPLE, closed
 

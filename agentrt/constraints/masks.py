@@ -7,10 +7,10 @@ from time import perf_counter
 
 from llguidance import LLExecutor
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.budget import Budgeted
 from agentrt.constraints.earley import EarleyState, lost_in_grammar
 from agentrt.constraints.matcher import Masking, MaskRows
-from agentrt.errors import ConstraintError
 
 _WORTH_THREADS = 8
 """Grammar rows from which on threads may pay for themselves."""

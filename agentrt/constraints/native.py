@@ -6,7 +6,7 @@ from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits, regex_to_lark
 
-from agentrt import canonical_json
+from agentrt.base import canonical_json
 
 JSON_FORM: dict[str, Any] = {
     "item_separator": ",",

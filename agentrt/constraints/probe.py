@@ -13,7 +13,10 @@ import weakref
 from pathlib import Path
 from typing import IO
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError, InternalError
+from agentrt.base.segments import CallFrame
+from agentrt.base.vocabulary import Vocab
 from agentrt.constraints.probe_wire import (
     ANSWERS,
     ORDERS,
@@ -27,10 +30,7 @@ from agentrt.constraints.probe_wire import (
     Try,
     Way,
 )
-from agentrt.errors import ConstraintError, InternalError
 from agentrt.frame import FrameReader
-from agentrt.segments import CallFrame
-from agentrt.vocab import Vocab
 
 MORE_BYTES = 1 << 30
 """Memory that compiling one constraint may take."""

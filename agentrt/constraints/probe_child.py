@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentrt.base.errors import ConstraintError
+from agentrt.base.vocabulary import Vocab
 from agentrt.constraints.compiled import compile_constraint, guess_of
 from agentrt.constraints.earley import EarleyConstraint
 from agentrt.constraints.probe_wire import (
@@ -29,9 +31,7 @@ from agentrt.constraints.probe_wire import (
 )
 from agentrt.constraints.table import index_vocabulary
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.errors import ConstraintError
 from agentrt.frame import FrameReader
-from agentrt.vocab import Vocab
 
 _READ_BYTES = 1 << 16
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.segments import CallFrame
+from agentrt.base.vocabulary import Vocab
 from agentrt.frame import Wire
-from agentrt.segments import CallFrame
-from agentrt.vocab import Vocab
 
 Way = Literal["table", "parser"]
 """How a constraint is matched: by a table made ahead, or by a parser as the text grows."""

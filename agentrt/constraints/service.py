@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import CallFrame
+from agentrt.base.vocabulary import Vocab
 from agentrt.constraints.compiled import compile_constraint, ways
 from agentrt.constraints.limits import check_spec
 from agentrt.constraints.matcher import CompiledConstraint
 from agentrt.constraints.probe import Probe, TooDear
 from agentrt.constraints.probe_wire import Limits, Way
 from agentrt.constraints.suspicion import is_suspect
-from agentrt.errors import ConstraintError
-from agentrt.segments import CallFrame
-from agentrt.vocab import Vocab
 
 LIMITS: dict[Way, Limits] = {
     "table": Limits(cpu_s=0.6, wall_s=4.0),

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 from pydantic import SecretStr, TypeAdapter
 from typing_extensions import TypeAliasType
 
-from agentrt import canonical_json
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base import canonical_json
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.distinct import distinct_lark
 from agentrt.constraints.limits import check_choice, check_grammar, check_regex
 from agentrt.constraints.native import grammar_error, lark_grammar, lark_regex, regex_grammar
@@ -24,7 +25,6 @@ from agentrt.constraints.normal import normalise
 from agentrt.constraints.regex_text import anywhere
 from agentrt.constraints.structure import check_size, check_structure
 from agentrt.constraints.type_schema import adapter_of, name_of, schema_of
-from agentrt.errors import ConstraintError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,10 +10,10 @@ import json
 import re
 from typing import Any
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints.keywords import FORMATS, REFUSED, children, resolve
 from agentrt.constraints.limits import check_schema, check_schema_size
 from agentrt.constraints.native import grammar_error, json_grammar
-from agentrt.errors import ConstraintError
 
 _MAX_TRACED = 200
 _QUOTED = re.compile(r'"([$A-Za-z]+)"')

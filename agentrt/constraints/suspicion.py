@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.constraints.compiled import MAX_WIDE_AFTER_CHOICE
 from agentrt.constraints.regex_text import cost_of, whole_match
 

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from outlines_core import Index, Vocabulary
 
+from agentrt.base.errors import ConstraintError
+from agentrt.base.vocabulary import Vocab
 from agentrt.constraints.matcher import MaskRow, mask_words
 from agentrt.constraints.vocabulary import PerVocab
-from agentrt.errors import ConstraintError
-from agentrt.vocab import Vocab
 
 END_MARKER = "\U0010ffff"
 """A noncharacter that stands for the end of the text."""

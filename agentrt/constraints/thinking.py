@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from agentrt.base.segments import ThinkFrame
+from agentrt.base.vocabulary import Vocab
 from agentrt.constraints.calls import pieces
 from agentrt.constraints.matcher import MaskRow, mask_words, set_only
 from agentrt.constraints.vocabulary import Alphabet, PerVocab, alphabet_of
-from agentrt.segments import ThinkFrame
-from agentrt.vocab import Vocab
 
 
 class Thinking:

@@ -9,9 +9,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints import formats
 from agentrt.constraints.normal import MAX_NUMBER, for_generation
-from agentrt.errors import ConstraintError
 
 
 class WrittenSchema(GenerateJsonSchema):

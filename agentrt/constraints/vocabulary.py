@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 from llguidance import LLTokenizer
 
-from agentrt.errors import ModelInvalid
-from agentrt.vocab import Vocab
+from agentrt.base.errors import ModelInvalid
+from agentrt.base.vocabulary import Vocab
 
 T = TypeVar("T")
 

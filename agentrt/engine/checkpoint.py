@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from agentrt.errors import ModelInvalid
+from agentrt.base.errors import ModelInvalid
 
 _INDEX = "model.safetensors.index.json"
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")

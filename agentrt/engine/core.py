@@ -9,10 +9,12 @@ from __future__ import annotations
 from concurrent.futures import wait
 
 from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
+from agentrt.base.clock import Clock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError, InternalError, RequestRejected
+from agentrt.base.ids import RequestId
 from agentrt.cache import PagePool
-from agentrt.clock import Clock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
 from agentrt.engine import output
 from agentrt.engine.abilities import abilities
 from agentrt.engine.account import Account
@@ -36,8 +38,6 @@ from agentrt.engine.scoring import Scorer, ready_to_score
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.steps import Flight, Steps
 from agentrt.engine.stops import StopStrings
-from agentrt.errors import AgentrtError, InternalError, RequestRejected
-from agentrt.ids import RequestId
 from agentrt.prompt import Codec
 
 TILE_TOKENS = 4096

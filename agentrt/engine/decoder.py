@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from agentrt.base.errors import InternalError, record
+from agentrt.base.ids import RequestId
 from agentrt.engine import output
 from agentrt.engine.drafts import Drafted
 from agentrt.engine.masking import MaskFiller, Masks
@@ -18,8 +20,6 @@ from agentrt.engine.output import Finish
 from agentrt.engine.sampler import Draw, Picked, Picks, pick
 from agentrt.engine.sequence import Sequence
 from agentrt.engine.transfer import to_device
-from agentrt.errors import InternalError, record
-from agentrt.ids import RequestId
 from agentrt_kernels.contract import Kernels
 
 _PLAIN = nullcontext()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from agentrt.base.ids import RequestId
 from agentrt.engine.paging import Paging
 from agentrt.engine.plan import Cause, common_tokens, prefix_owner
 from agentrt.engine.sequence import Sequence
-from agentrt.ids import RequestId
 
 _MOST_PASSED_BY = 16
 """How many may go ahead of one that does not fit; then nobody comes in before it."""

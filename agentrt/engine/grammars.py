@@ -7,7 +7,9 @@ from concurrent.futures import Future
 from weakref import WeakKeyDictionary
 
 from agentrt.backend import GenerateRequest
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.ids import RequestId
 from agentrt.constraints import CompiledConstraint
 from agentrt.constraints.cache import CompileCache
 from agentrt.constraints.suspicion import is_suspect
@@ -20,8 +22,6 @@ from agentrt.engine.intake import check_shortest
 from agentrt.engine.output import Finish
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.thoughtful import Begin, Thoughtful
-from agentrt.errors import ConstraintError
-from agentrt.ids import RequestId
 from agentrt.prompt import Codec
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from agentrt.backend import OnLimit
+from agentrt.base.errors import InternalError
 from agentrt.constraints import CompiledConstraint, ConstraintState
 from agentrt.constraints.budget import Budgeted
 from agentrt.engine.drafts import MOST_DRAFTED, Speller
-from agentrt.errors import InternalError
 
 REDRAWS = 4
 """How often a token that leaves no room to close is drawn again before the way out is taken."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.engine.process_child import environment
 from agentrt.engine.threads import known
 

@@ -14,10 +14,10 @@ import transformers
 from torch import Tensor
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
+from agentrt.base.errors import ModelInvalid
 from agentrt.engine.attention import NAME, attend
 from agentrt.engine.batch import ForwardBatch
 from agentrt.engine.kv import PagedKv
-from agentrt.errors import ModelInvalid
 
 AttentionInterface.register(NAME, attend)  # type: ignore[no-untyped-call, unused-ignore]
 

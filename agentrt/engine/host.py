@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from agentrt.backend import Capabilities, End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
-from agentrt.clock import Clock, MonotonicClock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.clock import Clock, MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError, ErrorRecord, ModelInvalid, record
+from agentrt.base.gc_freeze import settle_heap
+from agentrt.base.ids import RequestId
 from agentrt.engine.host_link import Link, OwnerGone
 from agentrt.engine.host_wire import (
     Advise,
@@ -32,9 +35,6 @@ from agentrt.engine.host_wire import (
     Prewarm,
     Quit,
 )
-from agentrt.errors import AgentrtError, ErrorRecord, ModelInvalid, record
-from agentrt.heap import settle_heap
-from agentrt.ids import RequestId
 
 _NOTHING_TO_DO_S = 0.001
 _READY_S = 1.0

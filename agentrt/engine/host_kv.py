@@ -15,13 +15,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from agentrt.base.clock import Clock
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import PageId
 from agentrt.cache import LowerTier
 from agentrt.cache.lower import Copier
-from agentrt.clock import Clock
-from agentrt.config import EngineConfig
 from agentrt.engine.kv import PagedKv
-from agentrt.errors import UsageError
-from agentrt.ids import PageId
 from agentrt_kernels.contract import Kernels
 
 LEAST_TOKENS = 32

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentrt.backend import Capabilities, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import ErrorRecord
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ErrorRecord
+from agentrt.base.ids import RequestId
 from agentrt.frame import Wire
-from agentrt.ids import RequestId
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.backend import GenerateRequest, TokenPrompt
-from agentrt.errors import ContextOverflow, OutOfPages, RequestRejected, Unsupported
+from agentrt.base.errors import ContextOverflow, OutOfPages, RequestRejected, Unsupported
 
 
 def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]:

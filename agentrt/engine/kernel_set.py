@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from agentrt.config import Device, KernelChoice
+from agentrt.base.config import Device, KernelChoice
+from agentrt.base.errors import EngineUnavailable
 from agentrt.engine.threads import Wait
 from agentrt.engine.torch_kernels import TorchKernels
-from agentrt.errors import EngineUnavailable
 from agentrt_kernels import load
 from agentrt_kernels.contract import Kernels, KernelsUnavailable
 from agentrt_kernels.cpu.kernel_set import CpuKernels

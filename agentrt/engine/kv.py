@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 _SHARE = 0.25  # of the memory that is free, where nobody says how much
 _MOST_BYTES = 4 << 30  # on a CPU, so that a machine with much memory is not paged in for nothing

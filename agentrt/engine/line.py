@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from agentrt.backend import Admission, RequestFacts
+from agentrt.base.config import EngineConfig
 from agentrt.cache.radix import TOKEN_BYTES
-from agentrt.config import EngineConfig
 from agentrt.engine.paging import Paging
 from agentrt.engine.plan import Cause
 from agentrt.engine.sequence import Phase, Place, Sequence, Standing, Urgency

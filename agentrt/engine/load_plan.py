@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import EngineUnavailable
 from agentrt.engine.checkpoint import read_config, tensor_shapes
 from agentrt.engine.fastpath import self_check
 from agentrt.engine.fastpath.config_shape import Declined, shape_of
@@ -16,7 +17,6 @@ from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.fastpath.weights import difference
 from agentrt.engine.kernel_set import ChosenKernels, choose_kernels
 from agentrt.engine.linear import LinearDoor
-from agentrt.errors import EngineUnavailable
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SMALL_BYTES = 200 << 20

@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import ModelInvalid
 from agentrt.engine.attention import PagedAttention, serving
 from agentrt.engine.batch import Arrivals, ForwardBatch, Packer, Part, wanted_rows
 from agentrt.engine.graphs import CudaRecorder, Graphs, Recorder
@@ -19,7 +20,6 @@ from agentrt.engine.siblings import Siblings, unrolled
 from agentrt.engine.tables import BlockTables
 from agentrt.engine.threads import ThreadChoice, Wait, settle
 from agentrt.engine.transfer import to_device
-from agentrt.errors import ModelInvalid
 
 _SEQUENCES_EACH = 2
 """Sequences that a batch has room for, by those that run: rows may count as such."""

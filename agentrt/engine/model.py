@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch import ForwardBatch
 from agentrt.engine.fastpath import self_check
 from agentrt.engine.fastpath.build import (
@@ -30,7 +31,6 @@ from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.kv import KvLayout, PagedKv
 from agentrt.engine.load_plan import LoadPlan, plan_load
 from agentrt.engine.report import ModelReport, report_of
-from agentrt.errors import ModelInvalid
 from agentrt_kernels.contract import Kernels
 
 _log = logging.getLogger(__name__)

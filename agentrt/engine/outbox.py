@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from agentrt.backend import Admission, Delta, End, StepDone, StepRecord
+from agentrt.base.errors import record
+from agentrt.base.ids import RequestId
 from agentrt.engine import output
 from agentrt.engine.account import Account
 from agentrt.engine.grammars import Grammars
@@ -10,8 +12,6 @@ from agentrt.engine.output import Finish
 from agentrt.engine.paging import Paging
 from agentrt.engine.roster import Roster
 from agentrt.engine.sequence import Sequence
-from agentrt.errors import record
-from agentrt.ids import RequestId
 
 
 class Outbox:

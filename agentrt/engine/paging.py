@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from agentrt.base.ids import PageId
 from agentrt.cache import Evicted, PagePool, PrefixMatch, RadixTree, Retention, Seen
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.host_kv import HostKv, TimedCopier
 from agentrt.engine.sequence import Sequence
-from agentrt.ids import PageId
 
 
 class Tables(Protocol):

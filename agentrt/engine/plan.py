@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agentrt.base.ids import RequestId
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.sequence import Urgency
-from agentrt.ids import RequestId
 
 Cause = Literal["pages", "slots", "budget", "prefix"]
 """Why a request that waits gets no place in a step: too little memory, all places taken, no tokens

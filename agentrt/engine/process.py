@@ -26,15 +26,10 @@ from agentrt.backend import (
     RequestFacts,
     StepDone,
 )
-from agentrt.clock import Clock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.delivery import EventQueue
-from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Prewarm, Quit
-from agentrt.engine.process_child import Child, Death, ProcessChild, ThreadChild
-from agentrt.engine.process_pipe import Pipe
-from agentrt.engine.process_watch import falls_silent
-from agentrt.errors import (
+from agentrt.base.clock import Clock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import (
     AgentrtError,
     EngineDied,
     EngineUnavailable,
@@ -43,7 +38,12 @@ from agentrt.errors import (
     record,
     revive,
 )
-from agentrt.ids import RequestId
+from agentrt.base.ids import RequestId
+from agentrt.delivery import EventQueue
+from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Prewarm, Quit
+from agentrt.engine.process_child import Child, Death, ProcessChild, ThreadChild
+from agentrt.engine.process_pipe import Pipe
+from agentrt.engine.process_watch import falls_silent
 
 Place = Literal["process", "thread"]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from agentrt.clock import Clock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import Clock
+from agentrt.base.config import EngineConfig
 from agentrt.engine.threads import cores
 
 _TAIL_BYTES = 2_000

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable
 
 from agentrt.backend import Capabilities, StepDone
+from agentrt.base.errors import AgentrtError, ErrorRecord, record
 from agentrt.engine.host_wire import COMMANDS, REPORTS, Command
-from agentrt.errors import AgentrtError, ErrorRecord, record
 from agentrt.frame import FrameReader
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import AgentrtError
 from agentrt.engine.fastpath.config_shape import Declined
 from agentrt.engine.load_plan import LoadPlan, plan_load
-from agentrt.errors import AgentrtError
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentrt.backend import GenerateRequest, RequestFacts
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
+from agentrt.base.ids import RequestId
 from agentrt.engine.door import Door
 from agentrt.engine.facts import first_facts, later_facts
 from agentrt.engine.line import Line
@@ -13,7 +14,6 @@ from agentrt.engine.paging import Paging
 from agentrt.engine.plan import StepPlan, VictimFacts, victim
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.standstill import Standstill
-from agentrt.ids import RequestId
 from agentrt.scheduler.order import EXPRESS_SHARE
 
 Share = tuple[Sequence, int]

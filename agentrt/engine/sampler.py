@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from agentrt.backend import TokenLogprob
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine.transfer import Arriving, to_device
-from agentrt.sampling import Sampling
 from agentrt_kernels.contract import Kernels
 
 

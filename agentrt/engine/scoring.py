@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from agentrt.backend import OptionScore
+from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.engine.account import Account
 from agentrt.engine.batch import Part
@@ -24,7 +25,6 @@ from agentrt.engine.machine import Machine
 from agentrt.engine.paging import Paging
 from agentrt.engine.sequence import Fresh, Options, Phase, Sequence
 from agentrt.engine.stops import StopStrings
-from agentrt.errors import ConstraintError, InternalError
 from agentrt.prompt import Codec
 
 MOST_LOGITS = 1024

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from agentrt.backend import GenerateRequest, OptionScore, RequestFacts, TokenLogprob
+from agentrt.base.ids import PageId
 from agentrt.cache import RadixNode, Seen, key_of
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.account import Account, Bucket
 from agentrt.engine.guide import Guide
 from agentrt.engine.stops import StopStrings
 from agentrt.engine.thoughtful import Thoughtful
-from agentrt.ids import PageId
 from agentrt.prompt import Detokenizer
 from agentrt.scheduler import Key
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from agentrt.backend import Admission, StepRecord
-from agentrt.clock import Clock
+from agentrt.base.clock import Clock
 from agentrt.engine.account import Bucket
 from agentrt.engine.batch import Part
 from agentrt.engine.decoder import Decoder, Drawing

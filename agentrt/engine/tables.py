@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentrt.base.ids import PageId
 from agentrt.engine.kv import PagedKv
 from agentrt.engine.transfer import to_device
-from agentrt.ids import PageId
 
 
 class BlockTables:

@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal, cast
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 
 Wait = Literal["active", "passive"]
 

@@ -9,7 +9,7 @@ where that takes longer.
 
 from __future__ import annotations
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.costs import Costs
 from agentrt.graph.path import critical_path

@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal
 
-from agentrt.fact import fact
+from agentrt.base.ids import NodeId
+from agentrt.base.record import fact
 from agentrt.graph.record import NodeRecord, RunRecord
-from agentrt.ids import NodeId
 
 if TYPE_CHECKING:
     from agentrt.graph.stages import Stage

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Protocol
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 
 
 class Costs(Protocol):

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentrt.backend import BackendDown, Ledger, StepDone, StepRecord
-from agentrt.errors import ErrorRecord
+from agentrt.base.errors import ErrorRecord
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.record import fact
 from agentrt.events import (
     AttemptFailed,
     Event,
@@ -32,8 +34,6 @@ from agentrt.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.fact import fact
-from agentrt.ids import NodeId, RequestId, RunId
 
 
 @dataclass(slots=True)

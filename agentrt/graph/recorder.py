@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentrt.backend import BackendDown, StepDone
+from agentrt.base.ids import RunId
 from agentrt.events import Event, RunFinished, RunStarted
 from agentrt.graph.record import RunRecord
-from agentrt.ids import RunId
 
 
 class Recorder:

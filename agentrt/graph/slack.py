@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
-from agentrt.fact import fact
+from agentrt.base.ids import NodeId
+from agentrt.base.record import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.record import NodeRecord, RunRecord
-from agentrt.ids import NodeId
 
 
 @fact

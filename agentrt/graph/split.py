@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.path import PathStep, critical_path
 from agentrt.graph.record import RunRecord

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Literal, get_args
 
 from agentrt.backend import Ledger
-from agentrt.fact import fact
+from agentrt.base.ids import RequestId
+from agentrt.base.record import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.record import NodeRecord, RunRecord
-from agentrt.ids import RequestId
 
 Label = Literal[
     "admission",

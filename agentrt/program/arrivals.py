@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from agentrt.base.notifier import Wake
 from agentrt.program.node import Node, note_wait
-from agentrt.wake import Wake
 
 T = TypeVar("T")
 

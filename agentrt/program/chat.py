@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 from typing_extensions import TypeForm, Unpack
 
-from agentrt.canonical_json import content
-from agentrt.errors import ToolFailed, UsageError
-from agentrt.program.each import Calls, Each, Final, ToolCall
-from agentrt.program.gen import Gen
-from agentrt.program.messages import ChatSerializer, chat_of, chat_schema, messages_of
-from agentrt.program.node import Node
-from agentrt.program.options import GenOptions
-from agentrt.program.output import calls_of, items_of, step_of, value_of
-from agentrt.program.shapes import Constraint, Place, description_for
-from agentrt.program.site import call_site
-from agentrt.program.work import ToolWork
-from agentrt.segments import (
+from agentrt.base.canonical_json import content
+from agentrt.base.errors import ToolFailed, UsageError
+from agentrt.base.segments import (
     Close,
     History,
     Hole,
@@ -34,6 +25,15 @@ from agentrt.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.program.each import Calls, Each, Final, ToolCall
+from agentrt.program.gen import Gen
+from agentrt.program.messages import ChatSerializer, chat_of, chat_schema, messages_of
+from agentrt.program.node import Node
+from agentrt.program.options import GenOptions
+from agentrt.program.output import calls_of, items_of, step_of, value_of
+from agentrt.program.shapes import Constraint, Place, description_for
+from agentrt.program.site import call_site
+from agentrt.program.work import ToolWork
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agentrt.errors import InternalError
+from agentrt.base.errors import InternalError
 
 Runner = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _slot: list[Runner] = []

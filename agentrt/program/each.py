@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from agentrt.errors import ToolFailed
-from agentrt.fact import fact
+from agentrt.base.errors import ToolFailed
+from agentrt.base.record import fact
+from agentrt.base.segments import CallMade
 from agentrt.program.gen import Gen, Reading
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import GenOptions
 from agentrt.program.scope import Scope
 from agentrt.program.work import Output
-from agentrt.segments import CallMade
 
 if TYPE_CHECKING:
     from agentrt.program.chat import Chat

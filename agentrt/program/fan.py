@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.program.node import Node
 from agentrt.program.scope import here
 

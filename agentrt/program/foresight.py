@@ -15,14 +15,14 @@ from typing import Any, Literal, get_origin
 
 from typing_extensions import is_typeddict
 
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import UsageError
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import UsageError
+from agentrt.base.segments import ToolSchema
 from agentrt.program.chat import Chat
 from agentrt.program.output import calls_of, items_of, step_of, value_of
 from agentrt.program.program import Program
 from agentrt.program.tool import Tool
 from agentrt.program.work import Output
-from agentrt.segments import ToolSchema
 
 MOST_FORMS = 32
 """Types of one program; what names more has other uses for them."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from weakref import ReferenceType, ref
 
 from agentrt.backend import Ledger, TokenLogprob
-from agentrt.errors import FailedAttempt, UsageError
-from agentrt.fact import fact
+from agentrt.base.errors import FailedAttempt, UsageError
+from agentrt.base.notifier import Wake
+from agentrt.base.record import fact
+from agentrt.base.segments import Generated
 from agentrt.program.node import Node, note_wait
 from agentrt.program.options import (
     PHASES,
@@ -22,8 +24,6 @@ from agentrt.program.options import (
 from agentrt.program.scope import Scope, here, sooner
 from agentrt.program.site import call_site
 from agentrt.program.work import GenerateWork, Output
-from agentrt.segments import Generated
-from agentrt.wake import Wake
 
 if TYPE_CHECKING:
     from agentrt.program.chat import Chat

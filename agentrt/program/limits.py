@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 
-from agentrt.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, SoFar, UsageError
+from agentrt.base.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, SoFar, UsageError
+from agentrt.base.sampling_params import Sampling
 from agentrt.program.options import GenOptions
 from agentrt.program.scope import Scope, active, here, sooner
 from agentrt.program.site import call_site
-from agentrt.sampling import Sampling
 
 if TYPE_CHECKING:
     from agentrt.program.gen import Gen

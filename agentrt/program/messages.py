@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from agentrt.canonical_json import dumps
-from agentrt.errors import NotYetKnown, UsageError
-from agentrt.segments import (
+from agentrt.base.canonical_json import dumps
+from agentrt.base.errors import NotYetKnown, UsageError
+from agentrt.base.segments import (
     CallMade,
     Close,
     Generated,

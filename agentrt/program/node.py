@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
-from agentrt.errors import NodeCancelled, NotYetKnown
+from agentrt.base.errors import NodeCancelled, NotYetKnown
+from agentrt.base.ids import NodeId
+from agentrt.base.notifier import Wake
 from agentrt.events import NodeKind
-from agentrt.ids import NodeId
 from agentrt.program.scope import Scope, active
-from agentrt.wake import Wake
 
 if TYPE_CHECKING:
     from agentrt.program.work import Work

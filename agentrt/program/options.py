@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
+from agentrt.base.sampling_params import Sampling
 from agentrt.program.overflow import OnOverflow
-from agentrt.sampling import Sampling
 
 if TYPE_CHECKING:
     from agentrt.program.work import Output

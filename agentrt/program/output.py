@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentrt.canonical_json import dumps
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import UsageError
+from agentrt.base.canonical_json import dumps
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import UsageError
 from agentrt.program.shapes import array_for, checked_for, final_for, shape_for
 from agentrt.program.work import Output
 

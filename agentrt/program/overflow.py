@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentrt.errors import PromptPart
+from agentrt.base.errors import PromptPart
 from agentrt.program.cuts import Cuts
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentrt.errors import SoFar
-from agentrt.ids import NodeId, RunId
+from agentrt.base.errors import SoFar
+from agentrt.base.ids import NodeId, RunId
 
 if TYPE_CHECKING:
     from agentrt.program.node import Node

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.program import door
 from agentrt.program.chat import Chat
 from agentrt.program.node import Node

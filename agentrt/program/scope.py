@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from agentrt.errors import NodeCancelled, NoRun, UsageError
-from agentrt.ids import NodeId
+from agentrt.base.errors import NodeCancelled, NoRun, UsageError
+from agentrt.base.ids import NodeId
 from agentrt.program.port import Submit
 from agentrt.program.site import call_site
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from agentrt.canonical_json import content
-from agentrt.errors import ConstraintError
+from agentrt.base.canonical_json import content
+from agentrt.base.errors import ConstraintError
 
 if TYPE_CHECKING:
-    from agentrt.constraint_spec import ConstraintSpec
+    from agentrt.base.constraint_spec import ConstraintSpec
     from agentrt.constraints import Shape
 
 T = TypeVar("T")

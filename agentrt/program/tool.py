@@ -6,13 +6,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from agentrt.errors import ToolFailed, UsageError
+from agentrt.base.errors import ToolFailed, UsageError
+from agentrt.base.segments import CallMade
 from agentrt.program.gen import Gen
 from agentrt.program.node import Node
 from agentrt.program.scope import Scope, here
 from agentrt.program.site import call_site
 from agentrt.program.work import ToolWork
-from agentrt.segments import CallMade
 from agentrt.tools import Effects, ToolSpec
 
 P = ParamSpec("P")

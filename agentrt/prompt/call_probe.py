@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agentrt.base.segments import CallFrame
 from agentrt.prompt.dialect import Dialect, Turn
 from agentrt.prompt.lexicon import Lexicon, Marker
 from agentrt.prompt.probe import (
@@ -17,7 +18,6 @@ from agentrt.prompt.probe import (
     named,
     said,
 )
-from agentrt.segments import CallFrame
 
 USER = Turn("user", said(0))
 RESULTS = [Turn("tool", said(i), call_id=call_id(i), name=named(i)) for i in (2, 3)]

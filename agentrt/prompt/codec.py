@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agentrt.errors import Unsupported
+from agentrt.base.errors import Unsupported
+from agentrt.base.segments import (
+    CallFrame,
+    CallMade,
+    Generated,
+    History,
+    Hole,
+    Open,
+    Segment,
+    Text,
+    ThinkFrame,
+    ToolSchema,
+)
+from agentrt.base.vocabulary import Vocab
 from agentrt.prompt.composer import Composer, Irregular
 from agentrt.prompt.detokenizer import Detokenizer
 from agentrt.prompt.dialect_probe import find_dialect
@@ -29,19 +42,6 @@ from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
 from agentrt.prompt.view import View, Views
 from agentrt.prompt.whole import encode_whole, escaped_tools
-from agentrt.segments import (
-    CallFrame,
-    CallMade,
-    Generated,
-    History,
-    Hole,
-    Open,
-    Segment,
-    Text,
-    ThinkFrame,
-    ToolSchema,
-)
-from agentrt.vocab import Vocab
 
 
 class Codec:

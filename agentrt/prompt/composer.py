@@ -6,13 +6,7 @@ import re
 from dataclasses import replace
 from typing import assert_never
 
-from agentrt.prompt.dialect import Dialect
-from agentrt.prompt.encoded import PrefixLoss
-from agentrt.prompt.layout import Kind, Layout, filled, quoted
-from agentrt.prompt.lexicon import Lexicon
-from agentrt.prompt.pen import ESCAPE, Pen
-from agentrt.prompt.prefix import Message, Prefix
-from agentrt.segments import (
+from agentrt.base.segments import (
     CallFrame,
     CallMade,
     Close,
@@ -23,6 +17,12 @@ from agentrt.segments import (
     Segment,
     Text,
 )
+from agentrt.prompt.dialect import Dialect
+from agentrt.prompt.encoded import PrefixLoss
+from agentrt.prompt.layout import Kind, Layout, filled, quoted
+from agentrt.prompt.lexicon import Lexicon
+from agentrt.prompt.pen import ESCAPE, Pen
+from agentrt.prompt.prefix import Message, Prefix
 
 PLAIN = re.compile(r"[\w .,:;!?()-]*")
 """What even a template that escapes quotes leaves as it is."""

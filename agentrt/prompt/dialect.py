@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from agentrt.canonical_json import dumps
-from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, CallMade, Role, ToolSchema
+from agentrt.base.canonical_json import dumps
+from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, CallMade, Role, ToolSchema
 
 JOIN = "\n\n"
 """Between texts that share one message because the template has no place of their own for them."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
+from agentrt.base.segments import ToolSchema
 from agentrt.prompt.dialect import Turn, written
 from agentrt.prompt.probe import Probe, call_id, call_to, holds_placeholder, named, said
-from agentrt.segments import ToolSchema
 
 Kind = Literal["start", "system", "user", "assistant", "calls", "tool", "answer"]
 """Of a message; `start` stands before the first, `answer` is where the model goes on."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from agentrt.errors import ModelInvalid
+from agentrt.base.errors import ModelInvalid
+from agentrt.base.vocabulary import Vocab
 from agentrt.prompt.model_files import ModelFiles
 from agentrt.prompt.text_encoder import TextEncoder
 from agentrt.prompt.token_bytes import bytes_by_id
-from agentrt.vocab import Vocab
 
 LOOKS_LIKE_MARKER = re.compile(r"<[|\uff5c].*[|\uff5c]>|\[/?[A-Z_]+\]")
 

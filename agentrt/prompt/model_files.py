@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentrt.errors import ModelInvalid
+from agentrt.base.errors import ModelInvalid
 
 WINDOW_KEYS = (
     "max_position_embeddings",

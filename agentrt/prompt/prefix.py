@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentrt.base.segments import Role
 from agentrt.prompt.encoded import PrefixLoss
 from agentrt.prompt.layout import Kind
 from agentrt.prompt.text_encoder import Place
-from agentrt.segments import Role
 
 
 @dataclass(frozen=True, slots=True)

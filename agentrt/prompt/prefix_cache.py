@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from agentrt.base.segments import Segment
 from agentrt.prompt.composer import Composer
 from agentrt.prompt.prefix import Prefix
-from agentrt.segments import Segment
 
 MOST_PREFIXES = 20_000
 MOST_WHOLE = 256

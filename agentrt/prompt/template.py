@@ -19,7 +19,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from agentrt.errors import ModelInvalid
+from agentrt.base.errors import ModelInvalid
 
 MOST_TEMPLATE_CHARACTERS = 1_000_000
 MOST_LOOPS = 100_000

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from agentrt.errors import ModelInvalid
+from agentrt.base.errors import ModelInvalid
 
 Family = Literal["byte_level", "sentencepiece", "plain"]
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")

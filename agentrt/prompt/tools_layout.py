@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from agentrt.base.segments import ToolSchema
 from agentrt.prompt.dialect import Turn
 from agentrt.prompt.layout import AWKWARD, Kind, Layout, quoted, texts_between
 from agentrt.prompt.probe import Probe, said
-from agentrt.segments import ToolSchema
 
 CHECKED = ("u", "su", "uactuau", "suau", "suCttct", "uuctau")
 CONTENTS: tuple[Kind, Kind] = ("system", "user")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agentrt.errors import UsageError
-from agentrt.prompt.dialect import Turn
-from agentrt.segments import (
+from agentrt.base.errors import UsageError
+from agentrt.base.segments import (
     CallMade,
     Close,
     Generated,
@@ -17,6 +16,7 @@ from agentrt.segments import (
     Segment,
     Text,
 )
+from agentrt.prompt.dialect import Turn
 
 
 @dataclass(frozen=True, slots=True)

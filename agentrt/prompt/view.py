@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentrt.canonical_json import dumps
+from agentrt.base.canonical_json import dumps
+from agentrt.base.segments import ToolSchema
 from agentrt.prompt.composer import Composer
 from agentrt.prompt.dialect import function_of
 from agentrt.prompt.layout import Layout
 from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import Probe
-from agentrt.segments import ToolSchema
 
 MOST_TOOL_SETS = 64
 

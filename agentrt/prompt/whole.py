@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from agentrt.base.segments import CallMade, Generated, History, ToolSchema
 from agentrt.prompt.dialect import Turn
 from agentrt.prompt.layout import Layout
 from agentrt.prompt.lexicon import Lexicon
@@ -21,7 +22,6 @@ from agentrt.prompt.probe import Probe, holds_placeholder, said
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.turns import Written
 from agentrt.prompt.view import View
-from agentrt.segments import CallMade, Generated, History, ToolSchema
 
 PLACE = re.compile("\U0010fe00([0-9]+)\U0010fe01")
 

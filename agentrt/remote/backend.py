@@ -21,11 +21,11 @@ from agentrt.backend import (
     RequestFacts,
     StepDone,
 )
-from agentrt.clock import Clock
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.clock import Clock
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError, EngineDied, InternalError, record
+from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
 from agentrt.delivery import EventQueue
-from agentrt.errors import AgentrtError, EngineDied, InternalError, record
-from agentrt.ids import RequestId, RunId, root_span_id_of, trace_id_of
 from agentrt.remote.account import Watch, ledger
 from agentrt.remote.body import Server, asking
 from agentrt.remote.chunks import Compact, Reading

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentrt.backend import GenerateRequest, MessagePrompt
-from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.errors import Unsupported
+from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.base.errors import Unsupported
+from agentrt.base.sampling_params import Sampling
 from agentrt.remote.messages import messages_of, tools_of
 from agentrt.remote.ways import Way, tools_in_words, way_for
-from agentrt.sampling import Sampling
 
 Json = dict[str, Any]
 

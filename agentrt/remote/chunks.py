@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 from agentrt.backend import FinishReason
-from agentrt.errors import RequestRejected
-from agentrt.segments import JSON_ARRAY_FRAME as FRAME
+from agentrt.base.errors import RequestRejected
+from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
 
 Json = dict[str, Any]
 

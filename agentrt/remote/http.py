@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 import httpx
 
-from agentrt.errors import (
+from agentrt.base.errors import (
     AgentrtError,
     ContextOverflow,
     EngineDied,

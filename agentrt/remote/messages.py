@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agentrt.errors import InternalError
-from agentrt.segments import (
+from agentrt.base.errors import InternalError
+from agentrt.base.segments import (
     CallMade,
     Close,
     Generated,

@@ -15,13 +15,13 @@ from typing import Any
 
 import anyio
 
-from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.errors import AgentrtError, EngineUnavailable, RequestRejected, UsageError
+from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected, UsageError
+from agentrt.base.segments import ToolSchema
 from agentrt.remote.body import Asking, Server, constrained
 from agentrt.remote.chunks import Compact, Reading
 from agentrt.remote.http import Http
 from agentrt.remote.ways import WAYS, Way
-from agentrt.segments import ToolSchema
 
 Json = dict[str, Any]
 

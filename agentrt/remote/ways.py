@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt import canonical_json
-from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.errors import Unsupported
+from agentrt.base import canonical_json
+from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.base.errors import Unsupported
+from agentrt.base.segments import ToolSchema
 from agentrt.remote.messages import tools_of
-from agentrt.segments import ToolSchema
 
 Json = dict[str, Any]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentrt.base.ids import RunId, trace_id_of
 from agentrt.graph import Causes, RunRecord, critical_path, parallelism, split
-from agentrt.ids import RunId, trace_id_of
 from agentrt.report.rounding import quanta, shared_quanta
 from agentrt.report.spared import spared
 

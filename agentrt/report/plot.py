@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.report.axis import Axis, axis, told
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a8a8a")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agentrt.errors import ErrorRecord
+from agentrt.base.errors import ErrorRecord
+from agentrt.base.ids import NodeId, trace_id_of
 from agentrt.graph import Causes, RunRecord, critical_path, split
-from agentrt.ids import NodeId, trace_id_of
 from agentrt.report.rounding import quanta, shared_quanta
 from agentrt.report.spared import spared
 from agentrt.report.usage import usage

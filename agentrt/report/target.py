@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.report.page import table
 from agentrt.report.plot import Interval
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentrt.backend import End
-from agentrt.errors import CheckFailed, FailedAttempt
+from agentrt.base.errors import CheckFailed, FailedAttempt
+from agentrt.base.ids import NodeId
+from agentrt.base.segments import Close, Open
 from agentrt.events import AttemptFailed, Event, PromptRevised
-from agentrt.ids import NodeId
 from agentrt.runtime.live import Live
 from agentrt.runtime.overflow import work_of
 from agentrt.runtime.run import Run
-from agentrt.segments import Close, Open
 
 COMPLAINT = "This answer is not valid: {reason}.\nGive the whole answer again, corrected."
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 
-from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record
+from agentrt.base.clock import Clock
+from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record
 from agentrt.events import ToolEnded, ToolStarted
 from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
 from agentrt.runtime.finish import failed, succeeded

@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentrt.canonical_json import content, dumps
-from agentrt.events import AttributeValue
-from agentrt.program import Gen, GenerateWork, Node, ToolWork
-from agentrt.segments import (
+from agentrt.base.canonical_json import content, dumps
+from agentrt.base.segments import (
     CallMade,
     Close,
     Generated,
@@ -21,6 +19,8 @@ from agentrt.segments import (
     Segment,
     Text,
 )
+from agentrt.events import AttributeValue
+from agentrt.program import Gen, GenerateWork, Node, ToolWork
 
 Part = dict[str, Any]
 

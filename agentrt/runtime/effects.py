@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from agentrt.errors import DeadlineExceeded, NodeCancelled
+from agentrt.base.errors import DeadlineExceeded, NodeCancelled
+from agentrt.base.ids import RunId
 from agentrt.events import Event, Scheduled
-from agentrt.ids import RunId
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.runtime.bodies import Bodies
 from agentrt.runtime.engine import Engine

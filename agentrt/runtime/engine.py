@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentrt.backend import Backend, Capabilities
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import InternalError, Unsupported, UsageError
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import InternalError, Unsupported, UsageError
 from agentrt.program import GenerateWork
 from agentrt.prompt import Codec
 

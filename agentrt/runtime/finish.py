@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentrt.backend import Ledger
-from agentrt.errors import AgentrtError, NodeCancelled, record
+from agentrt.base.errors import AgentrtError, NodeCancelled, record
 from agentrt.events import NodeFinished, Outcome
 from agentrt.program import Node
 from agentrt.program.site import raised_at

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from agentrt.backend import Fill, GenerateRequest, RequestFacts, TokenPrompt
-from agentrt.errors import ContextOverflow, InternalError
+from agentrt.base.errors import ContextOverflow, InternalError
+from agentrt.base.ids import RequestId
 from agentrt.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
-from agentrt.ids import RequestId
 from agentrt.program import Gen
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.finish import failed

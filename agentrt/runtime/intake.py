@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentrt.backend import BackendDown, Delta, End, OptionScore, StepDone
-from agentrt.errors import (
+from agentrt.base.errors import (
     AgentrtError,
     Degenerate,
     InternalError,
@@ -17,8 +17,9 @@ from agentrt.errors import (
     Truncated,
     revive,
 )
+from agentrt.base.ids import RequestId, RunId
+from agentrt.base.segments import Generated
 from agentrt.events import Event, FirstToken, ItemClosed
-from agentrt.ids import RequestId, RunId
 from agentrt.program import Each, Gen, GenerateWork, GenMeta, Score
 from agentrt.runtime.attempts import ask_again, failure
 from agentrt.runtime.finish import failed, succeeded
@@ -30,7 +31,6 @@ from agentrt.runtime.retention import Retention
 from agentrt.runtime.run import Run
 from agentrt.runtime.sharing import Shared, ledger_of, left_ledger
 from agentrt.runtime.thoughts import Told
-from agentrt.segments import Generated
 
 
 class Intake:

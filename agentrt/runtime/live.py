@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentrt.backend import GenerateRequest, RequestFacts, TokenLogprob
-from agentrt.ids import RequestId, RunId
+from agentrt.base.ids import RequestId, RunId
 from agentrt.program import Gen, GenerateWork
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.reading import Reader

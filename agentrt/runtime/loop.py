@@ -9,8 +9,8 @@ from collections.abc import Callable
 import anyio
 
 from agentrt.backend import BackendDown, StepDone
-from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, InternalError
+from agentrt.base.clock import Clock
+from agentrt.base.errors import AgentrtError, InternalError
 from agentrt.events import Event
 from agentrt.program.scope import sooner
 from agentrt.runtime.effects import Effects

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt.ids import NodeId, RunId
+from agentrt.base.ids import NodeId, RunId
 
 
 @dataclass(frozen=True, slots=True)

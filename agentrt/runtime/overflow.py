@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentrt.errors import ContextOverflow, PromptPart
+from agentrt.base.errors import ContextOverflow, PromptPart
+from agentrt.base.segments import Close, Generated, Hole, Open, ResultOf, Segment, Text
 from agentrt.program import Chat, Gen, GenerateWork, Node, Overflow
 from agentrt.program.overflow import target_tokens
 from agentrt.prompt import Codec
 from agentrt.runtime.engine import Engine
-from agentrt.segments import Close, Generated, Hole, Open, ResultOf, Segment, Text
 
 if TYPE_CHECKING:
     from agentrt.constraints import CompileCache

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from agentrt.backend import Admission
+from agentrt.base.ids import NodeId, RunId
 from agentrt.events import Scheduled
-from agentrt.ids import NodeId, RunId
 from agentrt.step import PASSED_OVER
 
 _REMEMBERED = 64

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from agentrt.backend import MessagePrompt, TokenPrompt
+from agentrt.base.record import fact
+from agentrt.base.segments import Generated
 from agentrt.events import Event, PrefixLost
-from agentrt.fact import fact
 from agentrt.program import Chat, Gen
 from agentrt.prompt import Codec, Encoded
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.overflow import Rooms, is_crowded, work_of
 from agentrt.runtime.run import Run
-from agentrt.segments import Generated
 
 
 @fact

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentrt.errors import RequestRejected, ToolFailed
+from agentrt.base.errors import RequestRejected, ToolFailed
+from agentrt.base.segments import CallFrame, CallMade
 from agentrt.program import Calls, Final, Gen, GenerateWork, ToolCall
-from agentrt.segments import CallFrame, CallMade
 
 if TYPE_CHECKING:
     from agentrt.constraints import CallText

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.errors import DeadlineExceeded, NodeSoFar, SoFar
+from agentrt.base.errors import DeadlineExceeded, NodeSoFar, SoFar
 from agentrt.events import Event, Scheduled
 from agentrt.program import Node
 from agentrt.runtime.finish import failed

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from agentrt.backend import Ledger, StepDone
-from agentrt.ids import NodeId, RunId
+from agentrt.base.ids import NodeId, RunId
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from agentrt.errors import ContextOverflow, NodeCancelled, UsageError
+from agentrt.base.errors import ContextOverflow, NodeCancelled, UsageError
+from agentrt.base.ids import NodeId
 from agentrt.events import PromptRevised
-from agentrt.ids import NodeId
 from agentrt.program import Chat, Gen, in_scope
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.finish import failed

@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, NodeCancelled, SoFar, Unsupported, UsageError
+from agentrt.base.clock import Clock
+from agentrt.base.errors import AgentrtError, NodeCancelled, SoFar, Unsupported, UsageError
+from agentrt.base.ids import NodeId, RunId
+from agentrt.base.record import fact
 from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
-from agentrt.fact import fact
-from agentrt.ids import NodeId, RunId
 from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import Waited, sooner
 from agentrt.runtime.engine import Engine

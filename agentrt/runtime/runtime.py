@@ -15,11 +15,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agentrt.backend import Backend
-from agentrt.clock import Clock, MonotonicClock
-from agentrt.config import RunConfig, SchedulerConfig
-from agentrt.errors import AgentrtError, SoFar, UsageError, record
+from agentrt.base.clock import Clock, MonotonicClock
+from agentrt.base.config import RunConfig, SchedulerConfig
+from agentrt.base.errors import AgentrtError, SoFar, UsageError, record
+from agentrt.base.ids import RunId
 from agentrt.events import Observer, Outcome, RunFinished, RunStarted
-from agentrt.ids import RunId
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
 from agentrt.program.shapes import declared_constraints
 from agentrt.prompt import Codec

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentrt.backend import Delta, GenerateRequest, Ledger, RequestFacts, TokenPrompt
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live
 

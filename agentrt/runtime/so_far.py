@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from agentrt.errors import NodeSoFar, SoFar
+from agentrt.base.errors import NodeSoFar, SoFar
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.program.scope import sooner
 from agentrt.scheduler import NodeState, RunState

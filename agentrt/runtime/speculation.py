@@ -14,11 +14,11 @@ from typing import Any
 
 import anyio
 
-from agentrt.canonical_json import dumps
-from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, UsageError
+from agentrt.base.canonical_json import dumps
+from agentrt.base.clock import Clock
+from agentrt.base.errors import AgentrtError, UsageError
+from agentrt.base.ids import NodeId, RunId
 from agentrt.events import Scheduled
-from agentrt.ids import NodeId, RunId
 from agentrt.program import GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import active
 from agentrt.runtime.run import Run

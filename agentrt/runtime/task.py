@@ -8,8 +8,8 @@ from contextvars import Context
 
 import anyio
 
-from agentrt.errors import SoFar
-from agentrt.wake import Wake
+from agentrt.base.errors import SoFar
+from agentrt.base.notifier import Wake
 
 
 class Task:

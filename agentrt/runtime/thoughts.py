@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.fact import fact
-from agentrt.segments import ThinkFrame
+from agentrt.base.record import fact
+from agentrt.base.segments import ThinkFrame
 
 
 @fact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.scheduler.estimates import chain
 from agentrt.scheduler.node import NodeState
 

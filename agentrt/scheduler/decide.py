@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import cast
 
-from agentrt.ids import RequestId
+from agentrt.base.ids import RequestId
 from agentrt.scheduler.decisions import (
     Admit,
     Decision,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentrt.backend import RequestFacts
-from agentrt.fact import fact
-from agentrt.ids import NodeId, RunId
+from agentrt.base.ids import NodeId, RunId
+from agentrt.base.record import fact
 from agentrt.scheduler.deadline import Refusal
 from agentrt.scheduler.gate import Verdict
 

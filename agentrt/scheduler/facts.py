@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from agentrt.base.ids import NodeId, RunId
+from agentrt.base.record import fact
 from agentrt.events import Event
-from agentrt.fact import fact
-from agentrt.ids import NodeId, RunId
 from agentrt.scheduler.decisions import Decision
 
 

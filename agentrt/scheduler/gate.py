@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentrt.backend import Ledger
-from agentrt.fact import fact
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.record import fact
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import Order

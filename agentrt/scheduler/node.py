@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from agentrt.base.ids import RequestId
 from agentrt.events import NodeDeclared, NodeKind
-from agentrt.ids import RequestId
 from agentrt.scheduler.estimates import Place, site_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ many come in beside it, and lose their contexts to its branches.
 
 from __future__ import annotations
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.scheduler.cold_start import expected_tokens
 from agentrt.scheduler.run import RunState
 

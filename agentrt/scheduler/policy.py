@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from agentrt.backend import RequestFacts
-from agentrt.config import Policy as Name
+from agentrt.base.config import Policy as Name
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.policies.fcfs import Fcfs
 from agentrt.scheduler.policies.lpm import Lpm

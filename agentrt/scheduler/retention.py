@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentrt.backend import KvHint, Ledger
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.scheduler.node import NodeState
 
 FIRST_GAP_S = 2.0

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import nlargest
 from typing import Any
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.store.row import CALLS_DECAY
 
 LEAST_TRIALS = 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from agentrt.config import SchedulerConfig
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.config import SchedulerConfig
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.scheduler.deadline import Refusal
 from agentrt.scheduler.estimates import Estimates
 from agentrt.scheduler.gate import Gate

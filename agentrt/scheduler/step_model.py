@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import combinations
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.step import StepRecord
 
 WINDOW = 2000

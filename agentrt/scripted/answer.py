@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentrt.backend import FinishReason, GenerateRequest
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import AgentrtError, ConstraintError, ErrorRecord, RequestRejected, record
-from agentrt.fact import fact
-from agentrt.ids import RequestId
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError, ConstraintError, ErrorRecord, RequestRejected, record
+from agentrt.base.ids import RequestId
+from agentrt.base.record import fact
 from agentrt.scripted.script import Reply
 from agentrt.scripted.spelling import Spelling
 

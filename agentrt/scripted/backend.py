@@ -29,10 +29,9 @@ from agentrt.backend import (
     StepRecord,
     TokenPrompt,
 )
-from agentrt.clock import Clock
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.delivery import EventQueue
-from agentrt.errors import (
+from agentrt.base.clock import Clock
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import (
     AgentrtError,
     ContextOverflow,
     EngineDied,
@@ -40,7 +39,8 @@ from agentrt.errors import (
     Unsupported,
     record,
 )
-from agentrt.ids import RequestId
+from agentrt.base.ids import RequestId
+from agentrt.delivery import EventQueue
 from agentrt.scripted.answer import Answerer
 from agentrt.scripted.request import Ongoing
 from agentrt.scripted.script import Answers, Reply, Script, prompt_text

@@ -12,7 +12,7 @@ from agentrt.backend import (
     Ledger,
     TokenPrompt,
 )
-from agentrt.errors import ErrorRecord
+from agentrt.base.errors import ErrorRecord
 from agentrt.scripted.answer import Answer
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from agentrt import canonical_json
 from agentrt.backend import GenerateRequest
-from agentrt.errors import AgentrtError, UsageError
-from agentrt.fact import fact
-from agentrt.segments import (
+from agentrt.base import canonical_json
+from agentrt.base.errors import AgentrtError, UsageError
+from agentrt.base.record import fact
+from agentrt.base.segments import (
     JSON_ARRAY_FRAME,
     CallFrame,
     CallMade,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepRecord
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.ids import RequestId
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import RequestId
 
 
 @dataclass(frozen=True, slots=True)

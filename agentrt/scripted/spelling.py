@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from agentrt.segments import JSON_ARRAY_FRAME, PLAIN_THINK_FRAME, CallFrame, ThinkFrame
-from agentrt.vocab import Vocab
+from agentrt.base.segments import JSON_ARRAY_FRAME, PLAIN_THINK_FRAME, CallFrame, ThinkFrame
+from agentrt.base.vocabulary import Vocab
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentrt.segments import CallFrame
+from agentrt.base.segments import CallFrame
 from agentrt.server.completion import Completion
 from agentrt.server.question import question_of
 from agentrt.server.refusal import Refused

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentrt.backend import GenerateRequest, TokenPrompt
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.constraints import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
-from agentrt.errors import ConstraintError, UsageError
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.prompt import Codec
-from agentrt.sampling import Sampling
-from agentrt.segments import (
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError, UsageError
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import (
     CallMade,
     Close,
     Open,
@@ -25,6 +23,8 @@ from agentrt.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.constraints import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
+from agentrt.prompt import Codec
 from agentrt.server.question import (
     Message,
     NamedTool,

@@ -9,7 +9,7 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agentrt.segments import CallFrame
+from agentrt.base.segments import CallFrame
 from agentrt.server.answer import Answer
 from agentrt.server.question import Question
 from agentrt.server.refusal import Refused

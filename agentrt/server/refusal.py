@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentrt.errors import (
+from agentrt.base.errors import (
     AgentrtError,
     ContextOverflow,
     EngineDied,

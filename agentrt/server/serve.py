@@ -18,10 +18,10 @@ import anyio.to_thread
 import uvicorn
 from starlette.applications import Starlette
 
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
 from agentrt.engine.process import EmbeddedBackend, Place
-from agentrt.errors import UsageError
 from agentrt.prompt import Codec
 from agentrt.server.application import application
 from agentrt.server.service import DEFAULT_MOST_REQUESTS, Service

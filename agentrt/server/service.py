@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from agentrt.backend import Backend, BackendDown, BackendEvent, End
-from agentrt.clock import Clock
-from agentrt.errors import AgentrtError, EngineUnavailable, InternalError, record, revive
-from agentrt.ids import RequestId
+from agentrt.base.clock import Clock
+from agentrt.base.errors import AgentrtError, EngineUnavailable, InternalError, record, revive
+from agentrt.base.ids import RequestId
+from agentrt.base.notifier import Wake
 from agentrt.prompt import Codec
 from agentrt.server.asking import Asked, asked
 from agentrt.server.question import Question
 from agentrt.server.refusal import Refused, refusal_of
-from agentrt.wake import Wake
 
 DEFAULT_MOST_REQUESTS = 256
 

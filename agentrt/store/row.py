@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 
 DECAY = 0.99
 """By which an observation of a quantity weighs earlier ones."""

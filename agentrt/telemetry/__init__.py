@@ -1,6 +1,6 @@
 """Traces of runs: built when a run is over, as OpenTelemetry spans with GenAI names."""
 
-from agentrt.ids import trace_id_of
+from agentrt.base.ids import trace_id_of
 from agentrt.telemetry.build import build
 from agentrt.telemetry.jaeger_file import JaegerFile
 from agentrt.telemetry.observer import Exporter, SpanObserver, collector_of

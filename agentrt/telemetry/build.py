@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentrt.base.ids import NodeId, trace_id_of
 from agentrt.events import AttemptFailed
 from agentrt.graph import (
     Causes,
@@ -14,7 +15,6 @@ from agentrt.graph import (
     stages,
     work_s,
 )
-from agentrt.ids import NodeId, trace_id_of
 from agentrt.telemetry import names
 from agentrt.telemetry.background import Background
 from agentrt.telemetry.content import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agentrt.backend import Ledger
+from agentrt.base.ids import NodeId
 from agentrt.events import AttributeValue
 from agentrt.graph import NodeRecord, RunRecord, Split
-from agentrt.ids import NodeId
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, SpanKind
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
 
+from agentrt.base.ids import RunId
 from agentrt.events import Event
 from agentrt.graph import Recorder, RunRecord
-from agentrt.ids import RunId
 from agentrt.telemetry.build import build
 from agentrt.telemetry.jaeger_file import JaegerFile
 from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of

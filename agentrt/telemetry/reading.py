@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.events import AttributeValue
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, Lane, Span, SpanEvent, SpanKind, SpanLink, Trace

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agentrt.errors import UsageError
-from agentrt.ids import RunId, trace_id_of
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import RunId, trace_id_of
 from agentrt.telemetry.content import Capture, capture_of
 
 RUNS_FOLDER = Path("traces") / "runs"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agentrt.base.record import fact
 from agentrt.events import AttributeValue
-from agentrt.fact import fact
 
 Lane = Literal["runtime", "engine"]
 SpanKind = Literal["internal", "server", "client", "producer", "consumer"]

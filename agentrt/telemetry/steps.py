@@ -7,8 +7,8 @@ in its batch. Only one step in N is told.
 from __future__ import annotations
 
 from agentrt.backend import StepRecord
+from agentrt.base.ids import RequestId, RunId, trace_id_of
 from agentrt.graph import RunRecord
-from agentrt.ids import RequestId, RunId, trace_id_of
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Span, SpanIds, SpanLink, Trace
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.step import PASSED_OVER
 from agentrt.telemetry import names
 from agentrt.telemetry.reading import number_of, words_of

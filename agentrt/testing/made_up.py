@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from agentrt.backend import Ledger, StepDone, StepRecord
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import (
     Event,
     FirstToken,
@@ -24,7 +25,6 @@ from agentrt.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
 
 STOPPING_S = 0.002

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from agentrt import embedded
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 
 _WIRE_FORMAT = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 

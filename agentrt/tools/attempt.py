@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentrt.errors import ErrorRecord
-from agentrt.fact import fact
+from agentrt.base.errors import ErrorRecord
+from agentrt.base.record import fact
 
 
 @fact

@@ -14,9 +14,9 @@ from typing import Any
 import anyio
 from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
 
-from agentrt.canonical_json import dumps
-from agentrt.clock import Clock, MonotonicClock
-from agentrt.errors import ErrorRecord, ToolFailed, record
+from agentrt.base.canonical_json import dumps
+from agentrt.base.clock import Clock, MonotonicClock
+from agentrt.base.errors import ErrorRecord, ToolFailed, record
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec

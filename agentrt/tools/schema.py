@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.tools.signature import REQUIRED, Argument
 
 TOP_ORDER = ("type", "properties", "required", "additionalProperties", "$defs")

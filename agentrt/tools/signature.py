@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_type_hints
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 REQUIRED = inspect.Parameter.empty
 

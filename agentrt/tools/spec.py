@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentrt.errors import ToolFailed, UsageError
-from agentrt.segments import ToolSchema
+from agentrt.base.errors import ToolFailed, UsageError
+from agentrt.base.segments import ToolSchema
 from agentrt.tools.docstring import read_docstring
 from agentrt.tools.signature import Argument, arguments_of, site_of
 

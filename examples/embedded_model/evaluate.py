@@ -31,7 +31,7 @@ import market
 
 from agentrt import program
 from agentrt.app import open_runtime
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.embedded import path
 
 TRACE = REPOSITORY / "traces" / "embedded_model" / "evaluation.json"

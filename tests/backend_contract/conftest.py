@@ -27,16 +27,16 @@ from agentrt.backend import (
     StepDone,
     TokenPrompt,
 )
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.engine.process import EmbeddedBackend, Place
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.prompt import Codec
 from agentrt.remote import RemoteBackend
-from agentrt.sampling import Sampling
 from agentrt.scripted import ScriptedBackend, calls_text
-from agentrt.segments import Close, Open, Text, ToolSchema
 
 KINDS = (
     "scripted",

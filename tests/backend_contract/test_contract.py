@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from agentrt.backend import Fill, RequestFacts, TokenPrompt
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.ids import RequestId
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import RequestId
 
 
 def test_every_request_ends_once(bench, play):

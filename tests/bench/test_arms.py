@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms import peer_files
 from agentrt.lab.arms.engine_arms import our_arm, peer_arms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root

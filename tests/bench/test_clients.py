@@ -16,8 +16,9 @@ import anyio
 import pytest
 
 from agentrt import embedded
-from agentrt.errors import UsageError
-from agentrt.ids import RequestId
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import RequestId
+from agentrt.base.segments import Close, Open, Text
 from agentrt.lab.arms import our_client
 from agentrt.lab.arms.clients import client_arm, open_best
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
@@ -41,7 +42,6 @@ from agentrt.lab.bench.compound.server_efficiency import Reach, measure_reach
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.bench.shapes import SHAPES
 from agentrt.prompt import Codec
-from agentrt.segments import Close, Open, Text
 from agentrt.step import Delta, End, StepDone, StepRecord
 
 PEERS = PeerFiles(peers_root(), Path())

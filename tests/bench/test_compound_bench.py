@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.config import SchedulerConfig
+from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
-from agentrt.config import SchedulerConfig
-from agentrt.errors import UsageError
 from agentrt.lab.bench.compound.command import CompoundBench, check
 from agentrt.lab.bench.compound.page import html
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.bench.compound.live import CASES, measured_live, told_of_runs
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "programs"

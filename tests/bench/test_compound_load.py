@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.wire import StepTold
 from agentrt.lab.bench.compound.figures import Played
 from agentrt.lab.bench.compound.ground import ENOUGH_KV_TOKENS, ROOM, Load, PlayRound, find_ground

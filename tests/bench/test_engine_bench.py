@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
-from agentrt.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench import sweep
 from agentrt.lab.bench.plan import Row

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentrt import embedded
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.gguf import fields_of, gguf_job, target_of, tensors_of
 from agentrt.lab.bench.checkpoint import checkpoint
 from agentrt.lab.bench.sample import BenchFailed

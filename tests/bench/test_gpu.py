@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from agentrt.base.errors import EngineUnavailable
 from agentrt.cli.main import answer
 from agentrt.engine.hardware import gpu_facts
 from agentrt.engine.idle import idleness
-from agentrt.errors import EngineUnavailable
 from agentrt.lab.bench import gpu
 from agentrt.lab.bench.gpu import check_gpu, failures, kernels_part
 from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, Target

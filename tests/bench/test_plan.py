@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.bench.plan import prompts_of, rows_of
 from agentrt.lab.bench.shapes import SHAPES, shape_named
 from agentrt.lab.bench.weights import FIRST_WORD_ID

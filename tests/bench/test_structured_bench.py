@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.structured.cases import (
     Case,

@@ -2,9 +2,9 @@
 
 import pytest
 
+from agentrt.base.errors import InternalError
+from agentrt.base.ids import PageId
 from agentrt.cache import PagePool
-from agentrt.errors import InternalError
-from agentrt.ids import PageId
 
 
 def test_pages_go_from_hand_to_hand():

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
 from agentrt.cli.bound import Limits
 from agentrt.cli.main import answer
-from agentrt.config import EngineConfig
-from agentrt.errors import UsageError
 
 EXTRACT = Path(__file__).resolve().parents[2] / "programs" / "extract.py"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.errors import DeadlineExceeded, EngineDied, UsageError
 from agentrt.cli.complaint import exit_code_of, three_lines
-from agentrt.errors import DeadlineExceeded, EngineDied, UsageError
 
 HERE = Path(__file__).parent
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from agentrt import embedded
+from agentrt.base.config import EngineConfig
 from agentrt.cli.doctor import computing, lines_of
-from agentrt.config import EngineConfig
 
 
 def test_it_says_what_a_model_runs_on_and_why() -> None:

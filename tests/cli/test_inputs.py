@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.inputs import arguments_of, batch_of
 from agentrt.cli.parameters import Parameter
-from agentrt.errors import UsageError
 
 OWN = (
     Parameter("question", str),

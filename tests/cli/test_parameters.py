@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from agentrt.base.errors import ProgramError
 from agentrt.cli.parameters import REQUIRED, is_many, metavar, parameters_of
-from agentrt.errors import ProgramError
 
 
 class Size(Enum):

@@ -5,9 +5,10 @@ import io
 import pytest
 
 from agentrt.backend import Delta, Ledger, StepDone
+from agentrt.base.clock import FakeClock
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.cli.board import Board, Row
 from agentrt.cli.progress import LiveRows, PlainLines, Silent, crowded, is_live, progress
-from agentrt.clock import FakeClock
 from agentrt.events import (
     Event,
     FirstToken,
@@ -17,7 +18,6 @@ from agentrt.events import (
     RunFinished,
     RunStarted,
 )
-from agentrt.ids import NodeId, RequestId, RunId
 
 RUN = RunId("0123456789abcdef")
 ROOT, PLAN = NodeId("finance#0"), NodeId("finance#0/plan#0")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.errors import UsageError
 from agentrt.cli import target
-from agentrt.errors import UsageError
 
 
 @pytest.mark.parametrize(

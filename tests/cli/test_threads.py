@@ -4,9 +4,9 @@ import os
 
 import pytest
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
 from agentrt.cli.threads import at_most_cores
-from agentrt.errors import UsageError
 
 # Each would be refused for something else next, so that none begins to measure.
 COMMANDS = [

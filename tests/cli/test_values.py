@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.parameters import Parameter
 from agentrt.cli.values import from_flag, from_json, read_json
-from agentrt.errors import UsageError
 
 
 class Size(Enum):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from agentrt.base.segments import CallFrame
+from agentrt.base.vocabulary import Vocab
 from agentrt.constraints import CompileCache, mask_words
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.segments import CallFrame
-from agentrt.vocab import Vocab
 
 SPECIAL = [
     "<|begin|>",

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import ToolSchema
 from agentrt.constraints import (
     Budgeted,
     array_shape,
@@ -28,8 +30,6 @@ from agentrt.constraints import (
     shape_of,
 )
 from agentrt.constraints.matcher import allowed_ids
-from agentrt.errors import ConstraintError
-from agentrt.segments import ToolSchema
 
 DATA = Path(__file__).parent / "data"
 NODE = {

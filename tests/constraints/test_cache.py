@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import JSON_ARRAY_FRAME
 from agentrt.constraints import CompileCache, choice_shape, compile_constraint
-from agentrt.errors import ConstraintError
-from agentrt.segments import JSON_ARRAY_FRAME
 
 
 def specs(count):

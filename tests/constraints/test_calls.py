@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, ToolSchema
 from agentrt.constraints import CallScanner, CallText, calls_spec, choice_shape, compile_constraint
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.errors import ConstraintError
-from agentrt.segments import JSON_ARRAY_FRAME, CallFrame, ToolSchema
 
 PRICE = ToolSchema(
     "price",

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints import (
     checked_schema_shape,
     checked_shape_of,
     json_schema_shape,
     shape_of,
 )
-from agentrt.errors import ConstraintError
 
 DATA = Path(__file__).parent / "data"
 DISTINCT = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "maxItems": 4}

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints import (
     Budgeted,
     cfg_shape,
@@ -16,7 +17,6 @@ from agentrt.constraints import (
 from agentrt.constraints.compiled import fits_table
 from agentrt.constraints.regex_text import anywhere, whole_match
 from agentrt.constraints.shortest import shortest_match
-from agentrt.errors import ConstraintError
 
 TEXT = (
     "type properties required items prefixItems additionalProperties patternProperties enum const "
@@ -115,7 +115,7 @@ def test_grammars_that_recurse_without_end_are_told(vocab, frame):
     ("pattern", "found"), [("b", ["b", "abc"]), ("^b", ["bc"]), ("b$|^c", ["ab", "cd"])]
 )
 def test_anywhere_is_how_json_schema_reads_a_pattern(vocab, frame, pattern, found):
-    from agentrt.constraint_spec import ConstraintSpec
+    from agentrt.base.constraint_spec import ConstraintSpec
     from agentrt.constraints.vocabulary import alphabet_of
 
     spec = ConstraintSpec("regex", source=anywhere(pattern))

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints import json_schema_shape
 from agentrt.constraints.complement import complement, other_texts
 from agentrt.constraints.distinct import MAX_ITEMS
 from agentrt.constraints.lowering import MAX_ARRAYS
 from agentrt.constraints.references import localise
-from agentrt.errors import ConstraintError
 
 OBJECTS = [
     dict(items)

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import ToolSchema
 from agentrt.constraints import (
     ConstraintState,
     MaskPool,
@@ -23,8 +25,6 @@ from agentrt.constraints import (
 )
 from agentrt.constraints.matcher import allowed_ids
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.errors import ConstraintError
-from agentrt.segments import ToolSchema
 
 DATA = Path(__file__).parent / "data"
 TOOL = ToolSchema("price", "", {"type": "object", "properties": {"n": {"type": "integer"}}})

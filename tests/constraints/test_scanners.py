@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame
 from agentrt.constraints import NOTHING, CallScanner, CallText, ItemScanner, PartialJson
-from agentrt.segments import JSON_ARRAY_FRAME, CallFrame
 
 TOKEN_FRAME = CallFrame(
     before='<|call|>{"name":"',

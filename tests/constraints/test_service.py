@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.constraints import CompileCache, json_schema_shape, shape_of
 from agentrt.constraints.probe import Probe, TooDear, _Child
 from agentrt.constraints.probe_wire import Learn, Limits
 from agentrt.constraints.service import LIMITS, CompileService
 from agentrt.constraints.suspicion import is_suspect
-from agentrt.errors import ConstraintError, InternalError
 
 DATA = Path(__file__).parent / "data"
 EXPLODES = ConstraintSpec("regex", source="(a|b|ab){1,5000}")

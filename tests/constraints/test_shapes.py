@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel, Field, HttpUrl, StringConstraints, ValidationError
 from typing_extensions import TypedDict
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints import (
     array_shape,
     cfg_shape,
@@ -23,7 +24,6 @@ from agentrt.constraints import (
     regex_shape,
     shape_of,
 )
-from agentrt.errors import ConstraintError
 
 
 class Color(enum.Enum):

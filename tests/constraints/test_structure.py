@@ -7,6 +7,7 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
+from agentrt.base.errors import ConstraintError
 from agentrt.constraints import cfg_shape, json_schema_shape, regex_shape, shape_of
 from agentrt.constraints.limits import (
     MAX_DEPTH,
@@ -16,7 +17,6 @@ from agentrt.constraints.limits import (
     MAX_SCHEMA_BYTES,
 )
 from agentrt.constraints.normal import for_generation, normalise
-from agentrt.errors import ConstraintError
 
 A_STRING: dict[str, object] = {"type": "string"}
 

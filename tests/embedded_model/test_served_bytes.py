@@ -9,8 +9,17 @@ from corpus.example import EMBEDDED, Example, compact, render
 from corpus.mix import SHARES, draw
 from tokenizers import Tokenizer
 
+from agentrt.base.segments import (
+    CallMade,
+    Close,
+    Generated,
+    Open,
+    ResultOf,
+    Segment,
+    Text,
+    ToolSchema,
+)
 from agentrt.prompt import Codec
-from agentrt.segments import CallMade, Close, Generated, Open, ResultOf, Segment, Text, ToolSchema
 
 TOKENIZER = Tokenizer.from_file(str(EMBEDDED / "tokenizer.json"))
 EXAMPLES = [draw(3, index) for index in range(120)]

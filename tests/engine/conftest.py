@@ -18,17 +18,17 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from agentrt.backend import Delta, End, GenerateRequest, StepDone, TokenPrompt
-from agentrt.clock import FakeClock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.clock import FakeClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine.batch import Packer, wanted_rows
 from agentrt.engine.core import EngineCore
 from agentrt.engine.fastpath import self_check
 from agentrt.engine.kv import KvLayout, PagedKv
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
 from agentrt_kernels.reference import Reference
 
 SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>", "<|call|>", "<|/call|>")

@@ -19,9 +19,11 @@ import torch
 
 from agentrt import embedded
 from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig, Policy
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.cache import PagePool, RadixTree, key_of
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig, Policy
 from agentrt.engine.account import Account
 from agentrt.engine.batch import Packer, Part
 from agentrt.engine.core import EngineCore
@@ -30,8 +32,6 @@ from agentrt.engine.line import Line
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
 from agentrt.engine.torch_kernels import TorchKernels
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
 
 STEPS = 300
 VOCABULARY = 1024

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
 from agentrt.engine.core import EngineCore
 
 

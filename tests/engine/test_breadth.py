@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrt.errors import ModelInvalid
+from agentrt.base.errors import ModelInvalid
 
 
 @pytest.mark.slow

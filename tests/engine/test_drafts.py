@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.constraints import compile_constraint
 from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.engine import decoder, drafts

@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.base.config import EngineConfig, Policy
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.cache import PagePool
-from agentrt.config import EngineConfig, Policy
 from agentrt.engine import line
 from agentrt.engine.account import Account
 from agentrt.engine.paging import Paging
 from agentrt.engine.roster import Roster
 from agentrt.engine.sequence import Sequence
 from agentrt.engine.stops import StopStrings
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.prompt import Detokenizer
-from agentrt.sampling import Sampling
 from agentrt.scheduler.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S
 from agentrt.scheduler.tenants import Tenants
 

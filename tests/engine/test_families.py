@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.engine.model import load_model
 from agentrt.engine.report import model_report
 from tests.engine.transformers_said import EPSILON, said

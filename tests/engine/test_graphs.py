@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.engine.batch import Part
 from agentrt.engine.graphs import Tier, tiers, wide_tiers
 

@@ -17,9 +17,12 @@ from agentrt.backend import (
     StepDone,
     TokenPrompt,
 )
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import RequestRejected
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine import host as host_module
 from agentrt.engine.host import Host
 from agentrt.engine.host_link import Link, OwnerGone
@@ -38,10 +41,7 @@ from agentrt.engine.host_wire import (
     Quit,
     Report,
 )
-from agentrt.errors import RequestRejected
 from agentrt.frame import FrameReader
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
 
 ONE = RequestId(1)
 

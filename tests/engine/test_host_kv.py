@@ -5,11 +5,11 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from agentrt.clock import FakeClock
+from agentrt.base.clock import FakeClock
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import PageId
 from agentrt.engine.host_kv import HostCopier, Rates, copy_pays, runs
 from agentrt.engine.kv import KvLayout, PagedKv
-from agentrt.errors import UsageError
-from agentrt.ids import PageId
 from agentrt_kernels.reference import Reference
 
 PAGE_BYTES = 16 * 2 * 4  # of the hash machine: one layer, one head, one value

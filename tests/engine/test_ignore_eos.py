@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
 
 PROMPT = list(range(40))
 END, OTHER = 257, 258  # the latter begins the message of a user

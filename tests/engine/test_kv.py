@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import PageId
 from agentrt.engine.batch import BlockTables, Part, pack
 from agentrt.engine.kv import KvLayout, PagedKv, pages_for
-from agentrt.errors import UsageError
-from agentrt.ids import PageId
 
 LAYOUT = KvLayout(3, 2, 4, 5, torch.float32, torch.device("cpu"))
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from agentrt.backend import Fill
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.ids import RequestId
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import RequestId
 
 OPERATIONS = 2500
 PAGE_BYTES = 8 * 2 * 4

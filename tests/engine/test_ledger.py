@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from agentrt.backend import Fill
-from agentrt.clock import FakeClock
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.clock import FakeClock
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.constraints.automaton import AutomatonConstraint
 
 PROMPT = [(3 * at) % 250 for at in range(100)]

@@ -6,15 +6,15 @@ import logging
 import pytest
 import torch
 
-from agentrt.clock import FakeClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import FakeClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.core import EngineCore
 from agentrt.engine.fastpath.config_shape import Declined, shape_of
 from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.fastpath.weights import difference
 from agentrt.engine.model import load_model
-from agentrt.errors import EngineUnavailable, ModelInvalid
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 

@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentrt.backend import Fill
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.ids import RequestId
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import RequestId
 
 STEM = [(13 * at) % 249 for at in range(60)]
 SPECS = (

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agentrt.clock import FakeClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import FakeClock
+from agentrt.base.config import EngineConfig
 from agentrt.engine.core import EngineCore
 from tests.engine.transformers_said import EPSILON, said
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrt.base.ids import RequestId
 from agentrt.cache import key_of
 from agentrt.engine.plan import (
     StepPlan,
@@ -10,7 +11,6 @@ from agentrt.engine.plan import (
     prefix_owner,
     victim,
 )
-from agentrt.ids import RequestId
 
 A, B, C, D = (RequestId(number) for number in range(1, 5))
 

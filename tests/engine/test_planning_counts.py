@@ -5,7 +5,7 @@ import sys
 import pytest
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
 
 PROMPT = [(3 * at) % 250 for at in range(90)]
 MOST_CALLS_EACH = 4

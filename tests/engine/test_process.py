@@ -21,15 +21,15 @@ import anyio.to_thread
 import pytest
 
 from agentrt.backend import BackendDown, GenerateRequest, TokenPrompt
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import EngineUnavailable, ModelInvalid
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine.core import EngineCore
 from agentrt.engine.process import EmbeddedBackend
 from agentrt.engine.process_child import environment
-from agentrt.errors import EngineUnavailable, ModelInvalid
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 
@@ -231,8 +231,8 @@ def test_what_was_told_ahead_is_there_when_it_serves(portal, tiny, monkeypatch):
 OWNER = """
 import sys, time
 from pathlib import Path
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
 from agentrt.engine.process import EmbeddedBackend
 backend = EmbeddedBackend(EngineConfig(Path(sys.argv[1])), MonotonicClock())
 backend.launch()

@@ -7,14 +7,14 @@ from pathlib import Path
 import anyio
 
 from agentrt.backend import BackendDown, Capabilities, GenerateRequest, TokenPrompt
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine import process
 from agentrt.engine.host_wire import REPORTS, Ping
 from agentrt.engine.process_child import Death
 from agentrt.engine.process_watch import falls_silent
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
 from agentrt.testing import run_virtual
 
 

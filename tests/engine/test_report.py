@@ -5,14 +5,14 @@ import json
 import pytest
 import torch
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import EngineUnavailable
 from agentrt.engine import kernel_set
 from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.fastpath.config_shape import Declined, shape_of
 from agentrt.engine.fastpath.shape import DecoderShape
 from agentrt.engine.fastpath.weights import difference, weights_of
 from agentrt.engine.report import model_report
-from agentrt.errors import EngineUnavailable
 from agentrt_kernels.contract import KernelsUnavailable
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from agentrt.backend import Fill, MessagePrompt, RequestFacts
-from agentrt.ids import RequestId
+from agentrt.base.ids import RequestId
 
 PROMPT = [(3 * at) % 250 for at in range(100)]
 

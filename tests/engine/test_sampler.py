@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine import sampler
 from agentrt.engine.sampler import Draw, allowed, uniform
 from agentrt.engine.torch_kernels import TorchKernels
-from agentrt.sampling import Sampling
 from agentrt_kernels.reference import Reference
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])

@@ -7,9 +7,9 @@ import torch
 import transformers
 
 from agentrt.backend import Fill, TokenPrompt
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import RequestId
 from agentrt.engine import scoring
-from agentrt.ids import RequestId
 
 OPTIONS = ("yes", "no", "a rather long option", "yes, please")
 SPEC = ConstraintSpec("choice", options=OPTIONS)

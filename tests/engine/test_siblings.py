@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import PageId
 from agentrt.engine import siblings
 from agentrt.engine.batch import Part, wanted_rows
 from agentrt.engine.kv import KvLayout, PagedKv
 from agentrt.engine.siblings import Siblings, find_groups, unrolled
 from agentrt.engine.tables import BlockTables
-from agentrt.ids import PageId
 
 
 def groups(rows, own=None, least=2):

@@ -3,8 +3,8 @@
 import pytest
 
 from agentrt.backend import Fill, RequestFacts
+from agentrt.base.ids import RequestId
 from agentrt.engine.plan import SLACK_TOKENS
-from agentrt.ids import RequestId
 
 LONG = 600
 

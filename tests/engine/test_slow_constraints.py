@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.constraints import compile_constraint
 from agentrt.engine import grammars, guide, masking
 

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from agentrt.backend import Fill
+from agentrt.base.ids import RequestId
 from agentrt.engine.door import Door
 from agentrt.engine.standstill import Standstill
-from agentrt.ids import RequestId
 
 
 def requests(engine, seed, count=24):

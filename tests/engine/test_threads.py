@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import agentrt
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.engine import threads
 from agentrt.engine.threads import Timing, Wait, candidates, choose, probe
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.engine import graphs, siblings
 from tests.engine.transformers_said import EPSILON, said
 

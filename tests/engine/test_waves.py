@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agentrt.backend import RequestFacts
-from agentrt.ids import RequestId, RunId
+from agentrt.base.ids import RequestId, RunId
 
 PREFIX = [(7 * at) % 251 for at in range(64)]
 OUTPUT = 32

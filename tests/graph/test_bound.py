@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.backend import Ledger
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import (
     NodeDeclared,
     NodeFinished,
@@ -17,7 +18,6 @@ from agentrt.events import (
     ToolStarted,
 )
 from agentrt.graph import RunRecord, StepCosts, bound
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.report import bound_line
 from agentrt.testing.invent import random_body
 from agentrt.testing.made_up import play

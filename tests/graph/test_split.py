@@ -3,7 +3,8 @@
 import pytest
 
 from agentrt.backend import Ledger, StepDone, StepRecord
-from agentrt.errors import ErrorRecord
+from agentrt.base.errors import ErrorRecord
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import (
     Event,
     FirstToken,
@@ -18,7 +19,6 @@ from agentrt.events import (
     ToolStarted,
 )
 from agentrt.graph import RunRecord, critical_path, replay_s, slack_s, split
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
 

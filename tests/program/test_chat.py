@@ -6,8 +6,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from agentrt import Chat, UsageError, chat
-from agentrt.canonical_json import dumps
-from agentrt.segments import CallMade, Close, Open, ResultOf, Text
+from agentrt.base.canonical_json import dumps
+from agentrt.base.segments import CallMade, Close, Open, ResultOf, Text
 
 CONVERSATION: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},

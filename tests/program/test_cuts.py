@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import Chat, Overflow, chat, trim
-from agentrt.errors import PromptPart
+from agentrt.base.errors import PromptPart
 from agentrt.program.cuts import Cuts
 
 ROLE = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}

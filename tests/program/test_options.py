@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
+from agentrt.base.sampling_params import Sampling
 from agentrt.program.options import GenOptions, check_options, sampling_of
-from agentrt.sampling import Sampling
 
 
 @pytest.mark.parametrize(

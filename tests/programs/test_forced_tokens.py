@@ -12,7 +12,7 @@ import pytest
 
 from agentrt import embedded, program
 from agentrt.app import open_runtime
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 
 pytestmark = pytest.mark.slow
 QUESTIONS = (

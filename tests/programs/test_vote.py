@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 import vote
 
-from agentrt.errors import EngineDied
+from agentrt.base.errors import EngineDied
 from agentrt.runtime import Runtime
 from agentrt.scripted import Reply, ScriptedBackend
 from agentrt.testing import LoopClock, run_virtual

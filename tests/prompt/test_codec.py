@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt import embedded
-from agentrt.errors import ModelInvalid, Unsupported, UsageError
-from agentrt.prompt import Codec, Encoded, PrefixLoss
-from agentrt.segments import (
+from agentrt.base.errors import ModelInvalid, Unsupported, UsageError
+from agentrt.base.segments import (
     CallMade,
     Close,
     Generated,
@@ -20,6 +19,7 @@ from agentrt.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.prompt import Codec, Encoded, PrefixLoss
 
 SYSTEM = (Open("system"), Text("You are brief."), Close())
 ASK = (Open("user"), Text("Which of AAPL and IBM?"), Close())

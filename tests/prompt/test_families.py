@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 from tokenizers import Tokenizer
 
+from agentrt.base.segments import Close, Open, Text
 from agentrt.prompt import Codec
-from agentrt.segments import Close, Open, Text
 
 TEMPLATE = (
     "<s>{% for m in messages %}[{{ m.role }}]{{ m.content }}<end>\n{% endfor %}"

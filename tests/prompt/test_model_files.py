@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentrt import embedded
-from agentrt.errors import ModelInvalid
+from agentrt.base.errors import ModelInvalid
 from agentrt.prompt import Codec
 from agentrt.prompt.model_files import read_model_files
 

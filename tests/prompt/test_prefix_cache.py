@@ -3,9 +3,9 @@
 import pytest
 
 from agentrt import embedded
+from agentrt.base.segments import Close, Open, Text
 from agentrt.prompt import Codec
 from agentrt.prompt.prefix_cache import PrefixCache
-from agentrt.segments import Close, Open, Text
 
 
 @pytest.fixture

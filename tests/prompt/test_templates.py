@@ -8,17 +8,8 @@ from functools import cache
 import pytest
 
 from agentrt import embedded
-from agentrt.errors import ModelInvalid, Unsupported
-from agentrt.prompt import Codec
-from agentrt.prompt.composer import Irregular
-from agentrt.prompt.dialect import written
-from agentrt.prompt.layout import find_layout
-from agentrt.prompt.model_files import ModelFiles
-from agentrt.prompt.pen import Pen
-from agentrt.prompt.text_encoder import Place
-from agentrt.prompt.tools_layout import layout_with
-from agentrt.prompt.whole import escaped_tools
-from agentrt.segments import (
+from agentrt.base.errors import ModelInvalid, Unsupported
+from agentrt.base.segments import (
     CallMade,
     Close,
     Generated,
@@ -29,6 +20,15 @@ from agentrt.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.prompt import Codec
+from agentrt.prompt.composer import Irregular
+from agentrt.prompt.dialect import written
+from agentrt.prompt.layout import find_layout
+from agentrt.prompt.model_files import ModelFiles
+from agentrt.prompt.pen import Pen
+from agentrt.prompt.text_encoder import Place
+from agentrt.prompt.tools_layout import layout_with
+from agentrt.prompt.whole import escaped_tools
 
 MARKUP = re.compile(
     r"<[|｜][^<>|｜\n]*[|｜]>|</?[a-zA-Z_]+>|\[/?[A-Z_]+\]|<[a-z]+_of_[a-z]+>|<\|[a-z_]+>|<[a-z_]+\|>"

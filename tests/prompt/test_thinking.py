@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrt.segments import (
+from agentrt.base.segments import (
     PLAIN_THINK_FRAME,
     CallMade,
     Close,

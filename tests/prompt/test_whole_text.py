@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from agentrt.segments import Close, Hole, Open, Text
+from agentrt.base.segments import Close, Hole, Open, Text
 
 MODELS = {
     "qwen2": ("Qwen-Qwen2.5-7B-Instruct", "<|im_end|>"),

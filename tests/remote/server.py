@@ -28,16 +28,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentrt.backend import BackendDown, Delta, End, GenerateRequest, TokenPrompt
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.constraints import CallScanner
-from agentrt.engine.process import EmbeddedBackend
-from agentrt.errors import AgentrtError, revive
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.prompt import Codec
-from agentrt.sampling import Sampling
-from agentrt.segments import (
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.base.errors import AgentrtError, revive
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import (
     CallMade,
     Close,
     Open,
@@ -46,6 +43,9 @@ from agentrt.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.constraints import CallScanner
+from agentrt.engine.process import EmbeddedBackend
+from agentrt.prompt import Codec
 
 Json = dict[str, Any]
 FACES = ("tiny", "tiny-plain", "tiny-cut", "tiny-busy", "tiny-sick", "tiny-locked")

@@ -11,14 +11,14 @@ import anyio.lowlevel
 import pytest
 
 from agentrt.backend import GenerateRequest, MessagePrompt
-from agentrt.clock import MonotonicClock
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import AgentrtError, EngineUnavailable, UsageError
-from agentrt.ids import NodeId, RequestId, RunId, trace_id_of
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError
+from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.remote import RemoteBackend
 from agentrt.remote.http import Http
-from agentrt.sampling import Sampling
-from agentrt.segments import Close, Open, Text, ToolSchema
 from agentrt.telemetry.span import SpanIds
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured

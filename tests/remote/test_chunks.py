@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from agentrt.base.errors import RequestRejected
+from agentrt.base.segments import JSON_ARRAY_FRAME
 from agentrt.constraints import CallScanner
-from agentrt.errors import RequestRejected
 from agentrt.remote.chunks import Compact, Reading
-from agentrt.segments import JSON_ARRAY_FRAME
 
 
 def content(text, finish=None):

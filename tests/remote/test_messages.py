@@ -5,14 +5,11 @@ import json
 import pytest
 
 from agentrt.backend import GenerateRequest, MessagePrompt
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import InternalError, Unsupported
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.remote.body import Server, asking
-from agentrt.remote.messages import messages_of
-from agentrt.remote.ways import WAYS
-from agentrt.sampling import Sampling
-from agentrt.segments import (
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import InternalError, Unsupported
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import (
     CallMade,
     Close,
     Generated,
@@ -22,6 +19,9 @@ from agentrt.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.remote.body import Server, asking
+from agentrt.remote.messages import messages_of
+from agentrt.remote.ways import WAYS
 
 PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})
 CALL = CallMade("c1", "price", '{"symbol":"IBM"}')

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from agentrt import chat, embedded, program, tool
 from agentrt.app import open_runtime
-from agentrt.config import EngineConfig, RunConfig
+from agentrt.base.config import EngineConfig, RunConfig
 from agentrt.server import ServeConfig, serving
 
 pytestmark = pytest.mark.slow

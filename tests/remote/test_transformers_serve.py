@@ -13,12 +13,12 @@ import sys
 import pytest
 
 from agentrt.backend import End, GenerateRequest, MessagePrompt, StepDone
-from agentrt.clock import MonotonicClock
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import Close, Open, Text
 from agentrt.remote import RemoteBackend
-from agentrt.sampling import Sampling
-from agentrt.segments import Close, Open, Text
 from agentrt.testing import tiny_engine
 
 NEEDED = ("fastapi", "openai", "accelerate")

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.errors import ErrorRecord, ToolFailed
+from agentrt.base.errors import ErrorRecord, ToolFailed
 from agentrt.graph import RunRecord
 from agentrt.report import error_lines, latency_line, summary
 from agentrt.testing.invent import random_body

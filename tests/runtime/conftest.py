@@ -10,7 +10,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from agentrt import Program, embedded
 from agentrt.app import open_runtime
-from agentrt.config import EngineConfig, RunConfig
+from agentrt.base.config import EngineConfig, RunConfig
 from agentrt.events import Event
 from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions, Runtime

@@ -15,12 +15,12 @@ import anyio
 
 from agentrt import chat, gather, program, tool
 from agentrt.backend import GenerateRequest, MessagePrompt, StepDone
-from agentrt.clock import MonotonicClock
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import Close, Open, Text
 from agentrt.runtime import Runtime
-from agentrt.sampling import Sampling
 from agentrt.scripted import ScriptedBackend
-from agentrt.segments import Close, Open, Text
 from agentrt.telemetry import SpanObserver
 
 ASK = chat(system="Be brief.")

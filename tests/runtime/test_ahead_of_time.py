@@ -10,7 +10,7 @@ import pytest
 
 from agentrt import chat, program, tool
 from agentrt.backend import StepDone
-from agentrt.clock import MonotonicClock
+from agentrt.base.clock import MonotonicClock
 from agentrt.engine.plan import SLACK_TOKENS
 from agentrt.engine.process import EmbeddedBackend
 from agentrt.events import Event, HoleFilled, NodeDemanded, NodeFinished, RequestSent

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from agentrt import CheckFailed, chat, choice, json_schema, limits, program, tool
-from agentrt.errors import BudgetExceeded, ConstraintError, Unsupported, UsageError
+from agentrt.base.errors import BudgetExceeded, ConstraintError, Unsupported, UsageError
 from agentrt.events import AttemptFailed, NodeFinished, RequestSent
 from agentrt.graph import Causes, RunRecord, critical_path, split
 from agentrt.prompt import Codec

@@ -5,7 +5,7 @@ from typing import Any
 
 from agentrt import chat, program, tool
 from agentrt.backend import GenerateRequest
-from agentrt.config import RunConfig
+from agentrt.base.config import RunConfig
 from agentrt.events import NodeFinished
 from agentrt.scripted import calls_text
 

@@ -16,7 +16,7 @@ import pytest
 
 import agentrt
 from agentrt import chat, gather, program, tool
-from agentrt.clock import MonotonicClock
+from agentrt.base.clock import MonotonicClock
 from agentrt.events import Event
 from agentrt.runtime import Runtime
 from agentrt.scripted import ScriptedBackend

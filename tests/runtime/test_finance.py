@@ -59,7 +59,7 @@ def script_of(frame: Any) -> Any:
 
 @pytest.mark.parametrize("tokens", [True, False])
 def test_a_plan_runs_its_tools_and_reports(bench: Any, codec: Any, tokens: bool) -> None:
-    from agentrt.segments import JSON_ARRAY_FRAME
+    from agentrt.base.segments import JSON_ARRAY_FRAME
 
     frame = codec.call_frame if tokens else JSON_ARRAY_FRAME
     rig = bench(script_of(frame), codec=codec if tokens else None, decode_tokens_per_s=100.0)

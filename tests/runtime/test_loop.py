@@ -8,8 +8,9 @@ import pytest
 
 from agentrt import UsageError, chat, gather, program, race, tool
 from agentrt.backend import StepDone
-from agentrt.config import RunConfig
-from agentrt.errors import InternalError
+from agentrt.base.config import RunConfig
+from agentrt.base.errors import InternalError
+from agentrt.base.ids import RunId
 from agentrt.events import (
     FirstToken,
     NodeDeclared,
@@ -19,7 +20,6 @@ from agentrt.events import (
     RunFinished,
     RunStarted,
 )
-from agentrt.ids import RunId
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scripted import ScriptedBackend
 from agentrt.testing import LoopClock, run_virtual

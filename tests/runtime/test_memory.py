@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from agentrt import program, tool
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.events import Scheduled
 from agentrt.runtime import Runtime
 from agentrt.runtime.memory import SAVE_EVERY_S, Memory

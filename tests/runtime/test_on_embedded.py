@@ -30,8 +30,8 @@ from agentrt import (
     trim,
 )
 from agentrt.backend import StepDone
+from agentrt.base.ids import RunId
 from agentrt.events import HoleFilled, NodeFinished, RequestSent
-from agentrt.ids import RunId
 from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions
 

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 
 from agentrt import Chat, ContextOverflow, Overflow, chat, gather, program, tool, trim
 from agentrt.backend import GenerateRequest
+from agentrt.base.segments import Open, Text
 from agentrt.events import NodeDeclared, NodeFinished, PrefixLost, PromptRevised, RequestSent
 from agentrt.graph import RunRecord, critical_path, order, split
 from agentrt.runtime.overflow import Rooms
 from agentrt.scripted import Reply, calls_text
-from agentrt.segments import Open, Text
 
 ASK = chat(system="Be brief.")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentrt.backend import Admission
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.runtime.placements import Placements
 
 OURS, OTHER = RunId("a1"), RunId("b2")

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 import agentrt.constraints
 from agentrt import chat, program, regex, tool
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.program import shapes
 from agentrt.prompt import Codec
 from agentrt.prompt import codec as codecs

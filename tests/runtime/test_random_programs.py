@@ -20,10 +20,10 @@ from agentrt import (
     race,
     tool,
 )
-from agentrt.config import RunConfig
-from agentrt.errors import RequestRejected
+from agentrt.base.config import RunConfig
+from agentrt.base.errors import RequestRejected
+from agentrt.base.ids import RunId
 from agentrt.events import NodeDeclared, NodeFinished, RunFinished, Scheduled
-from agentrt.ids import RunId
 from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scripted import Reply, ScriptedBackend

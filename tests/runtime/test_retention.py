@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from agentrt import ask, chat, gather, program, tool
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.retention import ROOM_SHARE
 from agentrt.scheduler import Estimates

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentrt import chat, gather, program, tool
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig, SchedulerConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.ids import RunId
 from agentrt.engine.process import EmbeddedBackend
-from agentrt.ids import RunId
 from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing.tiny_model import tiny_engine

@@ -15,8 +15,8 @@ from agentrt import (
     program,
     tool,
 )
+from agentrt.base.ids import RunId
 from agentrt.events import NodeDeclared, NodeFinished, RunFinished
-from agentrt.ids import RunId
 from agentrt.runtime import RunOptions
 
 ASK = chat(system="Be brief.")

@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from agentrt import EngineDied, NodeCancelled, chat, gather, program, tool
+from agentrt.base.ids import RunId
 from agentrt.events import FirstToken, ItemClosed, NodeFinished, RequestSent, Scheduled
 from agentrt.graph import RunRecord, split
-from agentrt.ids import RunId
 from agentrt.runtime import RunOptions
 
 ASK = chat(system="Be brief.")

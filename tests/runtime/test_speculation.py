@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from agentrt import ToolFailed, chat, gather, program, tool
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.events import NodeFinished, Scheduled, ToolEnded, ToolStarted
 from agentrt.graph import RunRecord, split
 from agentrt.runtime import Runtime

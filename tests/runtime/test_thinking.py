@@ -8,11 +8,11 @@ import pytest
 from pydantic import BaseModel
 
 from agentrt import Calls, Final, Truncated, chat, embedded, program, tool
+from agentrt.base.segments import PLAIN_THINK_FRAME, ThinkFrame
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
 from agentrt.runtime.thoughts import Thoughts
 from agentrt.scripted import Reply, ScriptedBackend
-from agentrt.segments import PLAIN_THINK_FRAME, ThinkFrame
 from agentrt.testing import LoopClock, run_virtual
 
 ASK = chat(system="Be brief.").user("Well?")

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from agentrt.backend import Ledger
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
+from agentrt.base.ids import NodeId, RunId
 from agentrt.events import (
     NodeDeclared,
     NodeDemanded,
@@ -23,7 +24,6 @@ from agentrt.events import (
     RunStarted,
     ToolStarted,
 )
-from agentrt.ids import NodeId, RunId
 from agentrt.scheduler import (
     Admit,
     Decision,

@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from agentrt.backend import Ledger
+from agentrt.base.ids import NodeId, RunId
 from agentrt.events import (
     NodeDeclared,
     NodeDemanded,
@@ -25,7 +26,6 @@ from agentrt.events import (
     RunStarted,
     ToolStarted,
 )
-from agentrt.ids import NodeId, RunId
 from agentrt.report.plot import Line, lines
 from agentrt.scheduler import Decision, Fact, Performed, Send, Start, State, apply, decide
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import (
     NodeDeclared,
     NodeDemanded,
@@ -19,7 +20,6 @@ from agentrt.events import (
     RunFinished,
     RunStarted,
 )
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.scheduler import (
     CancelWanted,
     Decision,

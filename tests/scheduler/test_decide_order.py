@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.ids import NodeId, RunId
 from agentrt.events import NodeDeclared, NodeDemanded, RunStarted
-from agentrt.ids import NodeId, RunId
 from agentrt.scheduler import NodeState, Send, State, apply, decide
 from agentrt.scheduler.telling import Telling
 from agentrt.scheduler.urgency import in_order, urgency

@@ -5,8 +5,8 @@ from typing import Any, get_args
 import pytest
 
 from agentrt.backend import RequestFacts
-from agentrt.config import Policy as Name
-from agentrt.ids import RequestId
+from agentrt.base.config import Policy as Name
+from agentrt.base.ids import RequestId
 from agentrt.scheduler import Order, policy
 from agentrt.scheduler.order import BEFORE_TIES, Slack, is_overdue, slack_of
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.backend import RequestFacts
-from agentrt.config import Policy as Name
-from agentrt.errors import UsageError
-from agentrt.ids import RequestId, RunId
+from agentrt.base.config import Policy as Name
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import RequestId, RunId
 from agentrt.scheduler import Order, policy
 from agentrt.scheduler.key import aged_s, level_of
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import NodeDeclared, NodeDemanded, NodeFinished, RequestSent, RunStarted
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.scheduler import (
     Estimates,
     NodeState,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.backend import Ledger
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import NodeDeclared, NodeFinished, RequestSent, RunStarted
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.scheduler import State, apply
 from agentrt.scheduler.thrash import MOST_STEPS, STEP, WINDOW_S, Thrash
 

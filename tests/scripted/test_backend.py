@@ -14,12 +14,12 @@ from agentrt.backend import (
     RequestFacts,
     TokenPrompt,
 )
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.errors import RequestRejected
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import RequestRejected
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import Close, Open, Text
 from agentrt.scripted import Reply, ScriptedBackend, calls_text
-from agentrt.segments import Close, Open, Text
 from agentrt.testing import LoopClock, run_virtual
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentrt.segments import Close, Open, Text
+from agentrt.base.segments import Close, Open, Text
 
 SCHEMA = {
     "type": "object",
@@ -153,7 +153,7 @@ def test_a_chat_with_calls_and_results_is_taken(ask):
 def test_a_call_among_text_is_found(portal, codec):
     """With `auto` a model may write text, calls, or both; a random one does neither well."""
     from agentrt.backend import End
-    from agentrt.ids import RequestId
+    from agentrt.base.ids import RequestId
     from agentrt.server.answer import Answer
 
     frame = codec.call_frame

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from agentrt import embedded
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
 from agentrt.cli.main import answer
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
 from agentrt.engine.process import EmbeddedBackend
 from agentrt.prompt import Codec
 from agentrt.server.question import question_of

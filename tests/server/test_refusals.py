@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.server import ServeConfig
 
 _SCHEMA = "response_format.json_schema"

@@ -6,9 +6,9 @@ from functools import partial
 import anyio
 import pytest
 
-from agentrt.config import EngineConfig
-from agentrt.errors import InternalError, UsageError
-from agentrt.ids import RequestId
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import InternalError, UsageError
+from agentrt.base.ids import RequestId
 from agentrt.lab.sim.calibrate import BATCHES, alike, calibrate, line_through, points_of, slope_of
 from agentrt.lab.sim.costs import StepWork
 from agentrt.lab.sim.fit import Observed

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from agentrt.backend import KvHint
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.simulation import Setup, Simulation

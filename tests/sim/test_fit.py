@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.bench_file import observed_in
 from agentrt.lab.sim.calibrate import fit_without_odd
 from agentrt.lab.sim.costs import EIGHT_B_ON_H200, Costs, StepWork, load_costs

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.costs import EIGHT_B_ON_H200, HALF_ON_TWO_CORES
 from agentrt.lab.sim.fluid.compare import compare, plain
 from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome, FleetSetup

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.config import SchedulerConfig
-from agentrt.errors import UsageError
+from agentrt.base.config import SchedulerConfig
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.outcome import SimulationOutcome

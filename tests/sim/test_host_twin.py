@@ -11,12 +11,13 @@ import anyio
 import pytest
 
 from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
-from agentrt.clock import FakeClock
-from agentrt.config import EngineConfig, SchedulerConfig
+from agentrt.base.clock import FakeClock
+from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine.core import EngineCore
 from agentrt.engine.sequence import Sequence
 from agentrt.engine.steps import Flight as RealFlight
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.lab.sim.copies import measure_copies
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.engine import NO_END_S, VirtualEngine
@@ -36,7 +37,6 @@ from agentrt.lab.workloads import (
     ToolUse,
     Workload,
 )
-from agentrt.sampling import Sampling
 
 Draw = Callable[[int, int, float], Workload]
 PAGE = 16

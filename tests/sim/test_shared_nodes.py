@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.simulation import Setup, Simulation

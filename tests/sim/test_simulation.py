@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from agentrt.config import Policy, SchedulerConfig
-from agentrt.errors import OutOfPages
+from agentrt.base.config import Policy, SchedulerConfig
+from agentrt.base.errors import OutOfPages
+from agentrt.base.ids import RunId
 from agentrt.events import NodeDemanded
-from agentrt.ids import RunId
 from agentrt.lab.sim.costs import Costs, StepWork
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.program_run import ProgramRun

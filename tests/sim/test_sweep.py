@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.command import Asked
 from agentrt.lab.sim.operating_point import Look, operating_point

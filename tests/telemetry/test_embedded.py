@@ -11,7 +11,7 @@ from pydantic import Field
 
 from agentrt import chat, gather, program, tool
 from agentrt.app import open_runtime
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.events import Event
 from agentrt.graph import LABELS, RunRecord, critical_path, split
 from agentrt.report import summary

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from agentrt.errors import ErrorRecord, UsageError
+from agentrt.base.errors import ErrorRecord, UsageError
+from agentrt.base.ids import NodeId, RunId, trace_id_of
 from agentrt.events import (
     NodeDeclared,
     NodeFinished,
     RunFinished,
     RunStarted,
 )
-from agentrt.ids import NodeId, RunId, trace_id_of
 from agentrt.telemetry import JaegerFile, SpanObserver, build, settings_of
 from agentrt.testing import jaeger
 from agentrt.testing.made_up import play

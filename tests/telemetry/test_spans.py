@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from agentrt.backend import StepDone, StepRecord
-from agentrt.errors import ErrorRecord
+from agentrt.base.errors import ErrorRecord
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import (
     FirstToken,
     NodeDeclared,
@@ -20,7 +21,6 @@ from agentrt.events import (
     ToolStarted,
 )
 from agentrt.graph import RunRecord
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.telemetry import Span, Trace, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of

@@ -11,11 +11,11 @@ import pytest
 
 from agentrt import chat, gather, program, tool
 from agentrt.app import open_runtime
-from agentrt.config import SchedulerConfig
-from agentrt.errors import UsageError
+from agentrt.base.config import SchedulerConfig
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import NodeId, RunId
 from agentrt.events import Event, NodeDeclared, RequestSent, RunStarted, Scheduled
 from agentrt.graph import RunRecord
-from agentrt.ids import NodeId, RunId
 from agentrt.telemetry import JaegerFile, Span, build, names
 from agentrt.telemetry.reading import number_of, read, words_of
 from agentrt.telemetry.waits import Story

@@ -9,7 +9,7 @@ import pytest
 from anyio import CapacityLimiter
 from anyio.lowlevel import checkpoint
 
-from agentrt.errors import ToolFailed
+from agentrt.base.errors import ToolFailed
 from agentrt.testing import LoopClock, run_virtual
 from agentrt.tools import AttemptEnded, AttemptStarted, ToolSpec, execute
 

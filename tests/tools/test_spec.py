@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agentrt.errors import ToolFailed, UsageError
+from agentrt.base.errors import ToolFailed, UsageError
 from agentrt.tools import ToolSpec, prepare_declared
 
 

@@ -6,7 +6,7 @@ from statistics import mean, pstdev
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.arrivals import bursty, one_by_one, poisson
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import drawn

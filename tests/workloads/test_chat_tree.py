@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from agentrt.ids import NodeId, RunId
+from agentrt.base.ids import NodeId, RunId
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Chat, Gen, Node, Output, Scope, Submit
 from agentrt.program.options import GenOptions

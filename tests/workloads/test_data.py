@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.data import sizes_from
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import drawn

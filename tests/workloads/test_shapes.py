@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.mixes import OPEN_MIX, mix
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import SHAPES, drawn, shape_named

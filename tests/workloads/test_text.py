@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from agentrt import embedded
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.bench.checkpoint import checkpoint
 from agentrt.lab.bench.shapes import SHAPES
 from agentrt.lab.workloads.text import Speller, words_of

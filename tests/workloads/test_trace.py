@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.trace import (
     Call,
     OutputOf,

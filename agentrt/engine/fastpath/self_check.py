@@ -23,7 +23,7 @@ from torch import Tensor
 
 import agentrt_kernels
 from agentrt import embedded
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.engine.attention import PagedAttention, serving
 from agentrt.engine.batch import Part, pack
 from agentrt.engine.fastpath.build import KnownDecoder

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import CompoundArm, OpenPlayer
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess

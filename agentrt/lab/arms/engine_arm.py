@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.backend import GenerateRequest, TokenPrompt
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
-from agentrt.constraint_spec import ConstraintSpec
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine.ceilings import measured
 from agentrt.engine.core import EngineCore
 from agentrt.engine.idle import watched
 from agentrt.engine.threads import forget
-from agentrt.errors import AgentrtError
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.sampling import Sampling
 
 _SETTLING_STEPS = 4
 _WATCHED_STEPS = 24

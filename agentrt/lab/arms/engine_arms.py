@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.engine.process_child import environment
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.bench.plan import PAGE_TOKENS, Row

@@ -22,12 +22,12 @@ import anyio.to_thread
 
 from agentrt.app import open_runtime
 from agentrt.backend import StepDone
-from agentrt.config import EngineConfig, SchedulerConfig
-from agentrt.errors import AgentrtError
+from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.errors import AgentrtError
+from agentrt.base.gc_freeze import settle_heap
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import Event
 from agentrt.graph import NodeRecord, Recorder, RunRecord, split
-from agentrt.heap import settle_heap
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.lab.arms.replay import Play, program_of
 from agentrt.lab.arms.score import Score, ScoredWait, score_of
 from agentrt.lab.arms.wire import (

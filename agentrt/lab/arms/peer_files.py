@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.gguf import gguf_job
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.bench.shapes import ModelShape

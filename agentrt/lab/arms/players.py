@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentrt.config import EngineConfig, SchedulerConfig
+from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.errors import UsageError
 from agentrt.engine.process_child import environment
 from agentrt.engine.threads import cores
-from agentrt.errors import UsageError
 from agentrt.lab.arms.clients import client_arm, open_best
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import CLIENTS, OURS, SERVERS, CompoundArm, OpenPlayer

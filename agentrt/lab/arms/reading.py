@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
+from agentrt.base.segments import Close, Open, Role, Segment, Text
 from agentrt.lab.arms.server_process import ServerProcess
 from agentrt.lab.arms.wire import ProgramLine
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.prompt import Codec
-from agentrt.segments import Close, Open, Role, Segment, Text
 
 Messages = list[dict[str, str]]
 _GREEDY_TOKENS = 16

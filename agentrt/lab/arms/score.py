@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.lab.arms.wire import (
     CallLine,
     NodeLine,

@@ -16,7 +16,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.server_process import ServerPlan
 from agentrt.lab.bench.checkpoint import cache_folder

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.engine_arms import PEERS
 from agentrt.lab.bench.plan import rows_of
 from agentrt.lab.bench.result import RowResult, to_json

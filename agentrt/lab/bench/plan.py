@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.bench.shapes import ModelShape
 from agentrt.lab.bench.weights import FIRST_WORD_ID
 

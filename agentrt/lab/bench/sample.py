@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agentrt.errors import AgentrtError
+from agentrt.base.errors import AgentrtError
 
 
 class BenchFailed(AgentrtError):

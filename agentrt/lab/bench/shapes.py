@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _LARGE_PARAMETERS = 100_000_000

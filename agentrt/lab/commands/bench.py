@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.threads import Threads
-from agentrt.errors import UsageError
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from agentrt.base.errors import UsageError
 from agentrt.cli.threads import Threads
-from agentrt.errors import UsageError
 from agentrt.lab.commands.bench import factors, rate_of, tell, write
 from agentrt.lab.commands.sim_files import commit, keep_costs, write_page
 
@@ -150,7 +150,7 @@ def calibrate(
     import anyio
 
     from agentrt import embedded
-    from agentrt.config import EngineConfig
+    from agentrt.base.config import EngineConfig
     from agentrt.lab.bench.checkpoint import checkpoint
     from agentrt.lab.bench.result import machine
     from agentrt.lab.bench.shapes import shape_named

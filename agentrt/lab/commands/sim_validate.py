@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 
-from agentrt.config import EngineConfig, Policy
-from agentrt.errors import UsageError
+from agentrt.base.config import EngineConfig, Policy
+from agentrt.base.errors import UsageError
 from agentrt.lab.bench.compound.real_time import RealTime, Stage, stage_of
 from agentrt.lab.bench.result import machine
 from agentrt.lab.commands.bench import tell

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from agentrt.config import Policy, SchedulerConfig
-from agentrt.errors import UsageError
+from agentrt.base.config import Policy, SchedulerConfig
+from agentrt.base.errors import UsageError
 
 _OF_PROGRAMS: tuple[Policy, ...] = ("rwa", "oracle")
 """These come with the gate and with hints; the others stand for engines that know requests only."""

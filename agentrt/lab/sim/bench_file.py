@@ -13,14 +13,14 @@ from statistics import median
 from typing import Any
 
 from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
-from agentrt.config import EngineConfig
-from agentrt.errors import UsageError
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.lab.sim.costs import Costs, StepWork
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.fit import Observed
 from agentrt.lab.sim.output import Output
-from agentrt.sampling import Sampling
 from agentrt.scheduler.step_model import StepTime
 
 SCHEMA = "agentrt.lab.bench.engine/1"

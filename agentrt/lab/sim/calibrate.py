@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 
 from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError, revive
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine.process import EmbeddedBackend
-from agentrt.errors import UsageError, revive
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.lab.sim.costs import Costs, StepWork
 from agentrt.lab.sim.fit import Fitted, Observed, fit
 from agentrt.lab.sim.runtime_overhead import around
 from agentrt.lab.sim.step_log import StepLog
 from agentrt.prompt import Codec
-from agentrt.sampling import Sampling
 from agentrt.step import StepRecord
 
 BATCHES = (1, 2, 4, 8, 16, 32)

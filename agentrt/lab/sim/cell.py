@@ -13,7 +13,8 @@ from heapq import heappop, heappush
 from typing import assert_never
 
 from agentrt.backend import RequestFacts, StepDone
-from agentrt.errors import InternalError
+from agentrt.base.errors import InternalError
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.events import (
     HoleFilled,
     NodeFinished,
@@ -22,7 +23,6 @@ from agentrt.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.flight import Flight

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from agentrt.backend import Backend, Capabilities, KvHint
-from agentrt.errors import NodeCancelled
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.errors import NodeCancelled
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.segments import Generated, Hole, Open, Segment, Text
 from agentrt.lab.sim.program_run import MODEL, ProgramRun
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
 from agentrt.lab.workloads import Call, OutputOf, Piece, ToolUse
@@ -25,7 +26,6 @@ from agentrt.prompt import Codec
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live
 from agentrt.runtime.reading import ValueReader
-from agentrt.segments import Generated, Hole, Open, Segment, Text
 
 Hint = Callable[[tuple[int, ...], KvHint, float | None, int], None]
 """Says what becomes of a prefix: its ids, what, until when, and from which token on."""

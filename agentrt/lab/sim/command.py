@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.arms import SimArm, arms_named
 from agentrt.lab.sim.costs import Costs, load_costs
 from agentrt.lab.sim.operating_point import operating_point

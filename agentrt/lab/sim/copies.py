@@ -13,13 +13,13 @@ from statistics import median
 from typing import Literal
 
 from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
-from agentrt.clock import MonotonicClock
-from agentrt.config import EngineConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import InternalError, revive
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.engine.process import EmbeddedBackend
-from agentrt.errors import InternalError, revive
-from agentrt.ids import NodeId, RequestId, RunId
 from agentrt.prompt import Codec
-from agentrt.sampling import Sampling
 from agentrt.step import Ledger
 
 PROMPT_TOKENS = 512

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentrt.backend import End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
+from agentrt.base.config import EngineConfig
+from agentrt.base.ids import PageId, RequestId
 from agentrt.cache import PagePool
-from agentrt.config import EngineConfig
 from agentrt.engine.account import Account
 from agentrt.engine.hints import Hints
 from agentrt.engine.intake import out_of_pages
@@ -19,7 +20,6 @@ from agentrt.engine.paging import Paging
 from agentrt.engine.roster import Roster, Share
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.stops import StopStrings
-from agentrt.ids import PageId, RequestId
 from agentrt.lab.sim.costs import Costs, StepWork
 from agentrt.lab.sim.flight import Flight, Landing
 from agentrt.lab.sim.host_tier import virtual_host

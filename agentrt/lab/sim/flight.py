@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrt.backend import StepDone
+from agentrt.base.ids import RequestId
 from agentrt.engine.roster import Share
-from agentrt.ids import RequestId
 from agentrt.lab.sim.costs import StepWork
 from agentrt.step import StepRecord
 

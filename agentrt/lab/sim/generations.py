@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import cast
 
 from agentrt.backend import End, Fill, GenerateRequest, RequestFacts, TokenPrompt
-from agentrt.constraint_spec import ConstraintSpec
-from agentrt.ids import NodeId, RequestId, RunId
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.held import HeldPrograms
 from agentrt.lab.sim.output import Output
@@ -22,7 +23,6 @@ from agentrt.lab.sim.token_ids import PromptIds, TokenIds
 from agentrt.lab.workloads import Call
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.sharing import Shared, Sharing, ledger_of, left_ledger
-from agentrt.sampling import Sampling
 
 Cancel = Callable[[RequestId, float], None]
 """Ends a request at its engine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.backend import End, StepDone
-from agentrt.ids import RequestId, RunId
+from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.sim.chats import ProgramChats
 from agentrt.lab.sim.program_run import MODEL, ProgramRun
 from agentrt.runtime.engine import Engine

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import PageId
 from agentrt.cache import LowerTier
-from agentrt.config import EngineConfig
 from agentrt.engine.host_kv import HostKv, Rates
-from agentrt.errors import UsageError
-from agentrt.ids import PageId
 from agentrt.lab.sim.costs import Costs
 
 

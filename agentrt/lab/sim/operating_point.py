@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import log
 from statistics import fmean
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.study import AMPLE_TOKENS, Study
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from agentrt.base.ids import NodeId, RunId
 from agentrt.events import NodeDeclared, NodeDemanded, RunFinished, RunStarted
-from agentrt.ids import NodeId, RunId
 from agentrt.lab.workloads import Call, Message, OutputOf, ProgramTrace, Think, ToolUse
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
 from agentrt.scheduler import CancelWanted, Fact

@@ -11,8 +11,8 @@ from time import monotonic, process_time
 import anyio
 
 from agentrt.app import open_runtime
-from agentrt.config import EngineConfig
-from agentrt.errors import InternalError, UsageError
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import InternalError, UsageError
 from agentrt.events import Event, NodeDeclared, NodeFinished
 from agentrt.graph import Recorder, RunRecord
 from agentrt.lab.sim.costs import Costs

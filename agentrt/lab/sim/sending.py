@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import cast
 
 from agentrt.backend import GenerateRequest, RequestFacts
-from agentrt.errors import NodeCancelled
-from agentrt.ids import RequestId
+from agentrt.base.errors import NodeCancelled
+from agentrt.base.ids import RequestId
 from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.token_ids import PromptIds
 from agentrt.runtime.engine import Engine

@@ -11,9 +11,9 @@ from itertools import cycle
 from operator import itemgetter
 from pathlib import Path
 
-from agentrt.config import EngineConfig, SchedulerConfig
-from agentrt.errors import InternalError
-from agentrt.ids import RunId
+from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.errors import InternalError
+from agentrt.base.ids import RunId
 from agentrt.lab.sim.cell import Cell
 from agentrt.lab.sim.chats import Hinted
 from agentrt.lab.sim.costs import Costs

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentrt.errors import InternalError
-from agentrt.ids import RequestId
+from agentrt.base.errors import InternalError
+from agentrt.base.ids import RequestId
 from agentrt.lab.sim.costs import StepWork
 from agentrt.step import StepRecord
 

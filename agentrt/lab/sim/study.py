@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.lab.sim.arms import SimArm
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.fluid.library import Floats

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentrt.errors import UsageError
-from agentrt.ids import RunId
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import RunId
 from agentrt.lab.workloads import Call, OutputOf, Piece, ProgramTrace, ResultOf
 from agentrt.lab.workloads.trace import Part, parts
 

@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from agentrt.config import Policy, SchedulerConfig
+from agentrt.base.config import Policy, SchedulerConfig
 from agentrt.lab.sim.costs import Costs, Pace, StepWork
 from agentrt.lab.sim.fluid.library import Floats
 from agentrt.lab.sim.outcome import SimulationOutcome

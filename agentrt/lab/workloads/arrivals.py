@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from random import Random
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.trace import Arrival, ProgramTrace, Workload
 
 

@@ -6,7 +6,7 @@ import math
 from random import Random
 from typing import Protocol
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 
 _Z90 = 1.2815515655446004
 """Ninety in a hundred draws of a standard normal are below."""

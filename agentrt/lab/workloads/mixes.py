@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import shape_named
 from agentrt.lab.workloads.sizes import SIZES, Sizes

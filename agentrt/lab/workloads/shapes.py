@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.chains import chat, coding_agent, extraction, finance, react
 from agentrt.lab.workloads.forks import (
     classification,

@@ -13,7 +13,7 @@ from random import Random
 
 from tokenizers import Tokenizer
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 _LEAST_WORDS = 16
 _FORCED_AT_ONCE = 4  # tokens of a name and its punctuation

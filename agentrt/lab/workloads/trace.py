@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from agentrt.errors import UsageError
-from agentrt.fact import fact
+from agentrt.base.errors import UsageError
+from agentrt.base.record import fact
 
 TraceRole: TypeAlias = Literal["system", "user", "assistant"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.backend import RequestFacts
-from agentrt.config import Policy as Name
+from agentrt.base.config import Policy as Name
 from agentrt.scheduler.key import FRESH_STEPS, Key, Terms
 
 

@@ -8,7 +8,7 @@ bound, beyond which arrival counts.
 from __future__ import annotations
 
 from agentrt.backend import RequestFacts
-from agentrt.config import Policy as Name
+from agentrt.base.config import Policy as Name
 from agentrt.scheduler.key import Key, Terms
 
 

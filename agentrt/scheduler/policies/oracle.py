@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentrt.backend import RequestFacts
-from agentrt.config import Policy as Name
-from agentrt.errors import UsageError
+from agentrt.base.config import Policy as Name
+from agentrt.base.errors import UsageError
 from agentrt.scheduler.policies.rwa import Rwa
 
 

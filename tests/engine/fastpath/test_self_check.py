@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from agentrt import embedded
-from agentrt.config import EngineConfig
+from agentrt.base.config import EngineConfig
 from agentrt.engine.fastpath import decoder, native, rope, self_check
 from agentrt.engine.load_plan import plan_load
 from agentrt.engine.model import load_model
@@ -132,7 +132,7 @@ def test_the_embedded_model_starts_without_transformers():
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from agentrt.config import EngineConfig\n"
+        "from agentrt.base.config import EngineConfig\n"
         "from agentrt.engine.model import load_model\n"
         "report = load_model(EngineConfig(Path(sys.argv[1]))).report\n"
         "assert report.path == 'fast', report\n"

@@ -7,7 +7,7 @@ Lengths are those of the trace, without what a template adds.
 
 from __future__ import annotations
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 from agentrt.lab.workloads.trace import Call, OutputOf, Part, Piece, ProgramTrace
 
 _ROOT = 0

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.lab.arms.players import Wanted, our_arm
 from agentrt.lab.arms.program_arm import OURS, OpenPlayer
 from agentrt.lab.bench.compound.ground import Ground, Load, PlayRound, Tell, find_ground

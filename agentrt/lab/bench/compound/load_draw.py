@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.bench.compound.plan import Drawing, longest_tokens
 from agentrt.lab.workloads.arrivals import poisson
 from agentrt.lab.workloads.mixes import OPEN_MIX, mix

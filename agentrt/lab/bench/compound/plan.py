@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.wire import ProgramLine, Salted, Spell, program_line
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.shapes import ModelShape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 
 _FACTOR = 1.6
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 
 from agentrt import embedded
-from agentrt.config import Policy, SchedulerConfig
-from agentrt.errors import UsageError
+from agentrt.base.config import Policy, SchedulerConfig
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.players import our_arm
 from agentrt.lab.arms.program_arm import OpenPlayer
 from agentrt.lab.arms.servers import Served

@@ -14,7 +14,8 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
+from agentrt.base.segments import Close, Open, Text
 from agentrt.lab.arms.engine_arms import Arm, our_arm
 from agentrt.lab.arms.open_arm import OpenArm
 from agentrt.lab.arms.peer_files import PeerFiles
@@ -27,7 +28,6 @@ from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.workloads.text import words_of
 from agentrt.prompt import Codec
 from agentrt.report.statistics import interval
-from agentrt.segments import Close, Open, Text
 
 LEAST_SHARE = 0.9
 _TEMPLATE_TOKENS = 64  # at most, beside a prompt's own text

@@ -9,7 +9,7 @@ from itertools import islice, permutations, product
 from pathlib import Path
 from typing import Any
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 
 SCHEMA_FILES = ("own_cases.jsonl", "suite_cases.jsonl")
 REGEX_FILE = "regex_cases.jsonl"

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agentrt.base.errors import UsageError
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.result import machine
 from agentrt.lab.bench.structured.cases import Case, cases_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.arms.child import ArmChild
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.bench.sample import BenchFailed

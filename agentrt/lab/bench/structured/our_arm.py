@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import CallFrame
 from agentrt.constraints import (
     Budgeted,
     CompiledConstraint,
@@ -24,10 +26,8 @@ from agentrt.constraints import (
     regex_shape,
 )
 from agentrt.constraints.matcher import allowed_ids
-from agentrt.errors import ConstraintError
 from agentrt.lab.arms.engine_arm import answer_all
 from agentrt.lab.bench.structured.vocabularies import vocabulary_from
-from agentrt.segments import CallFrame
 
 try:
     import jsonschema

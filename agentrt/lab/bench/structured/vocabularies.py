@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from agentrt import embedded
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
+from agentrt.base.vocabulary import Vocab
 from agentrt.lab.bench.checkpoint import cache_folder
 from agentrt.prompt import Codec
 from agentrt.prompt.token_bytes import byte_of_character
-from agentrt.vocab import Vocab
 
 NAMES = ("embedded", "32k", "128k")
 _SIZES = {"32k": 1 << 15, "128k": 1 << 17}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.command import Asked
 from agentrt.lab.sim.costs import load_costs
 from agentrt.lab.sim.fluid.compare import Compared, compare, plain

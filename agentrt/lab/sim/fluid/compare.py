@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from agentrt.config import SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.lab.sim.fluid.fleet import Fleet, FleetSetup
 from agentrt.lab.sim.fluid.library import Floats, library_of
 from agentrt.lab.sim.fluid.routing import Routing

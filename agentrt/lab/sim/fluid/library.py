@@ -10,8 +10,8 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from agentrt.base.ids import RunId
 from agentrt.cache import PagePool, RadixTree, key_of
-from agentrt.ids import RunId
 from agentrt.lab.sim.token_ids import PromptIds, TokenIds
 from agentrt.lab.workloads import Call, Message, Piece, ProgramTrace, ToolUse
 from agentrt.lab.workloads.trace import TraceNode, needs, parts

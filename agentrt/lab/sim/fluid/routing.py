@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from agentrt.errors import UsageError
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.fluid.library import Ints
 
 Choice = Literal["round-robin", "least-loaded", "two-choices"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.errors import UsageError
-from agentrt.fact import fact
+from agentrt.base.errors import UsageError
+from agentrt.base.record import fact
 
 _RANGES = (
     ("max_tokens", "at least 1"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from agentrt.fact import fact
+from agentrt.base.record import fact
 
 Role = Literal["system", "user", "assistant", "tool"]
 History = Literal["template", "append"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentrt.segments import ToolSchema
+from agentrt.base.segments import ToolSchema
 
 ConstraintKind = Literal["json", "regex", "choice", "grammar", "calls"]
 

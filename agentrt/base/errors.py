@@ -33,8 +33,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agentrt.so_far import NodeSoFar as NodeSoFar
-from agentrt.so_far import SoFar as SoFar
+from agentrt.base.run_progress import NodeSoFar as NodeSoFar
+from agentrt.base.run_progress import SoFar as SoFar
 
 
 class AgentrtError(Exception):
