@@ -16,13 +16,13 @@ import anyio
 from anyio import to_thread
 
 from agentrt import embedded
-from agentrt.backend import Backend
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
-from agentrt.events import Observer
 from agentrt.program import Program
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Backend
+from agentrt.protocol.events import Observer
 from agentrt.runtime import Runtime
 from agentrt.runtime.ahead import make_ready
 from agentrt.runtime.memory import Memory

@@ -9,8 +9,8 @@ import pytest
 from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
-from agentrt.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.program import door
+from agentrt.protocol.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.scheduler import Estimates
 from agentrt.testing import tiny_engine
 

@@ -5,7 +5,7 @@ from types import FrameType
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import fact
-from agentrt.events import NodeDeclared
+from agentrt.protocol.events import NodeDeclared
 
 
 @fact

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt import backend
 from agentrt.base import constraint_spec, errors, ids, segments
 from agentrt.base import sampling_params as sampling
 from agentrt.base.config import EngineConfig
-from agentrt.frame import FrameReader, Wire
+from agentrt.protocol import backend
+from agentrt.protocol.wire import FrameReader, Wire
 
 SEEDED = settings(
     max_examples=30, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)

@@ -11,9 +11,16 @@ from agentrt.base.clock import Clock
 from agentrt.base.errors import ErrorRecord, record
 from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.settings import TraceTarget
-from agentrt.events import Event, NodeDeclared, NodeFinished, Observer, RunFinished, RunStarted
 from agentrt.graph import Recorder, RunRecord
 from agentrt.program import Program
+from agentrt.protocol.events import (
+    Event,
+    NodeDeclared,
+    NodeFinished,
+    Observer,
+    RunFinished,
+    RunStarted,
+)
 from agentrt.report import gantt, latency_line, summary, trace_line
 from agentrt.telemetry import Settings, SpanObserver, settings_of
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agentrt.backend import StepDone
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import (
+from agentrt.protocol.backend import StepDone
+from agentrt.protocol.events import (
     Event,
     FirstToken,
     NodeDeclared,

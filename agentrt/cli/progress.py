@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from agentrt.base.clock import Clock
 from agentrt.cli.board import Board, Row
-from agentrt.events import Event
+from agentrt.protocol.events import Event
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

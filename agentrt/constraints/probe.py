@@ -30,7 +30,7 @@ from agentrt.constraints.probe_wire import (
     Try,
     Way,
 )
-from agentrt.frame import FrameReader
+from agentrt.protocol.wire import FrameReader
 
 MORE_BYTES = 1 << 30
 """Memory that compiling one constraint may take."""

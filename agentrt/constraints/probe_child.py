@@ -31,7 +31,7 @@ from agentrt.constraints.probe_wire import (
 )
 from agentrt.constraints.table import index_vocabulary
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.frame import FrameReader
+from agentrt.protocol.wire import FrameReader
 
 _READ_BYTES = 1 << 16
 

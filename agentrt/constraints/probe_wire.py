@@ -8,7 +8,7 @@ from typing import Literal
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.frame import Wire
+from agentrt.protocol.wire import Wire
 
 Way = Literal["table", "parser"]
 """How a constraint is matched: by a table made ahead, or by a parser as the text grows."""

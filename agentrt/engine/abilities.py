@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.backend import Capabilities
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Capabilities
 
 
 def abilities(

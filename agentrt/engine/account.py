@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentrt.backend import Ledger
+from agentrt.protocol.backend import Ledger
 
 Bucket = Literal["hole", "queue", "prefill", "decode", "constraint"]
 

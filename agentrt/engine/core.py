@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from concurrent.futures import wait
 
-from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -39,6 +38,14 @@ from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.steps import Flight, Steps
 from agentrt.engine.stops import StopStrings
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import (
+    Fill,
+    GenerateRequest,
+    KvHint,
+    RequestFacts,
+    StepDone,
+    TokenPrompt,
+)
 
 TILE_TOKENS = 4096
 _COMPILE_WAIT_S = 0.005

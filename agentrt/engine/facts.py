@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from agentrt.backend import GenerateRequest, RequestFacts
+from agentrt.protocol.backend import GenerateRequest, RequestFacts
 
 
 def first_facts(

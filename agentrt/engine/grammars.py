@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from weakref import WeakKeyDictionary
 
-from agentrt.backend import GenerateRequest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.ids import RequestId
@@ -23,6 +22,7 @@ from agentrt.engine.output import Finish
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.thoughtful import Begin, Thoughtful
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import GenerateRequest
 
 
 class Grammars:

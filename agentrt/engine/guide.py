@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agentrt.backend import OnLimit
 from agentrt.base.errors import InternalError
 from agentrt.constraints import CompiledConstraint, ConstraintState
 from agentrt.constraints.budget import Budgeted
 from agentrt.engine.drafts import MOST_DRAFTED, Speller
+from agentrt.protocol.backend import OnLimit
 
 REDRAWS = 4
 """How often a token that leaves no room to close is drawn again before the way out is taken."""

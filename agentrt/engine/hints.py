@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from agentrt.backend import KvHint
 from agentrt.cache import Retention, key_of
 from agentrt.engine.paging import Paging
+from agentrt.protocol.backend import KvHint
 
 MOST_UNMET = 64
 _TRIED_A_STEP = 4

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from agentrt.backend import Capabilities, End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -34,6 +33,15 @@ from agentrt.engine.host_wire import (
     Pong,
     Prewarm,
     Quit,
+)
+from agentrt.protocol.backend import (
+    Capabilities,
+    End,
+    Fill,
+    GenerateRequest,
+    KvHint,
+    RequestFacts,
+    StepDone,
 )
 
 _NOTHING_TO_DO_S = 0.001

@@ -7,7 +7,7 @@ import select
 import socket
 
 from agentrt.engine.host_wire import COMMANDS, REPORTS, Command, Report
-from agentrt.frame import FrameReader
+from agentrt.protocol.wire import FrameReader
 
 _READ_BYTES = 1 << 16
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentrt.backend import Capabilities, Fill, GenerateRequest, KvHint, RequestFacts, StepDone
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
-from agentrt.frame import Wire
+from agentrt.protocol.backend import (
+    Capabilities,
+    Fill,
+    GenerateRequest,
+    KvHint,
+    RequestFacts,
+    StepDone,
+)
+from agentrt.protocol.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)

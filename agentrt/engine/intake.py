@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.backend import GenerateRequest, TokenPrompt
 from agentrt.base.errors import ContextOverflow, OutOfPages, RequestRejected, Unsupported
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
 
 def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from agentrt.backend import Admission, RequestFacts
 from agentrt.base.config import EngineConfig
 from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.paging import Paging
 from agentrt.engine.plan import Cause
 from agentrt.engine.sequence import Phase, Place, Sequence, Standing, Urgency
+from agentrt.protocol.backend import Admission, RequestFacts
 from agentrt.scheduler import Order, Terms, policy
 from agentrt.scheduler.order import BEFORE_TIES, OVERDUE_S, is_overdue
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agentrt.backend import Admission, Delta, End, StepDone, StepRecord
 from agentrt.base.errors import record
 from agentrt.base.ids import RequestId
 from agentrt.engine import output
@@ -12,6 +11,7 @@ from agentrt.engine.output import Finish
 from agentrt.engine.paging import Paging
 from agentrt.engine.roster import Roster
 from agentrt.engine.sequence import Sequence
+from agentrt.protocol.backend import Admission, Delta, End, StepDone, StepRecord
 
 
 class Outbox:

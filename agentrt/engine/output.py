@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentrt.backend import Delta, FinishReason, OptionScore, TokenLogprob
 from agentrt.base.errors import ErrorRecord
 from agentrt.engine.sampler import Picked
 from agentrt.engine.sequence import Fresh, Sequence
 from agentrt.engine.stops import Passed
+from agentrt.protocol.backend import Delta, FinishReason, OptionScore, TokenLogprob
 
 Redraw = Callable[[int], Picked]
 """Forbid a token and draw again."""

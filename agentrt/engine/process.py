@@ -14,18 +14,6 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from agentrt.backend import (
-    BackendDown,
-    BackendEvent,
-    Capabilities,
-    End,
-    Fill,
-    GenerateRequest,
-    KvHint,
-    Ledger,
-    RequestFacts,
-    StepDone,
-)
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -39,11 +27,23 @@ from agentrt.base.errors import (
     revive,
 )
 from agentrt.base.ids import RequestId
-from agentrt.delivery import EventQueue
 from agentrt.engine.host_wire import Advise, Cancel, Command, Grow, Load, Note, Prewarm, Quit
 from agentrt.engine.process_child import Child, Death, ProcessChild, ThreadChild
 from agentrt.engine.process_pipe import Pipe
 from agentrt.engine.process_watch import falls_silent
+from agentrt.protocol.backend import (
+    BackendDown,
+    BackendEvent,
+    Capabilities,
+    End,
+    Fill,
+    GenerateRequest,
+    KvHint,
+    Ledger,
+    RequestFacts,
+    StepDone,
+)
+from agentrt.protocol.event_queue import EventQueue
 
 Place = Literal["process", "thread"]
 

@@ -6,10 +6,10 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from agentrt.backend import Capabilities, StepDone
 from agentrt.base.errors import AgentrtError, ErrorRecord, record
 from agentrt.engine.host_wire import COMMANDS, REPORTS, Command
-from agentrt.frame import FrameReader
+from agentrt.protocol.backend import Capabilities, StepDone
+from agentrt.protocol.wire import FrameReader
 
 
 class Pipe(asyncio.Protocol):

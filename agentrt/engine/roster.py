@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentrt.backend import GenerateRequest, RequestFacts
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import RequestId
 from agentrt.engine.door import Door
@@ -14,6 +13,7 @@ from agentrt.engine.paging import Paging
 from agentrt.engine.plan import StepPlan, VictimFacts, victim
 from agentrt.engine.sequence import Phase, Sequence
 from agentrt.engine.standstill import Standstill
+from agentrt.protocol.backend import GenerateRequest, RequestFacts
 from agentrt.scheduler.order import EXPRESS_SHARE
 
 Share = tuple[Sequence, int]

@@ -13,9 +13,9 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
-from agentrt.backend import TokenLogprob
 from agentrt.base.sampling_params import Sampling
 from agentrt.engine.transfer import Arriving, to_device
+from agentrt.protocol.backend import TokenLogprob
 from agentrt_kernels.contract import Kernels
 
 

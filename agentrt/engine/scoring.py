@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from agentrt.backend import OptionScore
 from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.engine.account import Account
@@ -26,6 +25,7 @@ from agentrt.engine.paging import Paging
 from agentrt.engine.sequence import Fresh, Options, Phase, Sequence
 from agentrt.engine.stops import StopStrings
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import OptionScore
 
 MOST_LOGITS = 1024
 """Places whose logits are asked for in one forward; with more of them there are several."""

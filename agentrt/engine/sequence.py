@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from agentrt.backend import GenerateRequest, OptionScore, RequestFacts, TokenLogprob
 from agentrt.base.ids import PageId
 from agentrt.cache import RadixNode, Seen, key_of
 from agentrt.cache.radix import TOKEN_BYTES
@@ -14,6 +13,7 @@ from agentrt.engine.guide import Guide
 from agentrt.engine.stops import StopStrings
 from agentrt.engine.thoughtful import Thoughtful
 from agentrt.prompt import Detokenizer
+from agentrt.protocol.backend import GenerateRequest, OptionScore, RequestFacts, TokenLogprob
 from agentrt.scheduler import Key
 
 Urgency = tuple[float, ...]

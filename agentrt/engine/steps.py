@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from agentrt.backend import Admission, StepRecord
 from agentrt.base.clock import Clock
 from agentrt.engine.account import Bucket
 from agentrt.engine.batch import Part
@@ -27,6 +26,7 @@ from agentrt.engine.outbox import Outbox
 from agentrt.engine.paging import Paging
 from agentrt.engine.roster import Roster, Share
 from agentrt.engine.sequence import Sequence
+from agentrt.protocol.backend import Admission, StepRecord
 
 
 @dataclass(slots=True, eq=False)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentrt.backend import OnLimit
 from agentrt.constraints import CompiledConstraint
 from agentrt.constraints.matcher import Masking
 from agentrt.constraints.thinking import Thinking
 from agentrt.engine.guide import REDRAWS, Busy, Guide
+from agentrt.protocol.backend import OnLimit
 
 Begin = Callable[[int], Guide | None]
 """The guide of the answer behind so many tokens of thought; None where the answer is free."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentrt.backend import BackendDown, Ledger, StepDone, StepRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import fact
-from agentrt.events import (
+from agentrt.protocol.backend import BackendDown, Ledger, StepDone, StepRecord
+from agentrt.protocol.events import (
     AttemptFailed,
     Event,
     FirstToken,

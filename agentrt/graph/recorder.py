@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentrt.backend import BackendDown, StepDone
 from agentrt.base.ids import RunId
-from agentrt.events import Event, RunFinished, RunStarted
 from agentrt.graph.record import RunRecord
+from agentrt.protocol.backend import BackendDown, StepDone
+from agentrt.protocol.events import Event, RunFinished, RunStarted
 
 
 class Recorder:

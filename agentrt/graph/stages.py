@@ -10,11 +10,11 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from agentrt.backend import Ledger
 from agentrt.base.ids import RequestId
 from agentrt.base.record import fact
 from agentrt.graph.causes import Causes
 from agentrt.graph.record import NodeRecord, RunRecord
+from agentrt.protocol.backend import Ledger
 
 Label = Literal[
     "admission",

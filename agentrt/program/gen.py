@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from weakref import ReferenceType, ref
 
-from agentrt.backend import Ledger, TokenLogprob
 from agentrt.base.errors import FailedAttempt, UsageError
 from agentrt.base.notifier import Wake
 from agentrt.base.record import fact
@@ -24,6 +23,7 @@ from agentrt.program.options import (
 from agentrt.program.scope import Scope, here, sooner
 from agentrt.program.site import call_site
 from agentrt.program.work import GenerateWork, Output
+from agentrt.protocol.backend import Ledger, TokenLogprob
 
 if TYPE_CHECKING:
     from agentrt.program.chat import Chat

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 from agentrt.base.errors import NodeCancelled, NotYetKnown
 from agentrt.base.ids import NodeId
 from agentrt.base.notifier import Wake
-from agentrt.events import NodeKind
 from agentrt.program.scope import Scope, active
+from agentrt.protocol.events import NodeKind
 
 if TYPE_CHECKING:
     from agentrt.program.work import Work

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentrt.backend import OnLimit
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ToolFailed
 from agentrt.base.record import fact
 from agentrt.base.sampling_params import Sampling
 from agentrt.base.segments import CallMade
 from agentrt.program.overflow import OnOverflow
+from agentrt.protocol.backend import OnLimit
 from agentrt.tools import ToolSpec
 
 if TYPE_CHECKING:

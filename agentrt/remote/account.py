@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentrt.backend import Ledger
+from agentrt.protocol.backend import Ledger
 from agentrt.remote.chunks import Reading
 
 

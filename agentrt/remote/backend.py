@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from agentrt.backend import (
+from agentrt.base.clock import Clock
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError, EngineDied, InternalError, record
+from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
+from agentrt.protocol.backend import (
     BackendEvent,
     Capabilities,
     Delta,
@@ -21,11 +25,7 @@ from agentrt.backend import (
     RequestFacts,
     StepDone,
 )
-from agentrt.base.clock import Clock
-from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import AgentrtError, EngineDied, InternalError, record
-from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
-from agentrt.delivery import EventQueue
+from agentrt.protocol.event_queue import EventQueue
 from agentrt.remote.account import Watch, ledger
 from agentrt.remote.body import Server, asking
 from agentrt.remote.chunks import Compact, Reading

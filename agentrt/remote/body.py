@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentrt.backend import GenerateRequest, MessagePrompt
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.base.sampling_params import Sampling
+from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote.messages import messages_of, tools_of
 from agentrt.remote.ways import Way, tools_in_words, way_for
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentrt.backend import FinishReason
 from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
+from agentrt.protocol.backend import FinishReason
 
 Json = dict[str, Any]
 

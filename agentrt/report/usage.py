@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from agentrt.backend import Ledger
 from agentrt.graph import RunRecord
+from agentrt.protocol.backend import Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from agentrt.backend import Backend
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.program import Chat, Program
 from agentrt.program.foresight import foreseen
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Backend
 
 _log = logging.getLogger("agentrt")
 _ASKED = (Open("user"), Text("?"), Close())

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentrt.backend import End
 from agentrt.base.errors import CheckFailed, FailedAttempt
 from agentrt.base.ids import NodeId
 from agentrt.base.segments import Close, Open
-from agentrt.events import AttemptFailed, Event, PromptRevised
+from agentrt.protocol.backend import End
+from agentrt.protocol.events import AttemptFailed, Event, PromptRevised
 from agentrt.runtime.live import Live
 from agentrt.runtime.overflow import work_of
 from agentrt.runtime.run import Run

@@ -11,8 +11,8 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record
-from agentrt.events import ToolEnded, ToolStarted
 from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
+from agentrt.protocol.events import ToolEnded, ToolStarted
 from agentrt.runtime.finish import failed, succeeded
 from agentrt.runtime.options import Question
 from agentrt.runtime.run import Run

@@ -19,8 +19,8 @@ from agentrt.base.segments import (
     Segment,
     Text,
 )
-from agentrt.events import AttributeValue
 from agentrt.program import Gen, GenerateWork, Node, ToolWork
+from agentrt.protocol.events import AttributeValue
 
 Part = dict[str, Any]
 

@@ -7,8 +7,8 @@ from typing import Any, assert_never
 
 from agentrt.base.errors import DeadlineExceeded, NodeCancelled
 from agentrt.base.ids import RunId
-from agentrt.events import Event, Scheduled
 from agentrt.program import Gen, Node, ToolWork
+from agentrt.protocol.events import Event, Scheduled
 from agentrt.runtime.bodies import Bodies
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.finish import failed

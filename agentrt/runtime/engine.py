@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentrt.backend import Backend, Capabilities
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
 from agentrt.program import GenerateWork
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Backend, Capabilities
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.backend import Ledger
 from agentrt.base.errors import AgentrtError, NodeCancelled, record
-from agentrt.events import NodeFinished, Outcome
 from agentrt.program import Node
 from agentrt.program.site import raised_at
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import NodeFinished, Outcome
 from agentrt.runtime.content import said
 from agentrt.runtime.run import Run
 

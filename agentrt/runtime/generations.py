@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentrt.backend import Fill, GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.base.errors import ContextOverflow, InternalError
 from agentrt.base.ids import RequestId
-from agentrt.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
 from agentrt.program import Gen
+from agentrt.protocol.backend import Fill, GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.protocol.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.finish import failed
 from agentrt.runtime.live import Live

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentrt.backend import BackendDown, Delta, End, OptionScore, StepDone
 from agentrt.base.errors import (
     AgentrtError,
     Degenerate,
@@ -19,8 +18,9 @@ from agentrt.base.errors import (
 )
 from agentrt.base.ids import RequestId, RunId
 from agentrt.base.segments import Generated
-from agentrt.events import Event, FirstToken, ItemClosed
 from agentrt.program import Each, Gen, GenerateWork, GenMeta, Score
+from agentrt.protocol.backend import BackendDown, Delta, End, OptionScore, StepDone
+from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.runtime.attempts import ask_again, failure
 from agentrt.runtime.finish import failed, succeeded
 from agentrt.runtime.generations import Generations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentrt.backend import GenerateRequest, RequestFacts, TokenLogprob
 from agentrt.base.ids import RequestId, RunId
 from agentrt.program import Gen, GenerateWork
+from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenLogprob
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.reading import Reader
 from agentrt.runtime.stuck import Repetition

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import anyio
 
-from agentrt.backend import BackendDown, StepDone
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, InternalError
-from agentrt.events import Event
 from agentrt.program.scope import sooner
+from agentrt.protocol.backend import BackendDown, StepDone
+from agentrt.protocol.events import Event
 from agentrt.runtime.effects import Effects
 from agentrt.runtime.intake import Intake
 from agentrt.runtime.observers import Observers

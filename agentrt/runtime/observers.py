@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from agentrt.events import Event, Observer
+from agentrt.protocol.events import Event, Observer
 
 _log = logging.getLogger("agentrt")
 

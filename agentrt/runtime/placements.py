@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from agentrt.backend import Admission
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import Scheduled
-from agentrt.step import PASSED_OVER
+from agentrt.protocol.backend import Admission
+from agentrt.protocol.events import Scheduled
+from agentrt.protocol.step_output import PASSED_OVER
 
 _REMEMBERED = 64
 _MOST_TOLD = 5

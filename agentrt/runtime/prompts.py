@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.backend import MessagePrompt, TokenPrompt
 from agentrt.base.record import fact
 from agentrt.base.segments import Generated
-from agentrt.events import Event, PrefixLost
 from agentrt.program import Chat, Gen
 from agentrt.prompt import Codec, Encoded
+from agentrt.protocol.backend import MessagePrompt, TokenPrompt
+from agentrt.protocol.events import Event, PrefixLost
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.overflow import Rooms, is_crowded, work_of
 from agentrt.runtime.run import Run

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Any
 
-from agentrt.backend import Ledger, StepDone
 from agentrt.base.ids import NodeId, RunId
 from agentrt.program import Gen, Node, ToolWork
+from agentrt.protocol.backend import Ledger, StepDone
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live
 from agentrt.runtime.prefixes import Answered, Dead, Prefixes

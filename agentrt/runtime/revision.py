@@ -8,8 +8,8 @@ from typing import Any
 
 from agentrt.base.errors import ContextOverflow, NodeCancelled, UsageError
 from agentrt.base.ids import NodeId
-from agentrt.events import PromptRevised
 from agentrt.program import Chat, Gen, in_scope
+from agentrt.protocol.events import PromptRevised
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.finish import failed
 from agentrt.runtime.overflow import Rooms, work_of

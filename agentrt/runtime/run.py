@@ -11,9 +11,9 @@ from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, NodeCancelled, SoFar, Unsupported, UsageError
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import fact
-from agentrt.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import Waited, sooner
+from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, Tasks

@@ -14,15 +14,15 @@ from typing import Any, ParamSpec, Self, TypeVar, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from agentrt.backend import Backend
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError, SoFar, UsageError, record
 from agentrt.base.ids import RunId
-from agentrt.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
 from agentrt.program.shapes import declared_constraints
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Backend
+from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.runtime.bodies import Bodies
 from agentrt.runtime.effects import Effects
 from agentrt.runtime.engine import Engine

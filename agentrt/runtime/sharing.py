@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentrt.backend import Delta, GenerateRequest, Ledger, RequestFacts, TokenPrompt
 from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.protocol.backend import Delta, GenerateRequest, Ledger, RequestFacts, TokenPrompt
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live
 

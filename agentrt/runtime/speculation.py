@@ -18,9 +18,9 @@ from agentrt.base.canonical_json import dumps
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, UsageError
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import Scheduled
 from agentrt.program import GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import active
+from agentrt.protocol.events import Scheduled
 from agentrt.runtime.run import Run
 from agentrt.scheduler import Fact
 from agentrt.scheduler.patterns import Patterns

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from agentrt.backend import BackendDown, StepDone
-from agentrt.events import (
+from agentrt.protocol.backend import BackendDown, StepDone
+from agentrt.protocol.events import (
     AttemptFailed,
     FirstToken,
     HoleFilled,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentrt.backend import RequestFacts
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import fact
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler.deadline import Refusal
 from agentrt.scheduler.gate import Verdict
 

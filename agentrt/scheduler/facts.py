@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import fact
-from agentrt.events import Event
+from agentrt.protocol.events import Event
 from agentrt.scheduler.decisions import Decision
 
 

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentrt.backend import Ledger
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import fact
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.step_output import StepRecord
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import Order
@@ -31,7 +32,6 @@ from agentrt.scheduler.run import Footprint, RunState
 from agentrt.scheduler.telling import Telling
 from agentrt.scheduler.thrash import STEP, Thrash
 from agentrt.scheduler.worth import Worth
-from agentrt.step import StepRecord
 
 RESERVE_AFTER_PATHS = 10.0
 RESERVE_AFTER_S = 1.0

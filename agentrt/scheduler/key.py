@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import frexp
 
-from agentrt.backend import RequestFacts
+from agentrt.protocol.backend import RequestFacts
 
 Key = tuple[float, ...]
 """Smallest first. The first element is what the policy goes by, the others only break ties."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from agentrt.backend import Ledger
-from agentrt.events import NodeFinished, RunFinished
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import NodeFinished, RunFinished
 from agentrt.scheduler.estimates import depth_class
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.peak import engine_site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from agentrt.base.ids import RequestId
-from agentrt.events import NodeDeclared, NodeKind
+from agentrt.protocol.events import NodeDeclared, NodeKind
 from agentrt.scheduler.estimates import Place, site_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from math import floor
 
-from agentrt.backend import RequestFacts
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.policies.fcfs import Fcfs
 from agentrt.scheduler.policy import Policy

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agentrt.backend import RequestFacts
 from agentrt.base.config import Policy as Name
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.policies.fcfs import Fcfs
 from agentrt.scheduler.policies.lpm import Lpm

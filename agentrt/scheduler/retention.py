@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt.backend import KvHint, Ledger
 from agentrt.base.record import fact
+from agentrt.protocol.backend import KvHint, Ledger
 from agentrt.scheduler.node import NodeState
 
 FIRST_GAP_S = 2.0

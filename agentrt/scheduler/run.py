@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import RunStarted
+from agentrt.protocol.events import RunStarted
 from agentrt.scheduler.estimates import Estimates
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.tenants import Account

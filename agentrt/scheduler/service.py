@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.backend import Ledger
-from agentrt.events import NodeFinished, RequestSent
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import NodeFinished, RequestSent
 from agentrt.scheduler.learn import node_ended, service_s
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import QUANTUM_S

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from agentrt.base.record import fact
-from agentrt.step import StepRecord
+from agentrt.protocol.step_output import StepRecord
 
 WINDOW = 2000
 _PARTS = 4

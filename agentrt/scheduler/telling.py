@@ -6,8 +6,8 @@ its whole run, or learned at a call site that it shares with others: that is wor
 
 from __future__ import annotations
 
-from agentrt.backend import RequestFacts
 from agentrt.base.ids import RequestId, RunId
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler.estimates import Place
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.run import RunState

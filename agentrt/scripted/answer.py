@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentrt.backend import FinishReason, GenerateRequest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, ConstraintError, ErrorRecord, RequestRejected, record
 from agentrt.base.ids import RequestId
 from agentrt.base.record import fact
+from agentrt.protocol.backend import FinishReason, GenerateRequest
 from agentrt.scripted.script import Reply
 from agentrt.scripted.spelling import Spelling
 

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from agentrt.backend import (
+from agentrt.base.clock import Clock
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import (
+    AgentrtError,
+    ContextOverflow,
+    EngineDied,
+    EngineUnavailable,
+    Unsupported,
+    record,
+)
+from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import (
     BackendDown,
     BackendEvent,
     Capabilities,
@@ -29,18 +40,7 @@ from agentrt.backend import (
     StepRecord,
     TokenPrompt,
 )
-from agentrt.base.clock import Clock
-from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import (
-    AgentrtError,
-    ContextOverflow,
-    EngineDied,
-    EngineUnavailable,
-    Unsupported,
-    record,
-)
-from agentrt.base.ids import RequestId
-from agentrt.delivery import EventQueue
+from agentrt.protocol.event_queue import EventQueue
 from agentrt.scripted.answer import Answerer
 from agentrt.scripted.request import Ongoing
 from agentrt.scripted.script import Answers, Reply, Script, prompt_text

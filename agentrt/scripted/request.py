@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentrt.backend import (
+from agentrt.base.errors import ErrorRecord
+from agentrt.protocol.backend import (
     Delta,
     End,
     FinishReason,
@@ -12,7 +13,6 @@ from agentrt.backend import (
     Ledger,
     TokenPrompt,
 )
-from agentrt.base.errors import ErrorRecord
 from agentrt.scripted.answer import Answer
 
 

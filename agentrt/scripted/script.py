@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from agentrt.backend import GenerateRequest
 from agentrt.base import canonical_json
 from agentrt.base.errors import AgentrtError, UsageError
 from agentrt.base.record import fact
@@ -20,6 +19,7 @@ from agentrt.base.segments import (
     Segment,
     Text,
 )
+from agentrt.protocol.backend import GenerateRequest
 
 
 @fact

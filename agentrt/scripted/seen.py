@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepRecord
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepRecord
 
 
 @dataclass(frozen=True, slots=True)

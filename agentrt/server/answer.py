@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.backend import End, Ledger
 from agentrt.base.segments import CallFrame
 from agentrt.constraints import CallScanner, CallText
+from agentrt.protocol.backend import End, Ledger
 from agentrt.server.asking import CallsIn
 
 Json = dict[str, Any]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from agentrt.backend import GenerateRequest, TokenPrompt
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -25,6 +24,7 @@ from agentrt.base.segments import (
 )
 from agentrt.constraints import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.server.question import (
     Message,
     NamedTool,

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from agentrt.backend import Backend, BackendDown, BackendEvent, End
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, EngineUnavailable, InternalError, record, revive
 from agentrt.base.ids import RequestId
 from agentrt.base.notifier import Wake
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Backend, BackendDown, BackendEvent, End
 from agentrt.server.asking import Asked, asked
 from agentrt.server.question import Question
 from agentrt.server.refusal import Refused, refusal_of

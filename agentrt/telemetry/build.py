@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from agentrt.base.ids import NodeId, trace_id_of
-from agentrt.events import AttemptFailed
 from agentrt.graph import (
     Causes,
     NodeRecord,
@@ -15,6 +14,7 @@ from agentrt.graph import (
     stages,
     work_s,
 )
+from agentrt.protocol.events import AttemptFailed
 from agentrt.telemetry import names
 from agentrt.telemetry.background import Background
 from agentrt.telemetry.content import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.events import Scheduled
 from agentrt.graph import NodeRecord, RunRecord
+from agentrt.protocol.events import Scheduled
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, SpanEvent
 from agentrt.telemetry.timeline import Timeline

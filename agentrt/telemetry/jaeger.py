@@ -13,7 +13,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import get_args
 
-from agentrt.events import AttributeValue
+from agentrt.protocol.events import AttributeValue
 from agentrt.telemetry import names
 from agentrt.telemetry.resource import Resources
 from agentrt.telemetry.span import Attributes, Lane, Span, SpanEvent, SpanKind, Trace

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agentrt.backend import Ledger
 from agentrt.base.ids import NodeId
-from agentrt.events import AttributeValue
 from agentrt.graph import NodeRecord, RunRecord, Split
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import AttributeValue
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, SpanKind
 

@@ -11,8 +11,8 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from agentrt.base.ids import RunId
-from agentrt.events import Event
 from agentrt.graph import Recorder, RunRecord
+from agentrt.protocol.events import Event
 from agentrt.telemetry.build import build
 from agentrt.telemetry.jaeger_file import JaegerFile
 from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from agentrt.base.errors import UsageError
-from agentrt.events import AttributeValue
+from agentrt.protocol.events import AttributeValue
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, Lane, Span, SpanEvent, SpanKind, SpanLink, Trace
 

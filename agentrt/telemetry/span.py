@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentrt.base.record import fact
-from agentrt.events import AttributeValue
+from agentrt.protocol.events import AttributeValue
 
 Lane = Literal["runtime", "engine"]
 SpanKind = Literal["internal", "server", "client", "producer", "consumer"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.base.record import fact
-from agentrt.step import PASSED_OVER
+from agentrt.protocol.step_output import PASSED_OVER
 from agentrt.telemetry import names
 from agentrt.telemetry.reading import number_of, words_of
 from agentrt.telemetry.span import Span, SpanEvent, Trace

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from agentrt.backend import Ledger, StepDone, StepRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import (
+from agentrt.protocol.backend import Ledger, StepDone, StepRecord
+from agentrt.protocol.events import (
     Event,
     FirstToken,
     HoleFilled,

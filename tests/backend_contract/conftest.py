@@ -18,15 +18,6 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from agentrt.backend import (
-    Backend,
-    BackendDown,
-    End,
-    GenerateRequest,
-    MessagePrompt,
-    StepDone,
-    TokenPrompt,
-)
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -35,6 +26,15 @@ from agentrt.base.sampling_params import Sampling
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.engine.process import EmbeddedBackend, Place
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import (
+    Backend,
+    BackendDown,
+    End,
+    GenerateRequest,
+    MessagePrompt,
+    StepDone,
+    TokenPrompt,
+)
 from agentrt.remote import RemoteBackend
 from agentrt.scripted import ScriptedBackend, calls_text
 

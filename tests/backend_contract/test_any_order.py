@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import Fill, TokenPrompt
+from agentrt.protocol.backend import Fill, TokenPrompt
 
 SEEDED = settings(
     max_examples=12,

@@ -9,9 +9,9 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from agentrt.backend import Fill, RequestFacts, TokenPrompt
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import Fill, RequestFacts, TokenPrompt
 
 
 def test_every_request_ends_once(bench, play):

@@ -42,7 +42,7 @@ from agentrt.lab.bench.compound.server_efficiency import Reach, measure_reach
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.bench.shapes import SHAPES
 from agentrt.prompt import Codec
-from agentrt.step import Delta, End, StepDone, StepRecord
+from agentrt.protocol.step_output import Delta, End, StepDone, StepRecord
 
 PEERS = PeerFiles(peers_root(), Path())
 needs_llama = pytest.mark.skipif(

@@ -4,12 +4,12 @@ import io
 
 import pytest
 
-from agentrt.backend import Delta, Ledger, StepDone
 from agentrt.base.clock import FakeClock
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.cli.board import Board, Row
 from agentrt.cli.progress import LiveRows, PlainLines, Silent, crowded, is_live, progress
-from agentrt.events import (
+from agentrt.protocol.backend import Delta, Ledger, StepDone
+from agentrt.protocol.events import (
     Event,
     FirstToken,
     NodeDeclared,

@@ -10,8 +10,8 @@ import pytest
 
 from agentrt.base.ids import NodeId, RunId, trace_id_of
 from agentrt.cli.main import answer
-from agentrt.events import Event, NodeDeclared, RequestSent, Scheduled
 from agentrt.graph import RunRecord
+from agentrt.protocol.events import Event, NodeDeclared, RequestSent, Scheduled
 from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Statement, Wait, Work

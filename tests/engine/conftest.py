@@ -17,7 +17,6 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from agentrt.backend import Delta, End, GenerateRequest, StepDone, TokenPrompt
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -29,6 +28,7 @@ from agentrt.engine.fastpath import self_check
 from agentrt.engine.kv import KvLayout, PagedKv
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
+from agentrt.protocol.backend import Delta, End, GenerateRequest, StepDone, TokenPrompt
 from agentrt_kernels.reference import Reference
 
 SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>", "<|call|>", "<|/call|>")

@@ -18,7 +18,6 @@ from types import SimpleNamespace
 import torch
 
 from agentrt import embedded
-from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig, Policy
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -32,6 +31,7 @@ from agentrt.engine.line import Line
 from agentrt.engine.siblings import Siblings
 from agentrt.engine.tables import BlockTables
 from agentrt.engine.torch_kernels import TorchKernels
+from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
 
 STEPS = 300
 VOCABULARY = 1024

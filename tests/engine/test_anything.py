@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import Fill, RequestFacts
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import Fill, RequestFacts
 
 STEM = [(13 * at) % 249 for at in range(60)]
 SPECS = (

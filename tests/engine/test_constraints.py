@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from agentrt.backend import RequestFacts
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.constraints import compile_constraint
 from agentrt.engine import guide, masking
+from agentrt.protocol.backend import RequestFacts
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 SCHEMA = {

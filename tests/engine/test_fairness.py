@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.base.config import EngineConfig, Policy
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
@@ -26,6 +25,7 @@ from agentrt.engine.roster import Roster
 from agentrt.engine.sequence import Sequence
 from agentrt.engine.stops import StopStrings
 from agentrt.prompt import Detokenizer
+from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.scheduler.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S
 from agentrt.scheduler.tenants import Tenants
 

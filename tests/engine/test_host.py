@@ -7,16 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.backend import (
-    Capabilities,
-    Delta,
-    End,
-    Fill,
-    GenerateRequest,
-    RequestFacts,
-    StepDone,
-    TokenPrompt,
-)
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -41,7 +31,17 @@ from agentrt.engine.host_wire import (
     Quit,
     Report,
 )
-from agentrt.frame import FrameReader
+from agentrt.protocol.backend import (
+    Capabilities,
+    Delta,
+    End,
+    Fill,
+    GenerateRequest,
+    RequestFacts,
+    StepDone,
+    TokenPrompt,
+)
+from agentrt.protocol.wire import FrameReader
 
 ONE = RequestId(1)
 

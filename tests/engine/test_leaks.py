@@ -5,9 +5,9 @@ import random
 import pytest
 import torch
 
-from agentrt.backend import Fill
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import Fill
 
 OPERATIONS = 2500
 PAGE_BYTES = 8 * 2 * 4

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from agentrt.backend import Fill
 from agentrt.base.clock import FakeClock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.constraints.automaton import AutomatonConstraint
+from agentrt.protocol.backend import Fill
 
 PROMPT = [(3 * at) % 250 for at in range(100)]
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import Fill
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import Fill
 
 STEM = [(13 * at) % 249 for at in range(60)]
 SPECS = (

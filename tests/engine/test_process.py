@@ -20,7 +20,6 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from agentrt.backend import BackendDown, GenerateRequest, TokenPrompt
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -30,6 +29,7 @@ from agentrt.base.sampling_params import Sampling
 from agentrt.engine.core import EngineCore
 from agentrt.engine.process import EmbeddedBackend
 from agentrt.engine.process_child import environment
+from agentrt.protocol.backend import BackendDown, GenerateRequest, TokenPrompt
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 

@@ -5,11 +5,11 @@ import socket
 
 import anyio
 
-from agentrt.backend import StepDone
 from agentrt.base.ids import RequestId
 from agentrt.engine.host_wire import COMMANDS, Cancel, Command
 from agentrt.engine.process_pipe import Pipe
-from agentrt.frame import FrameReader
+from agentrt.protocol.backend import StepDone
+from agentrt.protocol.wire import FrameReader
 
 
 def ignore(_: StepDone) -> None:

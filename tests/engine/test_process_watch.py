@@ -6,7 +6,6 @@ from pathlib import Path
 
 import anyio
 
-from agentrt.backend import BackendDown, Capabilities, GenerateRequest, TokenPrompt
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -15,6 +14,7 @@ from agentrt.engine import process
 from agentrt.engine.host_wire import REPORTS, Ping
 from agentrt.engine.process_child import Death
 from agentrt.engine.process_watch import falls_silent
+from agentrt.protocol.backend import BackendDown, Capabilities, GenerateRequest, TokenPrompt
 from agentrt.testing import run_virtual
 
 

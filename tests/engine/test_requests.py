@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from agentrt.backend import Fill, MessagePrompt, RequestFacts
 from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import Fill, MessagePrompt, RequestFacts
 
 PROMPT = [(3 * at) % 250 for at in range(100)]
 

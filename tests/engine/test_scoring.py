@@ -6,10 +6,10 @@ import pytest
 import torch
 import transformers
 
-from agentrt.backend import Fill, TokenPrompt
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.engine import scoring
+from agentrt.protocol.backend import Fill, TokenPrompt
 
 OPTIONS = ("yes", "no", "a rather long option", "yes, please")
 SPEC = ConstraintSpec("choice", options=OPTIONS)

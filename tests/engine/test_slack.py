@@ -2,9 +2,9 @@
 
 import pytest
 
-from agentrt.backend import Fill, RequestFacts
 from agentrt.base.ids import RequestId
 from agentrt.engine.plan import SLACK_TOKENS
+from agentrt.protocol.backend import Fill, RequestFacts
 
 LONG = 600
 

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from agentrt.backend import Fill
 from agentrt.base.ids import RequestId
 from agentrt.engine.door import Door
 from agentrt.engine.standstill import Standstill
+from agentrt.protocol.backend import Fill
 
 
 def requests(engine, seed, count=24):

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from agentrt.backend import RequestFacts
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.base.segments import ThinkFrame
 from agentrt.constraints import compile_constraint
 from agentrt.constraints.thinking import Thinking
+from agentrt.protocol.backend import RequestFacts
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 SCHEMA = {

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agentrt.backend import RequestFacts
 from agentrt.base.ids import RequestId, RunId
+from agentrt.protocol.backend import RequestFacts
 
 PREFIX = [(7 * at) % 251 for at in range(64)]
 OUTPUT = 32

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import Ledger
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import (
+from agentrt.graph import RunRecord, StepCosts, bound
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import (
     NodeDeclared,
     NodeFinished,
     RequestSent,
@@ -17,7 +18,6 @@ from agentrt.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.graph import RunRecord, StepCosts, bound
 from agentrt.report import bound_line
 from agentrt.testing.invent import random_body
 from agentrt.testing.made_up import play

@@ -1,10 +1,10 @@
 """Runs that go on at the same time are kept apart."""
 
-from agentrt.backend import BackendDown, StepDone, StepRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
-from agentrt.events import Event
 from agentrt.graph import Recorder, RunRecord, split
+from agentrt.protocol.backend import BackendDown, StepDone, StepRecord
+from agentrt.protocol.events import Event
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Wait, Work
 

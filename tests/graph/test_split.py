@@ -2,10 +2,11 @@
 
 import pytest
 
-from agentrt.backend import Ledger, StepDone, StepRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import (
+from agentrt.graph import RunRecord, critical_path, replay_s, slack_s, split
+from agentrt.protocol.backend import Ledger, StepDone, StepRecord
+from agentrt.protocol.events import (
     Event,
     FirstToken,
     HoleFilled,
@@ -18,7 +19,6 @@ from agentrt.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.graph import RunRecord, critical_path, replay_s, slack_s, split
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
 

@@ -27,7 +27,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentrt.backend import BackendDown, Delta, End, GenerateRequest, TokenPrompt
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
@@ -46,6 +45,7 @@ from agentrt.base.segments import (
 from agentrt.constraints import CallScanner
 from agentrt.engine.process import EmbeddedBackend
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import BackendDown, Delta, End, GenerateRequest, TokenPrompt
 
 Json = dict[str, Any]
 FACES = ("tiny", "tiny-plain", "tiny-cut", "tiny-busy", "tiny-sick", "tiny-locked")

@@ -10,13 +10,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from agentrt.backend import GenerateRequest, MessagePrompt
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
 from agentrt.base.sampling_params import Sampling
 from agentrt.base.segments import Close, Open, Text, ToolSchema
+from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote import RemoteBackend
 from agentrt.remote.http import Http
 from agentrt.telemetry.span import SpanIds

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from agentrt.backend import GenerateRequest, MessagePrompt
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -19,6 +18,7 @@ from agentrt.base.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote.body import Server, asking
 from agentrt.remote.messages import messages_of
 from agentrt.remote.ways import WAYS

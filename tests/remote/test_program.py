@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from agentrt import Unsupported, chat, gather, program, tool
 from agentrt.app import open_runtime
-from agentrt.events import Event, NodeFinished
+from agentrt.protocol.events import Event, NodeFinished
 
 ASK = chat(system="Be brief.")
 

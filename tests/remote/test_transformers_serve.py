@@ -12,12 +12,12 @@ import sys
 
 import pytest
 
-from agentrt.backend import End, GenerateRequest, MessagePrompt, StepDone
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
 from agentrt.base.segments import Close, Open, Text
+from agentrt.protocol.backend import End, GenerateRequest, MessagePrompt, StepDone
 from agentrt.remote import RemoteBackend
 from agentrt.testing import tiny_engine
 

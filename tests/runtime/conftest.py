@@ -11,8 +11,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from agentrt import Program, embedded
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, RunConfig
-from agentrt.events import Event
 from agentrt.prompt import Codec
+from agentrt.protocol.events import Event
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scripted import ScriptedBackend
 from agentrt.testing import LoopClock, run_virtual

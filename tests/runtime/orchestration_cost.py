@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from agentrt import chat, gather, program, tool
-from agentrt.backend import GenerateRequest, MessagePrompt, StepDone
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
 from agentrt.base.segments import Close, Open, Text
+from agentrt.protocol.backend import GenerateRequest, MessagePrompt, StepDone
 from agentrt.runtime import Runtime
 from agentrt.scripted import ScriptedBackend
 from agentrt.telemetry import SpanObserver

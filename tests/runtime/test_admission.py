@@ -9,8 +9,8 @@ import pytest
 from agentrt import DeadlineExceeded, UsageError, chat, program
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import RunId
-from agentrt.events import Event, NodeFinished, RequestSent, Scheduled
 from agentrt.graph import RunRecord, split
+from agentrt.protocol.events import Event, NodeFinished, RequestSent, Scheduled
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scripted import ScriptedBackend
 from agentrt.testing import LoopClock, run_virtual

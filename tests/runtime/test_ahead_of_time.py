@@ -9,12 +9,12 @@ import anyio.from_thread
 import pytest
 
 from agentrt import chat, program, tool
-from agentrt.backend import StepDone
 from agentrt.base.clock import MonotonicClock
 from agentrt.engine.plan import SLACK_TOKENS
 from agentrt.engine.process import EmbeddedBackend
-from agentrt.events import Event, HoleFilled, NodeDemanded, NodeFinished, RequestSent
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import StepDone
+from agentrt.protocol.events import Event, HoleFilled, NodeDemanded, NodeFinished, RequestSent
 from agentrt.runtime import Runtime
 from agentrt.testing.tiny_model import tiny_engine
 

@@ -8,8 +8,8 @@ import pytest
 
 from agentrt import chat, program, tool
 from agentrt.app import open_runtime
-from agentrt.backend import StepDone
-from agentrt.events import Event, ToolEnded, ToolStarted
+from agentrt.protocol.backend import StepDone
+from agentrt.protocol.events import Event, ToolEnded, ToolStarted
 
 ASK = chat(system="Solve step by step.")
 TOKENS = 60

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from agentrt import NodeCancelled, UsageError, chat, emit, program, race, tool
-from agentrt.backend import GenerateRequest
-from agentrt.events import NodeFinished, ToolStarted
+from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.events import NodeFinished, ToolStarted
 from agentrt.scripted import calls_text
 
 ASK = chat(system="Be brief.")

@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from agentrt import chat, program, tool
-from agentrt.backend import GenerateRequest
 from agentrt.base.config import RunConfig
-from agentrt.events import NodeFinished
+from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.events import NodeFinished
 from agentrt.scripted import calls_text
 
 ASK = chat(system="Be brief.")

@@ -17,7 +17,7 @@ import pytest
 import agentrt
 from agentrt import chat, gather, program, tool
 from agentrt.base.clock import MonotonicClock
-from agentrt.events import Event
+from agentrt.protocol.events import Event
 from agentrt.runtime import Runtime
 from agentrt.scripted import ScriptedBackend
 from agentrt.telemetry import SpanObserver

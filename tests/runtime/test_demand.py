@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 
 from agentrt import chat, program
-from agentrt.events import NodeDemanded
+from agentrt.protocol.events import NodeDemanded
 
 ASK = chat(system="Be brief.")
 

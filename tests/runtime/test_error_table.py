@@ -19,8 +19,8 @@ from agentrt import (
     program,
     tool,
 )
-from agentrt.backend import GenerateRequest
-from agentrt.events import NodeFinished
+from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.events import NodeFinished
 from agentrt.scripted import Reply, calls_text
 
 ASK = chat(system="Be brief.")

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentrt import DeadlineExceeded, Truncated, chat, gather, limits, program, regex, tool
-from agentrt.events import NodeFinished
+from agentrt.protocol.events import NodeFinished
 from agentrt.runtime import RunOptions
 from agentrt.scripted import calls_text
 

@@ -21,7 +21,7 @@ from agentrt import (
     program,
     tool,
 )
-from agentrt.events import NodeFinished, RequestSent, RunFinished
+from agentrt.protocol.events import NodeFinished, RequestSent, RunFinished
 
 ASK = chat(system="Be brief.")
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from agentrt import UsageError, chat, fan, gather, program, tool
-from agentrt.events import NodeDeclared, ToolStarted
+from agentrt.protocol.events import NodeDeclared, ToolStarted
 
 ASK = chat(system="Be brief.")
 

@@ -7,8 +7,8 @@ import pytest
 from pydantic import BaseModel
 
 from agentrt import chat, program, tool
-from agentrt.backend import GenerateRequest
-from agentrt.events import ItemClosed, NodeDeclared, NodeFinished, RequestSent, ToolStarted
+from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.events import ItemClosed, NodeDeclared, NodeFinished, RequestSent, ToolStarted
 from agentrt.scripted import calls_text
 
 

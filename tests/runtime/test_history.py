@@ -7,9 +7,9 @@ import pytest
 
 from agentrt import Chat, Unsupported, UsageError, chat, embedded, program, trim
 from agentrt.base.segments import History
-from agentrt.events import PrefixLost
 from agentrt.prompt import Codec
 from agentrt.prompt.model_files import ModelFiles
+from agentrt.protocol.events import PrefixLost
 
 THINKING = (
     "{% for m in messages %}<|{{ m.role }}|>"

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from agentrt import chat, program, tool
-from agentrt.events import HoleFilled, NodeFinished, PrefixLost, RequestSent
+from agentrt.protocol.events import HoleFilled, NodeFinished, PrefixLost, RequestSent
 from agentrt.scripted import calls_text
 
 ASK = chat(system="Be brief.")

@@ -7,11 +7,11 @@ import anyio
 import pytest
 
 from agentrt import UsageError, chat, gather, program, race, tool
-from agentrt.backend import StepDone
 from agentrt.base.config import RunConfig
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import RunId
-from agentrt.events import (
+from agentrt.protocol.backend import StepDone
+from agentrt.protocol.events import (
     FirstToken,
     NodeDeclared,
     NodeDemanded,

@@ -14,7 +14,7 @@ import pytest
 
 from agentrt import program, tool
 from agentrt.base.config import SchedulerConfig
-from agentrt.events import Scheduled
+from agentrt.protocol.events import Scheduled
 from agentrt.runtime import Runtime
 from agentrt.runtime.memory import SAVE_EVERY_S, Memory
 from agentrt.scheduler.estimates import Estimates

@@ -29,10 +29,10 @@ from agentrt import (
     tool,
     trim,
 )
-from agentrt.backend import StepDone
 from agentrt.base.ids import RunId
-from agentrt.events import HoleFilled, NodeFinished, RequestSent
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import StepDone
+from agentrt.protocol.events import HoleFilled, NodeFinished, RequestSent
 from agentrt.runtime import RunOptions
 
 pytestmark = pytest.mark.slow

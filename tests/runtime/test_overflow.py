@@ -9,10 +9,16 @@ import pytest
 from pydantic import BaseModel
 
 from agentrt import Chat, ContextOverflow, Overflow, chat, gather, program, tool, trim
-from agentrt.backend import GenerateRequest
 from agentrt.base.segments import Open, Text
-from agentrt.events import NodeDeclared, NodeFinished, PrefixLost, PromptRevised, RequestSent
 from agentrt.graph import RunRecord, critical_path, order, split
+from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.events import (
+    NodeDeclared,
+    NodeFinished,
+    PrefixLost,
+    PromptRevised,
+    RequestSent,
+)
 from agentrt.runtime.overflow import Rooms
 from agentrt.scripted import Reply, calls_text
 

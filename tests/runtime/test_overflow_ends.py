@@ -18,7 +18,7 @@ from agentrt import (
     tool,
     trim,
 )
-from agentrt.events import NodeFinished
+from agentrt.protocol.events import NodeFinished
 
 ASK = chat(system="Be brief.")
 

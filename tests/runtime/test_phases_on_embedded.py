@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from agentrt import Calls, CheckFailed, chat, choice, gather, json_schema, program, tool
-from agentrt.events import AttemptFailed, NodeFinished
 from agentrt.graph import RunRecord
+from agentrt.protocol.events import AttemptFailed, NodeFinished
 from agentrt.report.usage import usage
 
 pytestmark = pytest.mark.slow

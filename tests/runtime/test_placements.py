@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from agentrt.backend import Admission
 from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.protocol.backend import Admission
 from agentrt.runtime.placements import Placements
 
 OURS, OTHER = RunId("a1"), RunId("b2")

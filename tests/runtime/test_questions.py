@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from agentrt import DeadlineExceeded, NodeCancelled, UsageError, ask, limits, program
-from agentrt.events import NodeDeclared
+from agentrt.protocol.events import NodeDeclared
 from agentrt.runtime import Question, RunOptions
 
 

@@ -23,8 +23,8 @@ from agentrt import (
 from agentrt.base.config import RunConfig
 from agentrt.base.errors import RequestRejected
 from agentrt.base.ids import RunId
-from agentrt.events import NodeDeclared, NodeFinished, RunFinished, Scheduled
 from agentrt.prompt import Codec
+from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, Scheduled
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scripted import Reply, ScriptedBackend
 from agentrt.testing import LoopClock, run_virtual

@@ -16,7 +16,7 @@ from agentrt import (
     tool,
 )
 from agentrt.base.ids import RunId
-from agentrt.events import NodeDeclared, NodeFinished, RunFinished
+from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished
 from agentrt.runtime import RunOptions
 
 ASK = chat(system="Be brief.")

@@ -7,8 +7,8 @@ import pytest
 
 from agentrt import EngineDied, NodeCancelled, chat, gather, program, tool
 from agentrt.base.ids import RunId
-from agentrt.events import FirstToken, ItemClosed, NodeFinished, RequestSent, Scheduled
 from agentrt.graph import RunRecord, split
+from agentrt.protocol.events import FirstToken, ItemClosed, NodeFinished, RequestSent, Scheduled
 from agentrt.runtime import RunOptions
 
 ASK = chat(system="Be brief.")

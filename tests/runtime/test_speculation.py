@@ -7,8 +7,8 @@ import pytest
 
 from agentrt import ToolFailed, chat, gather, program, tool
 from agentrt.base.config import SchedulerConfig
-from agentrt.events import NodeFinished, Scheduled, ToolEnded, ToolStarted
 from agentrt.graph import RunRecord, split
+from agentrt.protocol.events import NodeFinished, Scheduled, ToolEnded, ToolStarted
 from agentrt.runtime import Runtime
 from agentrt.testing import run_virtual
 

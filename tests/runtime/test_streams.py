@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel
 
 from agentrt import Calls, Final, Truncated, chat, constraints, emit, program, tool
-from agentrt.backend import GenerateRequest
 from agentrt.constraints import ItemScanner, PartialJson
-from agentrt.events import ItemClosed
+from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.events import ItemClosed
 from agentrt.runtime import RunOptions
 from agentrt.scripted import calls_text
 

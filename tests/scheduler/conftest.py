@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from agentrt.backend import Ledger
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import (
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import (
     NodeDeclared,
     NodeDemanded,
     NodeFinished,

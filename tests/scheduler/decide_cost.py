@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from agentrt.backend import Ledger
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import (
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import (
     NodeDeclared,
     NodeDemanded,
     NodeFinished,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import (
+from agentrt.protocol.events import (
     NodeDeclared,
     NodeDemanded,
     NodeFinished,

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import NodeDeclared, RunStarted
+from agentrt.protocol.events import NodeDeclared, RunStarted
 from agentrt.scheduler import Admit, Decision
 from agentrt.scheduler.cold_start import ENOUGH, declared_tokens, expected_tokens
 from agentrt.scheduler.estimates import Estimates

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import NodeDeclared, NodeDemanded, RunStarted
+from agentrt.protocol.events import NodeDeclared, NodeDemanded, RunStarted
 from agentrt.scheduler import NodeState, Send, State, apply, decide
 from agentrt.scheduler.telling import Telling
 from agentrt.scheduler.urgency import in_order, urgency

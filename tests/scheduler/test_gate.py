@@ -248,7 +248,7 @@ def test_a_held_generation_that_is_cancelled_leaves_the_gate(world: Make, job: A
     one.run(jobs, until_s=2.0)
     held = list(one.state.gate.held)
     assert len(held) == 1
-    from agentrt.events import NodeFinished, RunFinished
+    from agentrt.protocol.events import NodeFinished, RunFinished
 
     run = held[0]
     node = next(iter(run.held))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentrt.backend import Ledger
+from agentrt.protocol.backend import Ledger
 from agentrt.scheduler import Estimates, Send, site_of
 from agentrt.scheduler.learn import service_s
 from agentrt.scheduler.peak import engine_site
@@ -64,7 +64,7 @@ def test_a_run_that_failed_teaches_nothing_of_what_comes(world: Make, job: Any) 
     jobs = [job(1.0, (1.0, 2.0, 4.0), 600)]
     one.run(jobs, until_s=3.5)
     from agentrt.base.ids import NodeId
-    from agentrt.events import NodeFinished, RunFinished
+    from agentrt.protocol.events import NodeFinished, RunFinished
 
     run_id = one.run_id(0)
     one.handle([NodeFinished(run_id, NodeId(f"r/g{n}"), "cancelled", 3.5) for n in (2, 3)])
@@ -92,7 +92,7 @@ def test_the_next_run_is_told(world: Make, job: Any) -> None:
 
 def test_a_short_branch_does_not_shorten_the_path_of_a_long_one(world: Make, job: Any) -> None:
     from agentrt.base.ids import NodeId
-    from agentrt.events import NodeDeclared
+    from agentrt.protocol.events import NodeDeclared
 
     one = world()
     one.run([job(100.0 * n, (8.0, 1.0), 600) for n in range(4)])
@@ -110,8 +110,8 @@ def test_a_short_branch_does_not_shorten_the_path_of_a_long_one(world: Make, job
 
 def test_waiting_adds_up_over_nodes_and_ends_with_a_place(world: Make, job: Any) -> None:
     from agentrt.base.ids import NodeId
-    from agentrt.events import NodeDeclared, RunStarted
-    from agentrt.step import Admission, StepDone
+    from agentrt.protocol.events import NodeDeclared, RunStarted
+    from agentrt.protocol.step_output import Admission, StepDone
 
     one = world()
     one.jobs = [job(0.0, (1.0,) * 9)]
@@ -154,7 +154,7 @@ def test_steps_are_shared_by_those_in_them() -> None:
 def test_a_long_loop_speaks_once_for_each_class_of_depths(world: Make, job: Any) -> None:
     """Else the hundredth rounds of one run would drown what other runs had to say of theirs."""
     from agentrt.base.ids import NodeId
-    from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
+    from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 
     one = world()
     one.jobs = [job(0.0, (1.0,) * 999)]

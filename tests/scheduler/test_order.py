@@ -4,9 +4,9 @@ from typing import Any, get_args
 
 import pytest
 
-from agentrt.backend import RequestFacts
 from agentrt.base.config import Policy as Name
 from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler import Order, policy
 from agentrt.scheduler.order import BEFORE_TIES, Slack, is_overdue, slack_of
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.ids import RunId
-from agentrt.events import RunStarted
+from agentrt.protocol.events import RunStarted
 from agentrt.scheduler import Estimates
 from agentrt.scheduler.peak import WAVE_SHARE, engine_site, need_of
 from agentrt.scheduler.run import RunState, template_of

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import RequestFacts
 from agentrt.base.config import Policy as Name
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RequestId, RunId
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler import Order, policy
 from agentrt.scheduler.key import aged_s, level_of
 

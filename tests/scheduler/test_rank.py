@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import NodeDeclared, NodeDemanded, NodeFinished, RequestSent, RunStarted
+from agentrt.protocol.events import (
+    NodeDeclared,
+    NodeDemanded,
+    NodeFinished,
+    RequestSent,
+    RunStarted,
+)
 from agentrt.scheduler import (
     Estimates,
     NodeState,

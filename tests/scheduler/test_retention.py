@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import Ledger
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import NodeDeclared, RunStarted
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import NodeDeclared, RunStarted
 from agentrt.scheduler import State, apply
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.retention import (

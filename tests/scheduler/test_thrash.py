@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import Ledger
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import NodeDeclared, NodeFinished, RequestSent, RunStarted
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.events import NodeDeclared, NodeFinished, RequestSent, RunStarted
 from agentrt.scheduler import State, apply
 from agentrt.scheduler.thrash import MOST_STEPS, STEP, WINDOW_S, Thrash
 

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.backend import Ledger
+from agentrt.protocol.backend import Ledger
+from agentrt.protocol.step_output import StepRecord
 from agentrt.scheduler.gate import CHEAP, Gate
 from agentrt.scheduler.step_model import StepTime
 from agentrt.scheduler.worth import ENOUGH, HIGH, LOW, Worth
-from agentrt.step import StepRecord
 
 Make = Callable[..., Any]
 CHEAP_PROMPTS = StepTime(base_s=8e-3, prefill_s=2e-4, decode_s=1e-3, kv_s=0.0)

@@ -5,7 +5,12 @@ import json
 import anyio
 import pytest
 
-from agentrt.backend import (
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import RequestRejected
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.sampling_params import Sampling
+from agentrt.base.segments import Close, Open, Text
+from agentrt.protocol.backend import (
     BackendDown,
     End,
     Fill,
@@ -14,11 +19,6 @@ from agentrt.backend import (
     RequestFacts,
     TokenPrompt,
 )
-from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import RequestRejected
-from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
-from agentrt.base.segments import Close, Open, Text
 from agentrt.scripted import Reply, ScriptedBackend, calls_text
 from agentrt.testing import LoopClock, run_virtual
 

@@ -152,8 +152,8 @@ def test_a_chat_with_calls_and_results_is_taken(ask):
 
 def test_a_call_among_text_is_found(portal, codec):
     """With `auto` a model may write text, calls, or both; a random one does neither well."""
-    from agentrt.backend import End
     from agentrt.base.ids import RequestId
+    from agentrt.protocol.backend import End
     from agentrt.server.answer import Answer
 
     frame = codec.call_frame

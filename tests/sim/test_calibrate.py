@@ -13,7 +13,7 @@ from agentrt.lab.sim.calibrate import BATCHES, alike, calibrate, line_through, p
 from agentrt.lab.sim.costs import StepWork
 from agentrt.lab.sim.fit import Observed
 from agentrt.lab.sim.step_log import StepLog
-from agentrt.step import StepRecord
+from agentrt.protocol.step_output import StepRecord
 
 
 def record(prefill_tokens: int, *requests: int) -> StepRecord:

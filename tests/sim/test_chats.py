@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from agentrt.backend import KvHint
 from agentrt.base.config import SchedulerConfig
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.engine import VirtualEngine
@@ -20,6 +19,7 @@ from agentrt.lab.workloads import (
     ToolUse,
     Workload,
 )
+from agentrt.protocol.backend import KvHint
 
 Draw = Callable[[int, int, float], Workload]
 Told = list[tuple[KvHint, int, int]]

@@ -10,7 +10,6 @@ from random import Random
 import anyio
 import pytest
 
-from agentrt.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -36,6 +35,14 @@ from agentrt.lab.workloads import (
     ResultOf,
     ToolUse,
     Workload,
+)
+from agentrt.protocol.backend import (
+    Fill,
+    GenerateRequest,
+    KvHint,
+    RequestFacts,
+    StepDone,
+    TokenPrompt,
 )
 
 Draw = Callable[[int, int, float], Workload]

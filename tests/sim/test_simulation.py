@@ -8,7 +8,6 @@ import pytest
 from agentrt.base.config import Policy, SchedulerConfig
 from agentrt.base.errors import OutOfPages
 from agentrt.base.ids import RunId
-from agentrt.events import NodeDemanded
 from agentrt.lab.sim.costs import Costs, StepWork
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.program_run import ProgramRun
@@ -24,6 +23,7 @@ from agentrt.lab.workloads import (
     Workload,
 )
 from agentrt.lab.workloads.trace import Part
+from agentrt.protocol.events import NodeDemanded
 
 Draw = Callable[[int, int, float], Workload]
 

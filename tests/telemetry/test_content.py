@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.graph import RunRecord
+from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.telemetry import Span, build
 from agentrt.telemetry.content import LIMIT_BYTES, capture_of, clean, clean_json, cut
 

@@ -12,8 +12,8 @@ from pydantic import Field
 from agentrt import chat, gather, program, tool
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
-from agentrt.events import Event
 from agentrt.graph import LABELS, RunRecord, critical_path, split
+from agentrt.protocol.events import Event
 from agentrt.report import summary
 from agentrt.telemetry import build
 from agentrt.telemetry.jaeger import jaeger_json

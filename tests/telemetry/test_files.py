@@ -8,7 +8,7 @@ import pytest
 
 from agentrt.base.errors import ErrorRecord, UsageError
 from agentrt.base.ids import NodeId, RunId, trace_id_of
-from agentrt.events import (
+from agentrt.protocol.events import (
     NodeDeclared,
     NodeFinished,
     RunFinished,

@@ -8,8 +8,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RunId, trace_id_of
-from agentrt.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.graph import RunRecord
+from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.telemetry import SpanObserver, build, collector_of
 from agentrt.telemetry.span import Span as PlainSpan
 

@@ -10,9 +10,9 @@ import pytest
 
 from agentrt import chat, embedded
 from agentrt.cli.target import find, load, programs_of
-from agentrt.events import Event, Observer
 from agentrt.graph import Causes, RunRecord, critical_path, slack_s, split
 from agentrt.prompt import Codec
+from agentrt.protocol.events import Event, Observer
 from agentrt.runtime import Runtime
 from agentrt.scripted import ScriptedBackend, calls_text
 from agentrt.telemetry import SpanObserver, build

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentrt.backend import StepDone, StepRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import (
+from agentrt.graph import RunRecord
+from agentrt.protocol.backend import StepDone, StepRecord
+from agentrt.protocol.events import (
     FirstToken,
     NodeDeclared,
     NodeFinished,
@@ -20,7 +21,6 @@ from agentrt.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.graph import RunRecord
 from agentrt.telemetry import Span, Trace, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agentrt.backend import GenerateRequest, TokenPrompt
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -25,6 +24,7 @@ from agentrt.engine.ceilings import measured
 from agentrt.engine.core import EngineCore
 from agentrt.engine.idle import watched
 from agentrt.engine.threads import forget
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
 _SETTLING_STEPS = 4
 _WATCHED_STEPS = 24

@@ -21,12 +21,10 @@ import anyio
 import anyio.to_thread
 
 from agentrt.app import open_runtime
-from agentrt.backend import StepDone
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError
 from agentrt.base.gc_freeze import settle_heap
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import Event
 from agentrt.graph import NodeRecord, Recorder, RunRecord, split
 from agentrt.lab.arms.replay import Play, program_of
 from agentrt.lab.arms.score import Score, ScoredWait, score_of
@@ -38,9 +36,11 @@ from agentrt.lab.arms.wire import (
     WaitTold,
 )
 from agentrt.program import Gen
+from agentrt.protocol.backend import StepDone
+from agentrt.protocol.events import Event
+from agentrt.protocol.step_output import Ledger, StepRecord
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scheduler import Estimates
-from agentrt.step import Ledger, StepRecord
 
 
 class Watch:

@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agentrt.backend import GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -21,6 +20,7 @@ from agentrt.lab.sim.costs import Costs, StepWork
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.fit import Observed
 from agentrt.lab.sim.output import Output
+from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.scheduler.step_model import StepTime
 
 SCHEMA = "agentrt.lab.bench.engine/1"

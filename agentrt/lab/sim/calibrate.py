@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError, revive
@@ -29,7 +28,8 @@ from agentrt.lab.sim.fit import Fitted, Observed, fit
 from agentrt.lab.sim.runtime_overhead import around
 from agentrt.lab.sim.step_log import StepLog
 from agentrt.prompt import Codec
-from agentrt.step import StepRecord
+from agentrt.protocol.backend import GenerateRequest, StepDone, TokenPrompt
+from agentrt.protocol.step_output import StepRecord
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 PROMPTS = (16, 64, 256, 512, 1024, 2048)

@@ -12,17 +12,8 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import assert_never
 
-from agentrt.backend import RequestFacts, StepDone
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.events import (
-    HoleFilled,
-    NodeFinished,
-    Outcome,
-    RequestSent,
-    ToolEnded,
-    ToolStarted,
-)
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.flight import Flight
@@ -35,6 +26,16 @@ from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import Call, ProgramTrace
 from agentrt.program.scope import sooner
+from agentrt.protocol.backend import RequestFacts, StepDone
+from agentrt.protocol.events import (
+    HoleFilled,
+    NodeFinished,
+    Outcome,
+    RequestSent,
+    ToolEnded,
+    ToolStarted,
+)
+from agentrt.protocol.step_output import End
 from agentrt.runtime.engine import Engine
 from agentrt.scheduler import (
     Admit,
@@ -52,7 +53,6 @@ from agentrt.scheduler import (
     apply,
     decide,
 )
-from agentrt.step import End
 
 At = Callable[[float, Act], None]
 """Do something at an instant."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from agentrt.backend import Backend, Capabilities, KvHint
 from agentrt.base.errors import NodeCancelled
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.segments import Generated, Hole, Open, Segment, Text
@@ -23,6 +22,7 @@ from agentrt.lab.workloads.trace import Part, TraceNode
 from agentrt.program import Gen, Node, Output, Scope, Submit, ToolWork, tool
 from agentrt.program.options import GenOptions
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Backend, Capabilities, KvHint
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live
 from agentrt.runtime.reading import ValueReader

@@ -12,7 +12,6 @@ from random import Random
 from statistics import median
 from typing import Literal
 
-from agentrt.backend import GenerateRequest, StepDone, TokenPrompt
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import InternalError, revive
@@ -20,7 +19,8 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
 from agentrt.engine.process import EmbeddedBackend
 from agentrt.prompt import Codec
-from agentrt.step import Ledger
+from agentrt.protocol.backend import GenerateRequest, StepDone, TokenPrompt
+from agentrt.protocol.step_output import Ledger
 
 PROMPT_TOKENS = 512
 ROUNDS = 9

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentrt.backend import End, Fill, GenerateRequest, KvHint, RequestFacts, StepDone, TokenPrompt
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import PageId, RequestId
 from agentrt.cache import PagePool
@@ -25,7 +24,16 @@ from agentrt.lab.sim.flight import Flight, Landing
 from agentrt.lab.sim.host_tier import virtual_host
 from agentrt.lab.sim.output import Output
 from agentrt.prompt import Detokenizer
-from agentrt.step import FinishReason, StepRecord
+from agentrt.protocol.backend import (
+    End,
+    Fill,
+    GenerateRequest,
+    KvHint,
+    RequestFacts,
+    StepDone,
+    TokenPrompt,
+)
+from agentrt.protocol.step_output import FinishReason, StepRecord
 
 NO_END_S = float("inf")
 

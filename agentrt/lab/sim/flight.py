@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentrt.backend import StepDone
 from agentrt.base.ids import RequestId
 from agentrt.engine.roster import Share
 from agentrt.lab.sim.costs import StepWork
-from agentrt.step import StepRecord
+from agentrt.protocol.backend import StepDone
+from agentrt.protocol.step_output import StepRecord
 
 
 @dataclass(slots=True, eq=False)

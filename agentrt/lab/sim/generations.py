@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
-from agentrt.backend import End, Fill, GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
@@ -21,6 +20,7 @@ from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.sending import Said, Sending
 from agentrt.lab.sim.token_ids import PromptIds, TokenIds
 from agentrt.lab.workloads import Call
+from agentrt.protocol.backend import End, Fill, GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.sharing import Shared, Sharing, ledger_of, left_ledger
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agentrt.backend import End, StepDone
 from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.sim.chats import ProgramChats
 from agentrt.lab.sim.program_run import MODEL, ProgramRun
+from agentrt.protocol.backend import End, StepDone
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live
 from agentrt.runtime.retention import Retention

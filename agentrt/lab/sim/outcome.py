@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-from agentrt.step import Ledger
+from agentrt.protocol.step_output import Ledger
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.events import NodeDeclared, NodeDemanded, RunFinished, RunStarted
 from agentrt.lab.workloads import Call, Message, OutputOf, ProgramTrace, Think, ToolUse
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
+from agentrt.protocol.events import NodeDeclared, NodeDemanded, RunFinished, RunStarted
 from agentrt.scheduler import CancelWanted, Fact
 
 _UNIX_NS = 1_600_000_000_000_000_000

@@ -13,15 +13,15 @@ import anyio
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import InternalError, UsageError
-from agentrt.events import Event, NodeDeclared, NodeFinished
 from agentrt.graph import Recorder, RunRecord
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.workloads.text import Speller, words_of
 from agentrt.program import cfg, chat, gather, program, tool
+from agentrt.protocol.events import Event, NodeDeclared, NodeFinished
+from agentrt.protocol.step_output import Ledger
 from agentrt.runtime import Runtime
 from agentrt.scheduler import Estimates
 from agentrt.scheduler.step_model import StepTime
-from agentrt.step import Ledger
 
 _WAVES = 24
 _WIDE = 16

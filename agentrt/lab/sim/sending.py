@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from agentrt.backend import GenerateRequest, RequestFacts
 from agentrt.base.errors import NodeCancelled
 from agentrt.base.ids import RequestId
 from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.token_ids import PromptIds
+from agentrt.protocol.backend import GenerateRequest, RequestFacts
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live
 from agentrt.runtime.sharing import Shared

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import RequestId
 from agentrt.lab.sim.costs import StepWork
-from agentrt.step import StepRecord
+from agentrt.protocol.step_output import StepRecord
 
 
 @dataclass(slots=True, eq=False)

@@ -7,8 +7,8 @@ bound, beyond which arrival counts.
 
 from __future__ import annotations
 
-from agentrt.backend import RequestFacts
 from agentrt.base.config import Policy as Name
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler.key import Key, Terms
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentrt.backend import RequestFacts
 from agentrt.base.config import Policy as Name
 from agentrt.base.errors import UsageError
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler.policies.rwa import Rwa
 
 

@@ -9,8 +9,8 @@ it waits, smoothly, as in `rwa`.
 
 from __future__ import annotations
 
-from agentrt.backend import RequestFacts
 from agentrt.base.config import Policy as Name
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler.key import FRESH_STEPS, Key, Terms, aged_s, level_of, waited_s
 
 _FIRST_LEVEL = level_of(0.1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.backend import RequestFacts
 from agentrt.base.config import Policy as Name
+from agentrt.protocol.backend import RequestFacts
 from agentrt.scheduler.key import FRESH_STEPS, Key, Terms, aged_s, level_of, waited_s
 
 

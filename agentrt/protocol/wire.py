@@ -56,7 +56,7 @@ class Wire(Generic[T]):
     """The frames of one direction of a connection.
 
     Example:
-        >>> from agentrt.backend import Fill
+        >>> from agentrt.protocol.backend import Fill
         >>> wire: Wire[Fill] = Wire(Fill)
         >>> payload = FrameReader().push(wire.frame(Fill((1, 2), complete=True)))[0]
         >>> wire.value(payload)

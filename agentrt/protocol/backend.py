@@ -15,7 +15,7 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import fact
 from agentrt.base.sampling_params import Sampling
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ThinkFrame, ToolSchema
-from agentrt.step import (
+from agentrt.protocol.step_output import (
     Admission,
     BackendDown,
     BackendEvent,

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Literal, Protocol
 
-from agentrt.backend import BackendDown, Ledger, StepDone
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import fact
+from agentrt.protocol.backend import BackendDown, Ledger, StepDone
 
 NodeKind = Literal["generate", "tool", "program", "ask"]
 Outcome = Literal["ok", "failed", "cancelled"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 
-from agentrt.backend import BackendEvent
 from agentrt.base.notifier import Wake
+from agentrt.protocol.backend import BackendEvent
 
 
 class EventQueue:
