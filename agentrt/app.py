@@ -192,7 +192,7 @@ def _backend(
         from agentrt.remote import RemoteBackend
 
         return RemoteBackend(choice, model=remote_model, api_key=api_key, clock=clock), None
-    from agentrt.engine.process import EmbeddedBackend
+    from agentrt.engine.process.backend import EmbeddedBackend
 
     config = choice if choice is not None else EngineConfig(model_path=Path(embedded.path()))
     backend = EmbeddedBackend(config, clock, place=place)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from agentrt.cli.main import answer
-from agentrt.engine import process
+from agentrt.engine.process.backend import backend as process
 from agentrt.testing import jaeger
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,7 @@ from agentrt import embedded
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError
-from agentrt.engine.threads import cores, forget
+from agentrt.engine.ops.cpu_threads import cores, forget
 
 PACKAGES = (
     "agentrt",
@@ -79,8 +79,8 @@ def computing(config: EngineConfig) -> dict[str, Any]:
     """
     import dataclasses
 
-    from agentrt.engine.hardware import gpu_facts, thread_facts
-    from agentrt.engine.report import model_report
+    from agentrt.engine.models.report import model_report
+    from agentrt.engine.process.hardware import gpu_facts, thread_facts
 
     report = model_report(config)
     found: dict[str, Any] = {

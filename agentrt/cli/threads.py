@@ -17,7 +17,7 @@ def at_most_cores(threads: int) -> int:
     Raises:
         UsageError: There are not so many cores, or it is below 0.
     """
-    from agentrt.engine.threads import cores
+    from agentrt.engine.ops.cpu_threads import cores
 
     most = cores()
     if not 0 <= threads <= most:

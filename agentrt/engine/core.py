@@ -14,29 +14,29 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, InternalError, RequestRejected
 from agentrt.base.ids import RequestId
 from agentrt.cache import PagePool
-from agentrt.engine import output
-from agentrt.engine.abilities import abilities
-from agentrt.engine.account import Account
-from agentrt.engine.decoder import Decoder
-from agentrt.engine.grammars import Grammars
-from agentrt.engine.hints import Hints
-from agentrt.engine.host_kv import host_kv
-from agentrt.engine.intake import (
+from agentrt.engine.capabilities import abilities
+from agentrt.engine.kv.allocator import Paging
+from agentrt.engine.kv.hints import Hints
+from agentrt.engine.kv.offload import host_kv
+from agentrt.engine.outputs import Outbox
+from agentrt.engine.request_checks import (
     check_ids,
     check_length,
     check_request,
     check_shortest,
     out_of_pages,
 )
-from agentrt.engine.machine import Machine
-from agentrt.engine.outbox import Outbox
-from agentrt.engine.output import Finish
-from agentrt.engine.paging import Paging
-from agentrt.engine.roster import Roster
-from agentrt.engine.scoring import Scorer, ready_to_score
-from agentrt.engine.sequence import Phase, Sequence
-from agentrt.engine.steps import Flight, Steps
-from agentrt.engine.stops import StopStrings
+from agentrt.engine.runner.model_runner import Machine
+from agentrt.engine.runner.scoring import Scorer, ready_to_score
+from agentrt.engine.sampling import sequence_output as output
+from agentrt.engine.sampling.grammar_requests import Grammars
+from agentrt.engine.sampling.sequence_output import Finish
+from agentrt.engine.sampling.token_sampler import Decoder
+from agentrt.engine.scheduling.scheduler import Roster
+from agentrt.engine.sequence.metrics import Account
+from agentrt.engine.sequence.sequence import Phase, Sequence
+from agentrt.engine.sequence.stop_strings import StopStrings
+from agentrt.engine.step import Flight, Steps
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import (
     Fill,

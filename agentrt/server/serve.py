@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.process import EmbeddedBackend, Place
+from agentrt.engine.process.backend import EmbeddedBackend, Place
 from agentrt.prompt import Codec
 from agentrt.server.application import application
 from agentrt.server.service import DEFAULT_MOST_REQUESTS, Service

@@ -24,7 +24,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
 from agentrt.base.segments import Close, Open, Text, ToolSchema
-from agentrt.engine.process import EmbeddedBackend, Place
+from agentrt.engine.process.backend import EmbeddedBackend, Place
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import (
     Backend,

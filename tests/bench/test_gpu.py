@@ -10,10 +10,10 @@ import pytest
 
 from agentrt.base.errors import EngineUnavailable
 from agentrt.cli.main import answer
-from agentrt.engine.hardware import gpu_facts
-from agentrt.engine.idle import idleness
+from agentrt.engine.process.hardware import gpu_facts
 from agentrt.lab.bench import gpu
 from agentrt.lab.bench.gpu import check_gpu, failures, kernels_part
+from agentrt.lab.bench.gpu_idle import idleness
 from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, Target
 from agentrt.lab.bench.shapes import SHAPES
 

@@ -22,12 +22,12 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine.batch import Packer, wanted_rows
+from agentrt.engine.batch.batch import Packer, wanted_rows
+from agentrt.engine.batch.shared_prefix import Siblings
 from agentrt.engine.core import EngineCore
-from agentrt.engine.fastpath import self_check
-from agentrt.engine.kv import KvLayout, PagedKv
-from agentrt.engine.siblings import Siblings
-from agentrt.engine.tables import BlockTables
+from agentrt.engine.kv.block_tables import BlockTables
+from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.models.native import self_check
 from agentrt.protocol.backend import Delta, End, GenerateRequest, StepDone, TokenPrompt
 from agentrt_kernels.reference import Reference
 

@@ -23,14 +23,14 @@ from agentrt.base.config import EngineConfig, Policy
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
 from agentrt.cache import PagePool, RadixTree, key_of
-from agentrt.engine.account import Account
-from agentrt.engine.batch import Packer, Part
+from agentrt.engine.batch.batch import Packer, Part
+from agentrt.engine.batch.shared_prefix import Siblings
 from agentrt.engine.core import EngineCore
-from agentrt.engine.kv import KvLayout, PagedKv
-from agentrt.engine.line import Line
-from agentrt.engine.siblings import Siblings
-from agentrt.engine.tables import BlockTables
-from agentrt.engine.torch_kernels import TorchKernels
+from agentrt.engine.kv.block_tables import BlockTables
+from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.ops.torch_kernels import TorchKernels
+from agentrt.engine.scheduling.waiting_queue import Line
+from agentrt.engine.sequence.metrics import Account
 from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
 
 STEPS = 300

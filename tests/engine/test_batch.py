@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt.base.ids import PageId
-from agentrt.engine.batch import Packer, Part
-from agentrt.engine.flat import FEW_ROWS, Filler, words
-from agentrt.engine.kv import KvLayout, PagedKv
-from agentrt.engine.tables import BlockTables
+from agentrt.engine.batch.batch import Packer, Part
+from agentrt.engine.batch.input_packing import FEW_ROWS, Filler, words
+from agentrt.engine.kv.block_tables import BlockTables
+from agentrt.engine.kv.cache import KvLayout, PagedKv
 
 PAGE = 4
 LAYOUT = KvLayout(2, 1, 2, PAGE, torch.float32, torch.device("cpu"))

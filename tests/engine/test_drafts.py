@@ -9,7 +9,8 @@ import pytest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.constraints import compile_constraint
 from agentrt.constraints.vocabulary import alphabet_of
-from agentrt.engine import decoder, drafts
+from agentrt.engine.sampling import token_sampler as decoder
+from agentrt.engine.sequence.sequence import jump_forward as drafts
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 FIELDS = ("name", "value", "total")

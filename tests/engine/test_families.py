@@ -5,8 +5,8 @@ import random
 import pytest
 
 from agentrt.base.config import EngineConfig
-from agentrt.engine.model import load_model
-from agentrt.engine.report import model_report
+from agentrt.engine.models.loader import load_model
+from agentrt.engine.models.report import model_report
 from tests.engine.transformers_said import EPSILON, said
 
 NEW_TOKENS = 8

@@ -10,8 +10,8 @@ import pytest
 
 from agentrt import chat, fan, gather, program
 from agentrt.app import open_runtime
-from agentrt.engine import host
 from agentrt.engine.core import EngineCore
+from agentrt.engine.process.backend import main as host
 from agentrt.runtime import Runtime
 from agentrt.testing import tiny_engine
 

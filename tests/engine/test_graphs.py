@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine.batch import Part
-from agentrt.engine.graphs import Tier, tiers, wide_tiers
+from agentrt.engine.batch.batch import Part
+from agentrt.engine.runner.cuda_graphs import Tier, tiers, wide_tiers
 
 PROMPT = [(3 * at) % 250 for at in range(300)]
 

@@ -13,10 +13,10 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import RequestRejected
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine import host as host_module
-from agentrt.engine.host import Host
-from agentrt.engine.host_link import Link, OwnerGone
-from agentrt.engine.host_wire import (
+from agentrt.engine.process.backend import main as host_module
+from agentrt.engine.process.channel import Link, OwnerGone
+from agentrt.engine.process.main import Host
+from agentrt.engine.process.messages import (
     COMMANDS,
     REPORTS,
     Advise,

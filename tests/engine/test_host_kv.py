@@ -8,8 +8,8 @@ import torch
 from agentrt.base.clock import FakeClock
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.engine.host_kv import HostCopier, Rates, copy_pays, runs
-from agentrt.engine.kv import KvLayout, PagedKv
+from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.kv.offload import HostCopier, Rates, copy_pays, runs
 from agentrt_kernels.reference import Reference
 
 PAGE_BYTES = 16 * 2 * 4  # of the hash machine: one layer, one head, one value

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from agentrt.engine.sequence import Standing
+from agentrt.engine.sequence.sequence import Standing
 
 COMMON = [(3 * at) % 250 for at in range(96)]
 

@@ -5,8 +5,8 @@ import torch
 
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.engine.batch import BlockTables, Part, pack
-from agentrt.engine.kv import KvLayout, PagedKv, pages_for
+from agentrt.engine.batch.batch import BlockTables, Part, pack
+from agentrt.engine.kv.cache import KvLayout, PagedKv, pages_for
 
 LAYOUT = KvLayout(3, 2, 4, 5, torch.float32, torch.device("cpu"))
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from agentrt.engine import linear
-from agentrt.engine.linear import AtOnce, LinearDoor, OneByOne, Packed, Plain
-from agentrt.engine.torch_kernels import TorchKernels
+from agentrt.engine.ops import linear
+from agentrt.engine.ops.linear import AtOnce, LinearDoor, OneByOne, Packed, Plain
+from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 

@@ -9,12 +9,12 @@ import torch
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
-from agentrt.engine.checkpoint import tensor_shapes
 from agentrt.engine.core import EngineCore
-from agentrt.engine.fastpath.config_shape import Declined, shape_of
-from agentrt.engine.fastpath.shape import DecoderShape
-from agentrt.engine.fastpath.weights import difference
-from agentrt.engine.model import load_model
+from agentrt.engine.models.checkpoint import tensor_shapes
+from agentrt.engine.models.loader import load_model
+from agentrt.engine.models.native.model_config import Declined, shape_of
+from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.weights import difference
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 

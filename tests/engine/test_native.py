@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 
-from agentrt.engine.attention import PagedAttention
+from agentrt.engine.ops.attention import PagedAttention
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable, Score
 from agentrt_kernels.cpu import library

@@ -4,7 +4,7 @@ import pytest
 
 from agentrt.base.ids import RequestId
 from agentrt.cache import key_of
-from agentrt.engine.plan import (
+from agentrt.engine.scheduling.token_budget import (
     StepPlan,
     VictimFacts,
     common_tokens,

@@ -27,8 +27,8 @@ from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
 from agentrt.engine.core import EngineCore
-from agentrt.engine.process import EmbeddedBackend
-from agentrt.engine.process_child import environment
+from agentrt.engine.process.backend import EmbeddedBackend
+from agentrt.engine.process.child import environment
 from agentrt.protocol.backend import BackendDown, GenerateRequest, TokenPrompt
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
@@ -233,7 +233,7 @@ import sys, time
 from pathlib import Path
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
-from agentrt.engine.process import EmbeddedBackend
+from agentrt.engine.process.backend import EmbeddedBackend
 backend = EmbeddedBackend(EngineConfig(Path(sys.argv[1])), MonotonicClock())
 backend.launch()
 print(backend.pid, "torch" in sys.modules, flush=True)

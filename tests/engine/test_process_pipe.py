@@ -6,8 +6,8 @@ import socket
 import anyio
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.host_wire import COMMANDS, Cancel, Command
-from agentrt.engine.process_pipe import Pipe
+from agentrt.engine.process.messages import COMMANDS, Cancel, Command
+from agentrt.engine.process.pipe import Pipe
 from agentrt.protocol.backend import StepDone
 from agentrt.protocol.wire import FrameReader
 

@@ -10,10 +10,10 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine import process
-from agentrt.engine.host_wire import REPORTS, Ping
-from agentrt.engine.process_child import Death
-from agentrt.engine.process_watch import falls_silent
+from agentrt.engine.process.backend import backend as process
+from agentrt.engine.process.child import Death
+from agentrt.engine.process.messages import REPORTS, Ping
+from agentrt.engine.process.watchdog import falls_silent
 from agentrt.protocol.backend import BackendDown, Capabilities, GenerateRequest, TokenPrompt
 from agentrt.testing import run_virtual
 

@@ -7,12 +7,12 @@ import torch
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable
-from agentrt.engine import kernel_set
-from agentrt.engine.checkpoint import tensor_shapes
-from agentrt.engine.fastpath.config_shape import Declined, shape_of
-from agentrt.engine.fastpath.shape import DecoderShape
-from agentrt.engine.fastpath.weights import difference, weights_of
-from agentrt.engine.report import model_report
+from agentrt.engine.models.checkpoint import tensor_shapes
+from agentrt.engine.models.native.model_config import Declined, shape_of
+from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.weights import difference, weights_of
+from agentrt.engine.models.report import model_report
+from agentrt.engine.ops import kernel_set
 from agentrt_kernels.contract import KernelsUnavailable
 
 

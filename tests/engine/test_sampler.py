@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine import sampler
-from agentrt.engine.sampler import Draw, allowed, uniform
-from agentrt.engine.torch_kernels import TorchKernels
+from agentrt.engine.ops.torch_kernels import TorchKernels
+from agentrt.engine.sampling import sampler
+from agentrt.engine.sampling.sampler import Draw, allowed, uniform
 from agentrt_kernels.reference import Reference
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])

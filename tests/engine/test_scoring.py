@@ -8,7 +8,7 @@ import transformers
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.engine import scoring
+from agentrt.engine.runner import scoring
 from agentrt.protocol.backend import Fill, TokenPrompt
 
 OPTIONS = ("yes", "no", "a rather long option", "yes, please")

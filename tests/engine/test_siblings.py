@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import PageId
-from agentrt.engine import siblings
-from agentrt.engine.batch import Part, wanted_rows
-from agentrt.engine.kv import KvLayout, PagedKv
-from agentrt.engine.siblings import Siblings, find_groups, unrolled
-from agentrt.engine.tables import BlockTables
+from agentrt.engine.batch.batch import Part, wanted_rows
+from agentrt.engine.batch.batch import shared_prefix as siblings
+from agentrt.engine.batch.shared_prefix import Siblings, find_groups, unrolled
+from agentrt.engine.kv.block_tables import BlockTables
+from agentrt.engine.kv.cache import KvLayout, PagedKv
 
 
 def groups(rows, own=None, least=2):

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.plan import SLACK_TOKENS
+from agentrt.engine.scheduling.token_budget import SLACK_TOKENS
 from agentrt.protocol.backend import Fill, RequestFacts
 
 LONG = 600

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.door import Door
-from agentrt.engine.standstill import Standstill
+from agentrt.engine.scheduling.admission import Door
+from agentrt.engine.scheduling.standstill import Standstill
 from agentrt.protocol.backend import Fill
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import agentrt
 from agentrt.base.config import EngineConfig
-from agentrt.engine import threads
-from agentrt.engine.threads import Timing, Wait, candidates, choose, probe
+from agentrt.engine.ops import cpu_threads as threads
+from agentrt.engine.ops.cpu_threads import Timing, Wait, candidates, choose, probe
 
 BOTH: tuple[Wait, ...] = ("passive", "active")
 
@@ -148,4 +148,4 @@ def test_nothing_else_counts_cores(monkeypatch):
         for path in sorted(Path(package).rglob("*.py"))
         if any(name in path.read_text(encoding="utf-8") for name in counting)
     ]
-    assert found == ["engine/threads.py"]
+    assert found == ["engine/ops/cpu_threads.py"]

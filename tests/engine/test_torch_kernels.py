@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from agentrt.engine.torch_kernels import TorchKernels
+from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import HeadNorms
 

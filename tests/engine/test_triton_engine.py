@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine import graphs, siblings
+from agentrt.engine.batch.batch import shared_prefix as siblings
+from agentrt.engine.runner import cuda_graphs as graphs
 from tests.engine.transformers_said import EPSILON, said
 
 pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")

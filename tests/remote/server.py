@@ -43,7 +43,7 @@ from agentrt.base.segments import (
     ToolSchema,
 )
 from agentrt.constraints import CallScanner
-from agentrt.engine.process import EmbeddedBackend
+from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import BackendDown, Delta, End, GenerateRequest, TokenPrompt
 

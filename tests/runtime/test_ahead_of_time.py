@@ -10,8 +10,8 @@ import pytest
 
 from agentrt import chat, program, tool
 from agentrt.base.clock import MonotonicClock
-from agentrt.engine.plan import SLACK_TOKENS
-from agentrt.engine.process import EmbeddedBackend
+from agentrt.engine.process.backend import EmbeddedBackend
+from agentrt.engine.scheduling.token_budget import SLACK_TOKENS
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import StepDone
 from agentrt.protocol.events import Event, HoleFilled, NodeDemanded, NodeFinished, RequestSent

@@ -21,7 +21,7 @@ from agentrt import chat, gather, program, tool
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.ids import RunId
-from agentrt.engine.process import EmbeddedBackend
+from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing.tiny_model import tiny_engine

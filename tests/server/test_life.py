@@ -15,7 +15,7 @@ from agentrt import embedded
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.cli.main import answer
-from agentrt.engine.process import EmbeddedBackend
+from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
 from agentrt.server.question import question_of
 from agentrt.server.refusal import Refused

@@ -15,8 +15,8 @@ from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
 from agentrt.engine.core import EngineCore
-from agentrt.engine.sequence import Sequence
-from agentrt.engine.steps import Flight as RealFlight
+from agentrt.engine.sequence.sequence import Sequence
+from agentrt.engine.step import Flight as RealFlight
 from agentrt.lab.sim.copies import measure_copies
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.sim.engine import NO_END_S, VirtualEngine

@@ -20,10 +20,10 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine.ceilings import measured
 from agentrt.engine.core import EngineCore
-from agentrt.engine.idle import watched
-from agentrt.engine.threads import forget
+from agentrt.engine.ops.cpu_threads import forget
+from agentrt.lab.bench.gpu_idle import watched
+from agentrt.lab.bench.roofline import measured
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
 _SETTLING_STEPS = 4

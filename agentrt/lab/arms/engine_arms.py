@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.config import EngineConfig
-from agentrt.engine.process_child import environment
+from agentrt.engine.process.child import environment
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.bench.plan import PAGE_TOKENS, Row
 from agentrt.lab.bench.shapes import ModelShape

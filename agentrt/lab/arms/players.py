@@ -12,8 +12,8 @@ from typing import Any
 
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.process_child import environment
-from agentrt.engine.threads import cores
+from agentrt.engine.ops.cpu_threads import cores
+from agentrt.engine.process.child import environment
 from agentrt.lab.arms.clients import client_arm, open_best
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import CLIENTS, OURS, SERVERS, CompoundArm, OpenPlayer

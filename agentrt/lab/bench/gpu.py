@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from agentrt.base.errors import AgentrtError, EngineUnavailable
-from agentrt.engine.hardware import gpu_facts
+from agentrt.engine.process.hardware import gpu_facts
 from agentrt.lab.arms.engine_arms import Arm, our_arm, peer_arms
 from agentrt.lab.arms.open_arm import OpenArm, OpenArms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agentrt.engine.threads import cores
+from agentrt.engine.ops.cpu_threads import cores
 from agentrt.lab.arms.engine_arms import OURS, Arm
 from agentrt.lab.bench.plan import Row
 from agentrt.lab.bench.sample import Sample

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt.engine.threads import cores
+from agentrt.engine.ops.cpu_threads import cores
 from agentrt.lab.arms.engine_arms import CONSTRAINED, OURS, Arm, constrained_arm, our_arm, peer_arms
 from agentrt.lab.arms.open_arm import OpenArm, OpenArms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root

@@ -22,7 +22,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError, revive
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine.process import EmbeddedBackend
+from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.lab.sim.costs import Costs, StepWork
 from agentrt.lab.sim.fit import Fitted, Observed, fit
 from agentrt.lab.sim.runtime_overhead import around

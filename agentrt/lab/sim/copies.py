@@ -17,7 +17,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import InternalError, revive
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine.process import EmbeddedBackend
+from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest, StepDone, TokenPrompt
 from agentrt.protocol.step_output import Ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.roster import Share
+from agentrt.engine.scheduling.scheduler import Share
 from agentrt.lab.sim.costs import StepWork
 from agentrt.protocol.backend import StepDone
 from agentrt.protocol.step_output import StepRecord

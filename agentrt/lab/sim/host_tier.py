@@ -13,7 +13,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
 from agentrt.cache import LowerTier
-from agentrt.engine.host_kv import HostKv, Rates
+from agentrt.engine.kv.offload import HostKv, Rates
 from agentrt.lab.sim.costs import Costs
 
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from agentrt.engine.fastpath.arena import Rows
-from agentrt.engine.fastpath.experts import ready_experts
-from agentrt.engine.fastpath.layer_weights import ExpertWeights, GatedWeights
-from agentrt.engine.fastpath.shape import ExpertShape
-from agentrt.engine.linear import LinearDoor, OneByOne
-from agentrt.engine.torch_kernels import TorchKernels
+from agentrt.engine.models.native.experts import ready_experts
+from agentrt.engine.models.native.layer_weights import ExpertWeights, GatedWeights
+from agentrt.engine.models.native.shape import ExpertShape
+from agentrt.engine.models.native.workspace import Rows
+from agentrt.engine.ops.linear import LinearDoor, OneByOne
+from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 

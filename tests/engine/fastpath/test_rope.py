@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.engine.fastpath.rope import angles, frequencies, head_order
-from agentrt.engine.fastpath.shape import Rope
+from agentrt.engine.models.native.rope import angles, frequencies, head_order
+from agentrt.engine.models.native.shape import Rope
 
 POSITIONS = 40
 

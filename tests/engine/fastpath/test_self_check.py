@@ -10,9 +10,9 @@ import torch
 
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
-from agentrt.engine.fastpath import decoder, native, rope, self_check
-from agentrt.engine.load_plan import plan_load
-from agentrt.engine.model import load_model
+from agentrt.engine.models.load_plan import plan_load
+from agentrt.engine.models.loader import load_model
+from agentrt.engine.models.native import decoder, native, rope, self_check
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_the_embedded_model_starts_without_transformers():
         "import sys\n"
         "from pathlib import Path\n"
         "from agentrt.base.config import EngineConfig\n"
-        "from agentrt.engine.model import load_model\n"
+        "from agentrt.engine.models.loader import load_model\n"
         "report = load_model(EngineConfig(Path(sys.argv[1]))).report\n"
         "assert report.path == 'fast', report\n"
         "assert 'comes with agentrt' in report.self_check\n"

@@ -13,7 +13,7 @@ from typing import Any
 from agentrt import embedded
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.threads import forget
+from agentrt.engine.ops.cpu_threads import forget
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.arms.players import Wanted, check_names
 from agentrt.lab.arms.servers import Served

@@ -1,0 +1,107 @@
+"""Any other causal language model, through transformers' modelling code and our attention.
+
+transformers builds the model on the meta device and streams the safetensors shards into it, with
+the conversions that its architecture needs. Importing it takes three seconds, hence only here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
+
+from agentrt.base.errors import ModelInvalid
+from agentrt.engine.batch.batch import ForwardBatch
+from agentrt.engine.kv.cache import PagedKv
+from agentrt.engine.ops.attention import NAME, attend
+
+AttentionInterface.register(NAME, attend)  # type: ignore[no-untyped-call, unused-ignore]
+
+
+class HfDecoder:
+    """A transformers model, called with packed batches.
+
+    Attributes:
+        module: The model, in evaluation mode.
+        config: Of its text part.
+        parameters: How many.
+    """
+
+    is_one_call = False
+
+    def __init__(self, module: Any) -> None:
+        self.module = module.eval()
+        self.config: Any = module.config.get_text_config()
+        self.parameters = sum(weight.numel() for weight in module.parameters())
+
+    def bind(self, kv: PagedKv, most_rows: int) -> None:
+        """Nothing to get ready: transformers makes its tensors anew in each forward."""
+
+    def __call__(self, batch: ForwardBatch) -> Tensor:
+        """Logits `[rows, vocabulary]` of the wanted rows."""
+        out = self.module(
+            input_ids=batch.fields.token_ids[None],
+            position_ids=batch.fields.positions[None],
+            use_cache=False,
+            logits_to_keep=batch.wanted,
+        )
+        logits: Tensor = out.logits[0]
+        return logits
+
+
+def load_hf(
+    path: Path, dtype: torch.dtype, device: torch.device, *, random_seed: int | None
+) -> HfDecoder:
+    """The model in `path`, with random weights where a seed is given.
+
+    Raises:
+        ModelInvalid: transformers cannot make a model of it.
+    """
+    speech: Any = transformers.utils.logging
+    speech.disable_progress_bar()
+    verbosity = speech.get_verbosity()
+    speech.set_verbosity_error()
+    try:
+        settings = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        if random_seed is None:
+            return HfDecoder(_load(path, settings, dtype).to(device))
+        torch.manual_seed(random_seed)
+        build: Any = AutoModelForCausalLM.from_config
+        return HfDecoder(build(settings, dtype=dtype, attn_implementation=NAME).to(device))
+    except ModelInvalid:
+        raise
+    except Exception as error:  # whatever transformers raises about a directory is about the model
+        lines = str(error).strip().splitlines() or [""]
+        raise ModelInvalid(
+            f"{path} cannot be loaded: {type(error).__name__}: {lines[0]}",
+            hint="Give a directory with a causal language model that transformers knows",
+        ) from error
+    finally:
+        speech.set_verbosity(verbosity)
+
+
+def _load(path: Path, settings: Any, dtype: torch.dtype) -> Any:
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        path,
+        config=settings,
+        dtype=dtype,
+        attn_implementation=NAME,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+    )
+    module, report = loaded
+    missing = sorted(report["missing_keys"])
+    mismatched = sorted(str(key) for key in report["mismatched_keys"])
+    if missing or mismatched:
+        what, keys = ("lacks", missing) if missing else ("has the wrong shape for", mismatched)
+        raise ModelInvalid(
+            f"the checkpoint in {path} {what} {len(keys)} weights, {keys[0]} first",
+            hint="Copy the directory again: config.json and *.safetensors do not belong together",
+        )
+    return module

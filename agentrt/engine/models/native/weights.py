@@ -1,0 +1,97 @@
+"""Names and shapes of a decoder's weights, as checkpoints have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def weights_of(shape: DecoderShape) -> Shapes:
+    """All of them."""
+    found: Shapes = {
+        "model.embed_tokens.weight": (shape.vocabulary, shape.hidden),
+        "model.norm.weight": (shape.hidden,),
+    }
+    if not shape.tied:
+        found["lm_head.weight"] = (shape.vocabulary, shape.hidden)
+    for layer in range(shape.layers):
+        mine = _attention(shape)
+        if shape.experts is not None and shape.has_experts(layer):
+            mine |= _experts(shape, shape.experts)
+        else:
+            mine |= _gated(shape)
+        found |= {f"model.layers.{layer}.{name}": size for name, size in mine.items()}
+    return found
+
+
+def difference(shape: DecoderShape, held: Mapping[str, tuple[int, ...]]) -> str | None:
+    """In what a checkpoint's weights are not exactly these; None where they are."""
+    mine = weights_of(shape)
+    for name in mine:
+        if name not in held:
+            return f"it lacks {name}"
+        if held[name] != mine[name]:
+            return f"{name} is {held[name]}, not {mine[name]}"
+    for name in held:
+        if name not in mine and not _is_idle(name):
+            return f"it holds {name}"
+    return None
+
+
+def _attention(shape: DecoderShape) -> Shapes:
+    query, pair = shape.query_width, shape.kv_width
+    rows = (query, pair, pair) if len(shape.names.qkv) > 1 else (query + 2 * pair,)
+    found: Shapes = {
+        "input_layernorm.weight": (shape.hidden,),
+        "post_attention_layernorm.weight": (shape.hidden,),
+        "self_attn.o_proj.weight": (shape.hidden, query),
+    }
+    for name, count in zip(shape.names.qkv, rows, strict=True):
+        found[f"{name}.weight"] = (count, shape.hidden)
+        if shape.qkv_bias:
+            found[f"{name}.bias"] = (count,)
+    if shape.out_bias:
+        found["self_attn.o_proj.bias"] = (shape.hidden,)
+    if shape.head_norms != "none":
+        each = shape.head_norms == "each"
+        found["self_attn.q_norm.weight"] = (shape.head_dim if each else query,)
+        found["self_attn.k_norm.weight"] = (shape.head_dim if each else pair,)
+    return found
+
+
+def _gated(shape: DecoderShape) -> Shapes:
+    names = shape.names
+    rows = 2 * shape.inner // len(names.gate_up)
+    found: Shapes = {f"{name}.weight": (rows, shape.hidden) for name in names.gate_up}
+    found[f"{names.down}.weight"] = (shape.hidden, shape.inner)
+    if shape.mlp_bias:
+        found |= {f"{name}.bias": (rows,) for name in names.gate_up}
+        found[f"{names.down}.bias"] = (shape.hidden,)
+    return found
+
+
+def _experts(shape: DecoderShape, experts: ExpertShape) -> Shapes:
+    names = shape.names
+    found: Shapes = {f"{names.router}.weight": (experts.count, shape.hidden)}
+    for number in range(experts.count):
+        at = names.expert.format(number)
+        found |= {
+            f"{at}{name}.weight": (experts.inner, shape.hidden) for name in names.expert_gate_up
+        }
+        found[f"{at}{names.expert_down}.weight"] = (shape.hidden, experts.inner)
+    if experts.shared_inner:
+        found |= {
+            "mlp.shared_expert.gate_proj.weight": (experts.shared_inner, shape.hidden),
+            "mlp.shared_expert.up_proj.weight": (experts.shared_inner, shape.hidden),
+            "mlp.shared_expert.down_proj.weight": (shape.hidden, experts.shared_inner),
+            "mlp.shared_expert_gate.weight": (1, shape.hidden),
+        }
+    return found
+
+
+def _is_idle(name: str) -> bool:
+    """Whether a checkpoint's tensor is one that models do not read."""
+    return name.endswith("rotary_emb.inv_freq") or name == "lm_head.weight"

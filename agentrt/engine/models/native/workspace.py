@@ -1,0 +1,121 @@
+"""Room for the activations of a forward, made once and used by every layer of every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from agentrt.engine.models.native.shape import DecoderShape
+
+_KEPT_ROWS = 128
+"""Views for up to so many rows are kept: decoding comes back to the same few counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Views for T rows of which each takes A experts; see `agentrt_kernels.contract`.
+
+    Attributes:
+        stream: `[T, hidden]`, the residual stream.
+        normed: `[T, hidden]`.
+        added: `[T, hidden]`, what comes on top of the stream.
+        qkv: `[T, (H + 2 * K) * D]`.
+        heads: `[T, H + 2 * K, D]`, the same.
+        query: `[T, H, D]`.
+        mixed: `[T, H, D]`.
+        gate_up: `[T, 2 * I]`.
+        inner: `[T, I]`.
+        sorted: `[T * A, hidden]`, rows in the order of their experts.
+        expert_gate_up: `[T * A, 2 * I]`.
+        expert_inner: `[T * A, I]`.
+        returned: `[T * A, hidden]`, in the order of the tokens again.
+    """
+
+    stream: Tensor
+    normed: Tensor
+    added: Tensor
+    qkv: Tensor
+    heads: Tensor
+    query: Tensor
+    mixed: Tensor
+    gate_up: Tensor
+    inner: Tensor
+    sorted: Tensor
+    expert_gate_up: Tensor
+    expert_inner: Tensor
+    returned: Tensor
+
+
+class Arena:
+    """The room.
+
+    Args:
+        shape: Of the decoder.
+        rows: Most rows of a forward.
+        dtype: Of the activations.
+        device: Of them.
+    """
+
+    def __init__(
+        self, shape: DecoderShape, rows: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self._shape = shape
+        self._most_rows = rows
+        self._dtype = dtype
+        self._device = device
+        packed = shape.query_width + 2 * shape.kv_width
+        experts = shape.experts
+        inner = max(shape.inner, experts.shared_inner if experts else 0)
+        self._chosen, expert_inner = (experts.chosen, experts.inner) if experts else (0, 0)
+        self._widths = (
+            *(shape.hidden, shape.hidden, shape.hidden),
+            *(packed, shape.query_width, shape.query_width),
+            *(2 * inner, inner),
+        )
+        self._expert_widths = (shape.hidden, 2 * expert_inner, expert_inner, shape.hidden)
+        self._flat = [self._room(rows * width) for width in self._widths]
+        rows *= self._chosen
+        self._expert_flat = [self._room(rows * width) for width in self._expert_widths]
+        self._kept: dict[int, Rows] = {}
+
+    def rows(self, count: int) -> Rows:
+        """Views for `count` rows; of the same memory, whatever the count."""
+        found = self._kept.get(count)
+        if found is None:
+            found = self._views(count)
+            if count <= _KEPT_ROWS:
+                self._kept[count] = found
+        return found
+
+    def _views(self, count: int) -> Rows:
+        shape = self._shape
+        assert count <= self._most_rows, f"{count} rows in a room for {self._most_rows}"
+        stream, normed, added, qkv, query, mixed, gate_up, inner = (
+            flat[: count * width].view(count, width)
+            for flat, width in zip(self._flat, self._widths, strict=True)
+        )
+        several = count * self._chosen
+        sorted_, expert_gate_up, expert_inner, returned = (
+            flat[: several * width].view(several, width)
+            for flat, width in zip(self._expert_flat, self._expert_widths, strict=True)
+        )
+        return Rows(
+            stream=stream,
+            normed=normed,
+            added=added,
+            qkv=qkv,
+            heads=qkv.view(count, shape.heads + 2 * shape.kv_heads, shape.head_dim),
+            query=query.view(count, shape.heads, shape.head_dim),
+            mixed=mixed.view(count, shape.heads, shape.head_dim),
+            gate_up=gate_up,
+            inner=inner,
+            sorted=sorted_,
+            expert_gate_up=expert_gate_up,
+            expert_inner=expert_inner,
+            returned=returned,
+        )
+
+    def _room(self, values: int) -> Tensor:
+        return torch.empty(values, dtype=self._dtype, device=self._device)

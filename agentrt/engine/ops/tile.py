@@ -1,0 +1,101 @@
+"""The buffers that attention works in: made once, of constant size, used by every step.
+
+All layers of a step see the same pages, so that the views of these buffers are made once a step.
+K heads of keys and values, H query heads, G = H / K, D head_dim, N tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from agentrt.engine.kv.cache import PagedKv
+
+_ROWS = 64
+"""Rows of queries that are scored at once against a full tile; a shorter one takes more."""
+
+_MOST_ROWS = 128
+"""Never more: later rows see more, and scores of what is hidden are computed for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The first pages of the tile, seen in different ways.
+
+    Attributes:
+        blocks: `[pages]` which pages of KV memory belong there, as in `BlockTables`.
+        key_pages: `[pages, page * K * D]`, filled for each layer.
+        value_pages: The same for values.
+        key: `[N, K, D]` fp32.
+        value: `[N, K, D]` fp32.
+    """
+
+    blocks: Tensor
+    key_pages: Tensor
+    value_pages: Tensor
+    key: Tensor
+    value: Tensor
+
+
+class Tile:
+    """Some pages of keys and values, side by side, and the scores against them.
+
+    Attributes:
+        tokens: Most tokens it holds, in whole pages.
+        pages: The same in pages.
+        kv_heads: K.
+        heads: H.
+        places: `[tokens]` 0, 1, 2 ...
+    """
+
+    def __init__(self, kv: PagedKv, *, heads: int, tokens: int) -> None:
+        layout = kv.layout
+        size = layout.page_tokens
+        self._kv = kv
+        self.heads = heads
+        self.kv_heads = layout.kv_heads
+        self.pages = max(1, tokens // size)
+        self.tokens = self.pages * size
+        shape = (self.pages, size * layout.kv_heads * layout.head_dim)
+        self._key = torch.empty(shape, dtype=layout.dtype, device=layout.device)
+        self._value = torch.empty_like(self._key)
+        self._narrow = layout.dtype != torch.float32
+        self._key_wide = self._key.float() if self._narrow else self._key
+        self._value_wide = self._value.float() if self._narrow else self._value
+        self._most_scores = _ROWS * heads * self.tokens
+        self._scores = torch.empty(self._most_scores, dtype=torch.float32, device=layout.device)
+        self._weights = torch.empty_like(self._scores)
+        self.places = torch.arange(self.tokens, device=layout.device)
+
+    def prepare(self, blocks: Tensor) -> Loaded:
+        """Views for these pages; `load` fills them."""
+        layout = self._kv.layout
+        count = blocks.shape[0]
+        shape = (count * layout.page_tokens, layout.kv_heads, layout.head_dim)
+        return Loaded(
+            blocks=blocks,
+            key_pages=self._key[:count],
+            value_pages=self._value[:count],
+            key=self._key_wide[:count].view(shape),
+            value=self._value_wide[:count].view(shape),
+        )
+
+    def load(self, layer: int, into: Loaded) -> None:
+        """Copy the pages of one layer in."""
+        self._kv.read(layer, into.blocks, into.key_pages, into.value_pages)
+        if self._narrow:
+            into.key.view(into.key_pages.shape).copy_(into.key_pages)
+            into.value.view(into.value_pages.shape).copy_(into.value_pages)
+
+    def scores(self, *shape: int) -> tuple[Tensor, Tensor]:
+        """Room for scores and for the weights they become."""
+        count = 1
+        for size in shape:
+            count *= size
+        return self._scores[:count].view(shape), self._weights[:count].view(shape)
+
+    def most_rows(self, tokens: int) -> int:
+        """Rows of queries that can be scored at once against `tokens` tokens."""
+        return max(1, min(_MOST_ROWS, self._most_scores // (self.heads * tokens)))

@@ -1,0 +1,93 @@
+"""What the next `StepDone` will tell, and how a sequence ends."""
+
+from __future__ import annotations
+
+from agentrt.base.errors import record
+from agentrt.base.ids import RequestId
+from agentrt.engine.kv.allocator import Paging
+from agentrt.engine.sampling import sequence_output as output
+from agentrt.engine.sampling.grammar_requests import Grammars
+from agentrt.engine.sampling.sequence_output import Finish
+from agentrt.engine.scheduling.scheduler import Roster
+from agentrt.engine.sequence.metrics import Account
+from agentrt.engine.sequence.sequence import Sequence
+from agentrt.protocol.backend import Admission, Delta, End, StepDone, StepRecord
+
+
+class Outbox:
+    """Deltas and ends since the last delivery.
+
+    Args:
+        roster: From which what is over goes.
+        grammars: The same.
+        paging: Whose free pages are told.
+    """
+
+    def __init__(self, roster: Roster, grammars: Grammars, paging: Paging) -> None:
+        self._roster = roster
+        self._grammars = grammars
+        self._paging = paging
+        self._deltas: list[Delta] = []
+        self._ends: list[End] = []
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether somebody has to be told of an end."""
+        return bool(self._ends)
+
+    def tell(self, sequence: Sequence) -> None:
+        """What the sequence has got since the last time."""
+        delta = output.take_delta(sequence)
+        if delta is not None:
+            self._deltas.append(delta)
+
+    def end(self, sequence: Sequence, finish: Finish, now_s: float) -> None:
+        """The sequence is over; what it computed stays in the tree."""
+        output.flush(sequence, finish)
+        self.tell(sequence)
+        account = sequence.account
+        account.book(sequence.waits_in, now_s)
+        if account.first_token_at_s == 0.0 and sequence.output_tokens:
+            account.first_token_at_s = now_s
+        self._roster.remove(sequence)
+        self._grammars.forget(sequence.request.request_id)
+        self._ends.append(
+            End(
+                request_id=sequence.request.request_id,
+                reason=finish.reason,
+                ledger=account.close(
+                    now_s,
+                    prompt_tokens=sequence.prompt_tokens,
+                    output_tokens=sequence.output_tokens,
+                    thinking_tokens=sequence.thought_tokens,
+                ),
+                closed_early=finish.closed_early,
+                error=finish.error,
+                stopped_by=finish.stopped_by,
+                scores=finish.scores,
+            )
+        )
+
+    def fail(self, sequence: Sequence, error: Exception, now_s: float) -> None:
+        """The sequence is over with an error."""
+        self.end(sequence, Finish("failed", error=record(error)), now_s)
+
+    def refuse(
+        self, request_id: RequestId, error: Exception, account: Account, now_s: float
+    ) -> None:
+        """The request never became a sequence."""
+        ledger = account.close(now_s, prompt_tokens=0, output_tokens=0)
+        self._ends.append(End(request_id, "failed", ledger, error=record(error)))
+
+    def take(self, step: StepRecord | None, admissions: tuple[Admission, ...] = ()) -> StepDone:
+        """Everything, for delivery, with those that got their place in the step."""
+        deltas, ends = tuple(self._deltas), tuple(self._ends)
+        self._deltas, self._ends = [], []
+        return StepDone(
+            step=step,
+            deltas=deltas,
+            ends=ends,
+            free_pages=self._paging.pool.free_pages,
+            evictable_pages=self._paging.tree.evictable_pages,
+            admissions=admissions,
+        )
