@@ -6,7 +6,7 @@ In reading order:
   what is kept of a request, `account` where its time went, `intake` what is refused, `outbox` what
   is told
 - `roster` who runs and who waits, by the pure rules of `plan`; `paging` the only place where pages
-  change hands (pools and radix trees are `agentrt.cache`), `host_kv` the tier below, `hints` what
+  change hands (pools and radix trees are `agentrt.kv_cache`), `host_kv` the tier below, `hints` what
   the runtime says of prefixes
 - `machine` a packed `batch` in, logits out: `kv` the pages, `tile`, `division` and `attention` how
   they are read where no kernel set does it; `tables` the block tables, `siblings` who shares pages,

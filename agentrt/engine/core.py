@@ -13,7 +13,6 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, InternalError, RequestRejected
 from agentrt.base.ids import RequestId
-from agentrt.cache import PagePool
 from agentrt.engine.capabilities import abilities
 from agentrt.engine.kv.allocator import Paging
 from agentrt.engine.kv.hints import Hints
@@ -37,6 +36,7 @@ from agentrt.engine.sequence.metrics import Account
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.engine.step import Flight, Steps
+from agentrt.kv_cache import PagePool
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import (
     Fill,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.cache.density import Candidate, guarded
+from agentrt.kv_cache.eviction_cost import Candidate, guarded
 
 costs = st.floats(0.0, 10.0)
 candidates = st.lists(st.builds(Candidate, st.integers(1, 5), costs, costs), min_size=1, max_size=4)

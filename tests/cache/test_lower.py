@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.cache import LowerTier, PagePool, RadixTree, Retention, key_of
+from agentrt.kv_cache import LowerTier, PagePool, RadixTree, Retention, key_of
 
 PAGE = 2
 PREFIX = [5, 6, 7, 8, 9, 10, 11, 12]

@@ -4,7 +4,7 @@ import pytest
 
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import PageId
-from agentrt.cache import PagePool
+from agentrt.kv_cache import PagePool
 
 
 def test_pages_go_from_hand_to_hand():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrt.cache import PagePool, RadixTree, Retention, key_of
+from agentrt.kv_cache import PagePool, RadixTree, Retention, key_of
 
 PAGE = 4
 

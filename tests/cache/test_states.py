@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agentrt.base.ids import PageId
-from agentrt.cache import PagePool, RadixNode, RadixTree, Retention, key_of
+from agentrt.kv_cache import PagePool, RadixNode, RadixTree, Retention, key_of
 
 TOTAL = 24
 TOKEN = st.integers(0, 2)  # few, so that prefixes coincide

@@ -22,7 +22,6 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig, Policy
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.cache import PagePool, RadixTree, key_of
 from agentrt.engine.batch.batch import Packer, Part
 from agentrt.engine.batch.shared_prefix import Siblings
 from agentrt.engine.core import EngineCore
@@ -31,6 +30,7 @@ from agentrt.engine.kv.cache import KvLayout, PagedKv
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt.engine.scheduling.waiting_queue import Line
 from agentrt.engine.sequence.metrics import Account
+from agentrt.kv_cache import PagePool, RadixTree, key_of
 from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
 
 STEPS = 300

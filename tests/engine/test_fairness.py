@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from agentrt.base.config import EngineConfig, Policy
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.cache import PagePool
 from agentrt.engine.kv.allocator import Paging
 from agentrt.engine.scheduling import waiting_queue as line
 from agentrt.engine.scheduling.scheduler import Roster
 from agentrt.engine.sequence.metrics import Account
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
+from agentrt.kv_cache import PagePool
 from agentrt.prompt import Detokenizer
 from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.scheduler.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S

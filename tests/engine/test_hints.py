@@ -1,7 +1,7 @@
 """What is said of prefixes before they are there, and after."""
 
 from agentrt.base.ids import RequestId
-from agentrt.cache import Retention, key_of
+from agentrt.kv_cache import Retention, key_of
 from agentrt.protocol.backend import Fill
 
 PROMPT = [(3 * at) % 250 for at in range(160)]

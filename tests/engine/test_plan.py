@@ -3,7 +3,6 @@
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.cache import key_of
 from agentrt.engine.scheduling.token_budget import (
     StepPlan,
     VictimFacts,
@@ -11,6 +10,7 @@ from agentrt.engine.scheduling.token_budget import (
     prefix_owner,
     victim,
 )
+from agentrt.kv_cache import key_of
 
 A, B, C, D = (RequestId(number) for number in range(1, 5))
 

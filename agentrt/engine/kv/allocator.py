@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from agentrt.base.ids import PageId
-from agentrt.cache import Evicted, PagePool, PrefixMatch, RadixTree, Retention, Seen
-from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.kv.offload import HostKv, TimedCopier
 from agentrt.engine.sequence.sequence import Sequence
+from agentrt.kv_cache import Evicted, PagePool, PrefixMatch, RadixTree, Retention, Seen
+from agentrt.kv_cache.radix import TOKEN_BYTES
 
 
 class Tables(Protocol):

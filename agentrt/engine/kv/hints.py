@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from agentrt.cache import Retention, key_of
 from agentrt.engine.kv.allocator import Paging
+from agentrt.kv_cache import Retention, key_of
 from agentrt.protocol.backend import KvHint
 
 MOST_UNMET = 64

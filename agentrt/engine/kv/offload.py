@@ -19,9 +19,9 @@ from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.cache import LowerTier
-from agentrt.cache.lower import Copier
 from agentrt.engine.kv.cache import PagedKv
+from agentrt.kv_cache import LowerTier
+from agentrt.kv_cache.offload_tier import Copier
 from agentrt_kernels.contract import Kernels
 
 LEAST_TOKENS = 32

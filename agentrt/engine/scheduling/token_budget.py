@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentrt.base.ids import RequestId
-from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.sequence.sequence import Urgency
+from agentrt.kv_cache.radix import TOKEN_BYTES
 
 Cause = Literal["pages", "slots", "budget", "prefix"]
 """Why a request that waits gets no place in a step: too little memory, all places taken, no tokens

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from agentrt.base.config import EngineConfig
-from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.kv.allocator import Paging
 from agentrt.engine.scheduling.token_budget import Cause
 from agentrt.engine.sequence.sequence import Phase, Place, Sequence, Standing, Urgency
+from agentrt.kv_cache.radix import TOKEN_BYTES
 from agentrt.protocol.backend import Admission, RequestFacts
 from agentrt.scheduler import Order, Terms, policy
 from agentrt.scheduler.order import BEFORE_TIES, OVERDUE_S, is_overdue

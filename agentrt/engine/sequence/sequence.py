@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from agentrt.base.ids import PageId
-from agentrt.cache import RadixNode, Seen, key_of
-from agentrt.cache.radix import TOKEN_BYTES
 from agentrt.engine.sequence.grammar_state import Guide
 from agentrt.engine.sequence.metrics import Account, Bucket
 from agentrt.engine.sequence.reasoning import Thoughtful
 from agentrt.engine.sequence.stop_strings import StopStrings
+from agentrt.kv_cache import RadixNode, Seen, key_of
+from agentrt.kv_cache.radix import TOKEN_BYTES
 from agentrt.prompt import Detokenizer
 from agentrt.protocol.backend import GenerateRequest, OptionScore, RequestFacts, TokenLogprob
 from agentrt.scheduler import Key

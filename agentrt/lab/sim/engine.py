@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import PageId, RequestId
-from agentrt.cache import PagePool
 from agentrt.engine.kv.allocator import Paging
 from agentrt.engine.kv.hints import Hints
 from agentrt.engine.request_checks import out_of_pages
@@ -19,6 +18,7 @@ from agentrt.engine.scheduling.scheduler import Roster, Share
 from agentrt.engine.sequence.metrics import Account
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
+from agentrt.kv_cache import PagePool
 from agentrt.lab.sim.costs import Costs, StepWork
 from agentrt.lab.sim.flight import Flight, Landing
 from agentrt.lab.sim.host_tier import virtual_host

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.cache import LowerTier
 from agentrt.engine.kv.offload import HostKv, Rates
+from agentrt.kv_cache import LowerTier
 from agentrt.lab.sim.costs import Costs
 
 

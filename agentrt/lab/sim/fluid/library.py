@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentrt.base.ids import RunId
-from agentrt.cache import PagePool, RadixTree, key_of
+from agentrt.kv_cache import PagePool, RadixTree, key_of
 from agentrt.lab.sim.token_ids import PromptIds, TokenIds
 from agentrt.lab.workloads import Call, Message, Piece, ProgramTrace, ToolUse
 from agentrt.lab.workloads.trace import TraceNode, needs, parts

@@ -1,8 +1,8 @@
 """Who owns which page of KV memory, and which prefixes are there to be shared. No tensors here."""
 
-from agentrt.cache.lower import Copier, LowerTier
-from agentrt.cache.pages import PagePool
-from agentrt.cache.radix import (
+from agentrt.kv_cache.offload_tier import Copier, LowerTier
+from agentrt.kv_cache.pages import PagePool
+from agentrt.kv_cache.radix import (
     Evicted,
     Inserted,
     PrefixMatch,

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from agentrt.cache.density import MOST_CANDIDATES, Candidate, guarded
-from agentrt.cache.node import RadixNode, Retention
+from agentrt.kv_cache.eviction_cost import MOST_CANDIDATES, Candidate, guarded
+from agentrt.kv_cache.node import RadixNode, Retention
 
 HORIZON_S = 30.0
 """How long from now a return counts half."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from agentrt.base.ids import PageId
-from agentrt.cache.pages import PagePool
-from agentrt.cache.radix import TOKEN_BYTES, RadixNode, RadixTree, Retention
+from agentrt.kv_cache.pages import PagePool
+from agentrt.kv_cache.radix import TOKEN_BYTES, RadixNode, RadixTree, Retention
 
 _ONE_MORE = bytes(TOKEN_BYTES)
 """A match leaves one token to compute; for a whole prefix that is a token behind it."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import PageId
-from agentrt.cache.leaves import Leaves
-from agentrt.cache.node import TOKEN_BYTES, RadixNode, Retention, Seen, key_of
-from agentrt.cache.pages import PagePool
+from agentrt.kv_cache.eviction import Leaves
+from agentrt.kv_cache.node import TOKEN_BYTES, RadixNode, Retention, Seen, key_of
+from agentrt.kv_cache.pages import PagePool
 
 __all__ = [
     "TOKEN_BYTES",
