@@ -12,8 +12,8 @@ import typer
 from agentrt.base.errors import UsageError
 
 if TYPE_CHECKING:
+    from agentrt.scheduler.estimates.row import Row
     from agentrt.store.estimates import EstimateStore
-    from agentrt.store.row import Row
 
     Kept = Sequence[tuple[str, Row]]
 

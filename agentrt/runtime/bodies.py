@@ -19,7 +19,7 @@ from agentrt.runtime.run import Run
 from agentrt.runtime.speculation import Speculation
 from agentrt.runtime.task import Task
 from agentrt.scheduler import Fact
-from agentrt.scheduler.patterns import Patterns
+from agentrt.scheduler.estimates.call_patterns import Patterns
 from agentrt.tools import AttemptEnded, AttemptStarted, OnAttempt, execute
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.patterns import Patterns
-from agentrt.store.row import CALLS, Key, Row
+from agentrt.scheduler.estimates.call_patterns import Patterns
+from agentrt.scheduler.estimates.row import CALLS, Key, Row
 
 if TYPE_CHECKING:
     from agentrt.store.estimates import EstimateStore

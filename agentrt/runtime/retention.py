@@ -19,8 +19,8 @@ from agentrt.runtime.engine import Engine
 from agentrt.runtime.live import Live
 from agentrt.runtime.prefixes import Answered, Dead, Prefixes
 from agentrt.scheduler import State
-from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
+from agentrt.scheduler.runs.node import NodeState
 
 LEAST_TOKENS = 32
 """Shorter prefixes are computed again sooner than anything is said of them."""

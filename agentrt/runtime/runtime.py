@@ -39,7 +39,7 @@ from agentrt.runtime.sharing import Sharing
 from agentrt.runtime.so_far import so_far
 from agentrt.runtime.speculation import Speculation
 from agentrt.scheduler import Estimates, State
-from agentrt.scheduler.patterns import Patterns
+from agentrt.scheduler.estimates.call_patterns import Patterns
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -23,9 +23,9 @@ from agentrt.program.scope import active
 from agentrt.protocol.events import Scheduled
 from agentrt.runtime.run import Run
 from agentrt.scheduler import Fact
-from agentrt.scheduler.patterns import Patterns
-from agentrt.scheduler.rule import Called, Guess
-from agentrt.scheduler.run import template_of
+from agentrt.scheduler.estimates.call_model import Called, Guess
+from agentrt.scheduler.estimates.call_patterns import Patterns
+from agentrt.scheduler.runs.run import template_of
 from agentrt.tools import ToolSpec, declared, execute
 
 MOST_AHEAD = 4

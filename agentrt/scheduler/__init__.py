@@ -1,7 +1,8 @@
 """Pure decisions: facts go in, decisions come out; no I/O, no clock, no tensors."""
 
+from agentrt.scheduler.admission.controller import Verdict
+from agentrt.scheduler.admission.deadline import Refusal
 from agentrt.scheduler.apply import apply
-from agentrt.scheduler.deadline import Refusal
 from agentrt.scheduler.decide import decide
 from agentrt.scheduler.decisions import (
     Admit,
@@ -14,8 +15,8 @@ from agentrt.scheduler.decisions import (
     Stop,
     Tell,
 )
-from agentrt.scheduler.estimates import Estimates, Place, site_of
-from agentrt.scheduler.facts import (
+from agentrt.scheduler.estimates.estimates import Estimates, Place, site_of
+from agentrt.scheduler.internal_events import (
     CancelWanted,
     CloseWanted,
     DemandEnded,
@@ -24,10 +25,9 @@ from agentrt.scheduler.facts import (
     Performed,
     Released,
 )
-from agentrt.scheduler.gate import Verdict
-from agentrt.scheduler.key import Key, Terms
-from agentrt.scheduler.order import Order
-from agentrt.scheduler.policy import Policy, policy
+from agentrt.scheduler.order.order import Order
+from agentrt.scheduler.policies.policy import Policy, policy
+from agentrt.scheduler.policies.priority_key import Key, Terms
 from agentrt.scheduler.state import NodeState, RunState, State
 
 __all__ = [

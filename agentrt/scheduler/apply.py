@@ -24,7 +24,8 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.scheduler.deadline import refusal
+from agentrt.scheduler.accounting import admitted, ended, rest_changed, sent
+from agentrt.scheduler.admission.deadline import refusal
 from agentrt.scheduler.decisions import (
     Admit,
     Decision,
@@ -37,7 +38,7 @@ from agentrt.scheduler.decisions import (
     Tell,
 )
 from agentrt.scheduler.demand import demand_ended, demanded, input_ended, refresh
-from agentrt.scheduler.facts import (
+from agentrt.scheduler.internal_events import (
     CancelWanted,
     CloseWanted,
     DemandEnded,
@@ -46,9 +47,8 @@ from agentrt.scheduler.facts import (
     Performed,
     Released,
 )
-from agentrt.scheduler.learn import run_ended
-from agentrt.scheduler.rank import CHANGE, catch_up, raise_rank
-from agentrt.scheduler.service import admitted, ended, rest_changed, sent
+from agentrt.scheduler.learning import run_ended
+from agentrt.scheduler.order.upward_rank import CHANGE, catch_up, raise_rank
 from agentrt.scheduler.state import NodeState, RunState, State
 
 

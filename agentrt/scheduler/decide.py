@@ -22,10 +22,10 @@ from agentrt.scheduler.decisions import (
     Stop,
     Tell,
 )
-from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.order.dispatch_order import in_order
+from agentrt.scheduler.order.request_info import Telling
+from agentrt.scheduler.runs.node import NodeState
 from agentrt.scheduler.state import State
-from agentrt.scheduler.telling import Telling
-from agentrt.scheduler.urgency import in_order
 
 
 def decide(state: State, now_s: float) -> tuple[Decision, ...]:

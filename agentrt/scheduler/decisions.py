@@ -5,8 +5,8 @@ from __future__ import annotations
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import fact
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.deadline import Refusal
-from agentrt.scheduler.gate import Verdict
+from agentrt.scheduler.admission.controller import Verdict
+from agentrt.scheduler.admission.deadline import Refusal
 
 
 @fact

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from agentrt.base.record import fact
 from agentrt.protocol.backend import KvHint, Ledger
-from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.runs.node import NodeState
 
 FIRST_GAP_S = 2.0
 """How long a prefix is kept for work of which nothing is known; three of four tools take less."""

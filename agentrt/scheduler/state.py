@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping
 
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.scheduler.deadline import Refusal
-from agentrt.scheduler.estimates import Estimates
-from agentrt.scheduler.gate import Gate
-from agentrt.scheduler.node import NodeState, Status
-from agentrt.scheduler.order import Order
-from agentrt.scheduler.policy import policy
-from agentrt.scheduler.run import RunState
-from agentrt.scheduler.tenants import Tenants
-from agentrt.scheduler.workers import Workers
+from agentrt.scheduler.admission.controller import Gate
+from agentrt.scheduler.admission.deadline import Refusal
+from agentrt.scheduler.estimates.estimates import Estimates
+from agentrt.scheduler.order.order import Order
+from agentrt.scheduler.order.tool_slots import Workers
+from agentrt.scheduler.policies.policy import policy
+from agentrt.scheduler.runs.fair_share import Tenants
+from agentrt.scheduler.runs.node import NodeState, Status
+from agentrt.scheduler.runs.run import RunState
 
 __all__ = ["NodeState", "RunState", "State", "Status"]
 

@@ -7,9 +7,9 @@ import pytest
 
 from agentrt.cli.main import answer
 from agentrt.cli.run_flags import settings_of
-from agentrt.scheduler.estimates import Estimates, site_of
-from agentrt.scheduler.patterns import Patterns
-from agentrt.scheduler.rule import Called
+from agentrt.scheduler.estimates.call_model import Called
+from agentrt.scheduler.estimates.call_patterns import Patterns
+from agentrt.scheduler.estimates.estimates import Estimates, site_of
 from agentrt.store import Row
 from agentrt.store.estimates import EstimateStore
 

@@ -26,8 +26,8 @@ from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.kv_cache import PagePool
 from agentrt.prompt import Detokenizer
 from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
-from agentrt.scheduler.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S
-from agentrt.scheduler.tenants import Tenants
+from agentrt.scheduler.order.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S
+from agentrt.scheduler.runs.fair_share import Tenants
 
 POLICIES: tuple[Policy, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
 STEP_S = 1.0

@@ -17,10 +17,10 @@ from agentrt.base.config import SchedulerConfig
 from agentrt.protocol.events import Scheduled
 from agentrt.runtime import Runtime
 from agentrt.runtime.memory import SAVE_EVERY_S, Memory
-from agentrt.scheduler.estimates import Estimates
+from agentrt.scheduler.estimates.estimates import Estimates
+from agentrt.scheduler.estimates.row import CALLS
 from agentrt.scripted import ScriptedBackend
 from agentrt.store.estimates import EstimateStore
-from agentrt.store.row import CALLS
 from agentrt.testing import LoopClock, run_virtual
 
 ENGINES = "default=scripted"

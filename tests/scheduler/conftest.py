@@ -38,8 +38,8 @@ from agentrt.scheduler import (
     decide,
     site_of,
 )
-from agentrt.scheduler.peak import engine_site
-from agentrt.scheduler.run import template_of
+from agentrt.scheduler.admission.kv_need import engine_site
+from agentrt.scheduler.runs.run import template_of
 
 OUTPUT = 128
 """Tokens that every generation puts out."""

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import NodeDeclared, RunStarted
 from agentrt.scheduler import Admit, Decision
-from agentrt.scheduler.cold_start import ENOUGH, declared_tokens, expected_tokens
-from agentrt.scheduler.estimates import Estimates
-from agentrt.scheduler.histogram import Learned
-from agentrt.scheduler.node import NodeState
-from agentrt.scheduler.run import RunState
-from agentrt.scheduler.tenants import Tenants
+from agentrt.scheduler.admission.kv_prior import ENOUGH, declared_tokens, expected_tokens
+from agentrt.scheduler.estimates.estimates import Estimates
+from agentrt.scheduler.estimates.histogram import Learned
+from agentrt.scheduler.runs.fair_share import Tenants
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import RunState
 
 Make = Callable[..., Any]
 LIMIT, KV = 1000, 1250

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentrt.scheduler import Refuse
-from agentrt.scheduler.deadline import ENOUGH, PROBE_EVERY
+from agentrt.scheduler.admission.deadline import ENOUGH, PROBE_EVERY
 
 Make = Callable[..., Any]
 

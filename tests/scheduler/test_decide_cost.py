@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentrt.scheduler import Start, State, apply, decide
-from agentrt.scheduler.facts import Held, Released
+from agentrt.scheduler.internal_events import Held, Released
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import NodeDeclared, NodeDemanded, RunStarted
 from agentrt.scheduler import NodeState, Send, State, apply, decide
-from agentrt.scheduler.telling import Telling
-from agentrt.scheduler.urgency import in_order, urgency
+from agentrt.scheduler.order.dispatch_order import in_order, urgency
+from agentrt.scheduler.order.request_info import Telling
 
 few_floats = st.sampled_from([0.0, 0.5, 3.0])
 

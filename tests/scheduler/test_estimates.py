@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.scheduler.estimates import MOST_DEPTH, MOST_PLACES, Estimates, chain, site_of
-from agentrt.scheduler.histogram import Learned
-from agentrt.store.row import DECAY, Row
+from agentrt.scheduler.estimates.estimates import MOST_DEPTH, MOST_PLACES, Estimates, chain, site_of
+from agentrt.scheduler.estimates.histogram import Learned
+from agentrt.scheduler.estimates.row import DECAY, Row
 
 VALUES = st.lists(st.floats(1e-3, 1e5), min_size=1, max_size=60)
 BUCKET = (1e10) ** (1 / 64)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.scheduler import Admit, Decision
-from agentrt.scheduler.gate import IDLE_S, Gate
-from agentrt.scheduler.order import QUANTUM_S
-from agentrt.scheduler.peak import need_of
-from agentrt.scheduler.run import RunState
+from agentrt.scheduler.admission.controller import IDLE_S, Gate
+from agentrt.scheduler.admission.kv_need import need_of
+from agentrt.scheduler.order.order import QUANTUM_S
+from agentrt.scheduler.runs.run import RunState
 
 Make = Callable[..., Any]
 LIMIT = 1000

@@ -7,8 +7,8 @@ import pytest
 
 from agentrt.protocol.backend import Ledger
 from agentrt.scheduler import Estimates, Send, site_of
-from agentrt.scheduler.learn import service_s
-from agentrt.scheduler.peak import engine_site
+from agentrt.scheduler.admission.kv_need import engine_site
+from agentrt.scheduler.learning import service_s
 
 Make = Callable[..., Any]
 TEMPLATE = "p p.py"

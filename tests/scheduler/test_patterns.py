@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.scheduler.patterns import MOST_RULES, Patterns
-from agentrt.scheduler.rule import Called, Guess
-from agentrt.store.row import CALLS, Row
+from agentrt.scheduler.estimates.call_model import Called, Guess
+from agentrt.scheduler.estimates.call_patterns import MOST_RULES, Patterns
+from agentrt.scheduler.estimates.row import CALLS, Row
 
 
 def searched(query: str, ok: bool = True) -> Called:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import RunStarted
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.peak import WAVE_SHARE, engine_site, need_of
-from agentrt.scheduler.run import RunState, template_of
-from agentrt.scheduler.tenants import Tenants
+from agentrt.scheduler.admission.kv_need import WAVE_SHARE, engine_site, need_of
+from agentrt.scheduler.runs.fair_share import Tenants
+from agentrt.scheduler.runs.run import RunState, template_of
 
 Make = Callable[..., Any]
 WIDE = template_of("wide", "p.py")

@@ -25,7 +25,7 @@ from agentrt.scheduler import (
     decide,
     site_of,
 )
-from agentrt.scheduler.rank import catch_up
+from agentrt.scheduler.order.upward_rank import catch_up
 
 RUN = RunId("0" * 16)
 TEMPLATE = "p p.py"
@@ -113,7 +113,7 @@ def test_small_changes_go_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
         looked.append(node)
         return 1.0
 
-    monkeypatch.setattr("agentrt.scheduler.rank.own_s", counted)
+    monkeypatch.setattr("agentrt.scheduler.order.upward_rank.own_s", counted)
     state = knowing({}, {f"n{i}": 1.0 for i in range(200)})
     for number in range(200):
         apply(state, declared(f"n{number}", (f"n{number - 1}",) if number else ()))

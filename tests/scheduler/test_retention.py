@@ -8,7 +8,6 @@ from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeDeclared, RunStarted
 from agentrt.scheduler import State, apply
-from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.retention import (
     FIRST_GAP_S,
     LEAST_LONG_GAP_S,
@@ -17,6 +16,7 @@ from agentrt.scheduler.retention import (
     advise,
     gap_of,
 )
+from agentrt.scheduler.runs.node import NodeState
 
 RUN = RunId("0" * 16)
 seconds = st.floats(0, 1e4)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.protocol.step_output import StepRecord
-from agentrt.scheduler.step_model import PRIOR, StepModel, StepTime
+from agentrt.scheduler.estimates.step_model import PRIOR, StepModel, StepTime
 
 PARTS = st.floats(0.0, 1e-2)
 

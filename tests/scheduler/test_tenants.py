@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.scheduler.tenants import Account, Tenants
+from agentrt.scheduler.runs.fair_share import Account, Tenants
 
 
 def test_one_tenant_owes_nobody() -> None:

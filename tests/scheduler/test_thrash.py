@@ -11,7 +11,7 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeDeclared, NodeFinished, RequestSent, RunStarted
 from agentrt.scheduler import State, apply
-from agentrt.scheduler.thrash import MOST_STEPS, STEP, WINDOW_S, Thrash
+from agentrt.scheduler.admission.thrashing import MOST_STEPS, STEP, WINDOW_S, Thrash
 
 Make = Callable[..., Any]
 RUN = RunId("0" * 16)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.step_output import StepRecord
-from agentrt.scheduler.gate import CHEAP, Gate
-from agentrt.scheduler.step_model import StepTime
-from agentrt.scheduler.worth import ENOUGH, HIGH, LOW, Worth
+from agentrt.scheduler.admission.benefit import ENOUGH, HIGH, LOW, Worth
+from agentrt.scheduler.admission.controller import CHEAP, Gate
+from agentrt.scheduler.estimates.step_model import StepTime
 
 Make = Callable[..., Any]
 CHEAP_PROMPTS = StepTime(base_s=8e-3, prefill_s=2e-4, decode_s=1e-3, kv_s=0.0)

@@ -18,7 +18,7 @@ from agentrt.lab.workloads import (
     ToolUse,
     Workload,
 )
-from agentrt.scheduler.step_model import StepTime
+from agentrt.scheduler.estimates.step_model import StepTime
 
 Draw = Callable[[int, int, float], Workload]
 

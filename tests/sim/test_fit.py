@@ -11,7 +11,7 @@ from agentrt.lab.sim.bench_file import observed_in
 from agentrt.lab.sim.calibrate import fit_without_odd
 from agentrt.lab.sim.costs import EIGHT_B_ON_H200, Costs, StepWork, load_costs
 from agentrt.lab.sim.fit import Observed, fit
-from agentrt.scheduler.step_model import StepTime
+from agentrt.scheduler.estimates.step_model import StepTime
 
 TRUE = Costs(StepTime(base_s=0.02, prefill_s=2e-3, decode_s=1e-3, kv_s=2e-6), pair_s=5e-7)
 TRACES = Path(__file__).parent.parent.parent / "traces" / "bench"

@@ -17,7 +17,7 @@ from agentrt.lab.sim.sweep import Sweep, sweep, to_json
 from agentrt.lab.sim.sweep_page import sweep_page
 from agentrt.lab.workloads import Call, Piece, ProgramTrace
 from agentrt.report.statistics import jain
-from agentrt.scheduler.step_model import StepTime
+from agentrt.scheduler.estimates.step_model import StepTime
 
 ASKED = Asked("half-cpu", "react,map-reduce,debate", 30, 2, {"output": 0.05, "count": 0.3})
 SLOWDOWN = 8.0

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.scheduler.estimates import Estimates
+from agentrt.scheduler.estimates.estimates import Estimates
+from agentrt.scheduler.estimates.row import merged
 from agentrt.store import Row, estimates_path
 from agentrt.store.estimates import KEEP_DAYS, EstimateStore
-from agentrt.store.row import merged
 
 ENGINES = "default=tiny"
 
@@ -286,7 +286,7 @@ def test_forgetting_goes_by_pattern(path: Path) -> None:
 def test_processes_write_at_once(path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from agentrt.scheduler.estimates import Estimates\n"
+        "from agentrt.scheduler.estimates.estimates import Estimates\n"
         "from agentrt.store.estimates import EstimateStore\n"
         "for _ in range(10):\n"
         "    store = EstimateStore(Path(sys.argv[1]))\n"

@@ -14,7 +14,7 @@ from agentrt.engine.scheduling.token_budget import StepPlan, VictimFacts, victim
 from agentrt.engine.scheduling.waiting_queue import Line
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.protocol.backend import GenerateRequest, RequestFacts
-from agentrt.scheduler.order import EXPRESS_SHARE
+from agentrt.scheduler.order.order import EXPRESS_SHARE
 
 Share = tuple[Sequence, int]
 """A sequence, and how many of its tokens a step computes."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from agentrt.engine.kv.allocator import Paging
 from agentrt.engine.scheduling.token_budget import Cause
 from agentrt.engine.sequence.sequence import Sequence
-from agentrt.scheduler.key import FRESH_STEPS
+from agentrt.scheduler.policies.priority_key import FRESH_STEPS
 
 _LASTING: frozenset[Cause] = frozenset(("pages", "slots"))
 """What stays so from step to step; a step's budget, or a prefix that is computed, does not."""

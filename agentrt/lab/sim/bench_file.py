@@ -21,7 +21,7 @@ from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.fit import Observed
 from agentrt.lab.sim.output import Output
 from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
-from agentrt.scheduler.step_model import StepTime
+from agentrt.scheduler.estimates.step_model import StepTime
 
 SCHEMA = "agentrt.lab.bench.engine/1"
 _FLOAT32_BYTES, _OTHER_BYTES = 4, 2

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
-from agentrt.scheduler.step_model import StepTime
+from agentrt.scheduler.estimates.step_model import StepTime
 
 SCHEMA = "agentrt.lab.sim.model/1"
 

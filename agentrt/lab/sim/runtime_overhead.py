@@ -21,7 +21,7 @@ from agentrt.protocol.events import Event, NodeDeclared, NodeFinished
 from agentrt.protocol.step_output import Ledger
 from agentrt.runtime import Runtime
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.step_model import StepTime
+from agentrt.scheduler.estimates.step_model import StepTime
 
 _WAVES = 24
 _WIDE = 16

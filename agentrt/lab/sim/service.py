@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentrt.lab.workloads import Call, OutputOf, ProgramTrace
 from agentrt.lab.workloads.trace import Part, parts
-from agentrt.scheduler.step_model import StepTime
+from agentrt.scheduler.estimates.step_model import StepTime
 
 TYPICAL_BATCH = 8
 """Sequences that share a step's fixed part when an engine is busy."""

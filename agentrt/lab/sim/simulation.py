@@ -27,7 +27,7 @@ from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import ProgramTrace, Workload
 from agentrt.runtime.retention import ROOM_SHARE
 from agentrt.scheduler import State
-from agentrt.scheduler.estimates import Estimates
+from agentrt.scheduler.estimates.estimates import Estimates
 
 BEGIN_S = 1_000.0
 """Not 0: a ledger's 0.0 means "never"."""

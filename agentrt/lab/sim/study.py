@@ -22,7 +22,7 @@ from agentrt.lab.workloads.mixes import OPEN_MIX, mix
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.trace import prompt_tokens
 from agentrt.report.statistics import jain
-from agentrt.scheduler.estimates import Estimates
+from agentrt.scheduler.estimates.estimates import Estimates
 
 WARM_SHARE = 0.1
 """Of the programs, the first, that do not count."""

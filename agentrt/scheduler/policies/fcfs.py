@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentrt.base.config import Policy as Name
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.key import FRESH_STEPS, Key, Terms
+from agentrt.scheduler.policies.priority_key import FRESH_STEPS, Key, Terms
 
 
 class Fcfs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from agentrt.base.config import Policy as Name
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.key import Key, Terms
+from agentrt.scheduler.policies.priority_key import Key, Terms
 
 
 class Lpm:

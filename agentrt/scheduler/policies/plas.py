@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from agentrt.base.config import Policy as Name
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.key import FRESH_STEPS, Key, Terms, aged_s, level_of, waited_s
+from agentrt.scheduler.policies.priority_key import (
+    FRESH_STEPS,
+    Key,
+    Terms,
+    aged_s,
+    level_of,
+    waited_s,
+)
 
 _FIRST_LEVEL = level_of(0.1)
 """Programs that had up to a tenth of a second of service share the first queue."""

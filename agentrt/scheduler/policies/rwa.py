@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from agentrt.base.config import Policy as Name
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.key import FRESH_STEPS, Key, Terms, aged_s, level_of, waited_s
+from agentrt.scheduler.policies.priority_key import (
+    FRESH_STEPS,
+    Key,
+    Terms,
+    aged_s,
+    level_of,
+    waited_s,
+)
 
 
 class Rwa:

@@ -9,8 +9,8 @@ many come in beside it, and lose their contexts to its branches.
 from __future__ import annotations
 
 from agentrt.base.record import fact
-from agentrt.scheduler.cold_start import expected_tokens
-from agentrt.scheduler.run import RunState
+from agentrt.scheduler.admission.kv_prior import expected_tokens
+from agentrt.scheduler.runs.run import RunState
 
 WAVE_SHARE = 0.5
 """Of the memory that may be set aside."""

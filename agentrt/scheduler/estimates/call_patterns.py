@@ -17,9 +17,16 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from agentrt.scheduler.histogram import NOTHING
-from agentrt.scheduler.rule import LEAST_PROBABILITY, LEAST_TRIALS, Called, Guess, Rule, Trail
-from agentrt.store.row import CALLS, Row
+from agentrt.scheduler.estimates.call_model import (
+    LEAST_PROBABILITY,
+    LEAST_TRIALS,
+    Called,
+    Guess,
+    Rule,
+    Trail,
+)
+from agentrt.scheduler.estimates.histogram import NOTHING
+from agentrt.scheduler.estimates.row import CALLS, Row
 
 MOST_RULES = 1024
 MOST_KEPT_ORIGINS = 4

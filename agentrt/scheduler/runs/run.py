@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import RunStarted
-from agentrt.scheduler.estimates import Estimates
-from agentrt.scheduler.node import NodeState
-from agentrt.scheduler.tenants import Account
+from agentrt.scheduler.estimates.estimates import Estimates
+from agentrt.scheduler.runs.fair_share import Account
+from agentrt.scheduler.runs.node import NodeState
 
 LEAST_REST = 0.05
 """A run that had all the service it was expected to need still needs this share of it."""

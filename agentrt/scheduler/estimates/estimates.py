@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
-from agentrt.scheduler.histogram import NOTHING, Learned
-from agentrt.store.row import DECAY, Row
+from agentrt.scheduler.estimates.histogram import NOTHING, Learned
+from agentrt.scheduler.estimates.row import DECAY, Row
 
 Quantity = Literal[
     "output_tokens",

@@ -15,7 +15,7 @@ from heapq import nlargest
 from typing import Any
 
 from agentrt.base.record import fact
-from agentrt.store.row import CALLS_DECAY
+from agentrt.scheduler.estimates.row import CALLS_DECAY
 
 LEAST_TRIALS = 2
 LEAST_PROBABILITY = 0.5

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt.scheduler.histogram import Learned
-from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.estimates.histogram import Learned
+from agentrt.scheduler.runs.node import NodeState
 
 ENOUGH = 10
 """Past runs beside which nothing else counts; before, that counts as one of them, and ever less."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentrt.base.record import fact
-from agentrt.scheduler.estimates import chain
-from agentrt.scheduler.node import NodeState
+from agentrt.scheduler.estimates.estimates import chain
+from agentrt.scheduler.runs.node import NodeState
 
 ENOUGH = 10
 """Past runs that have to agree before one is refused."""

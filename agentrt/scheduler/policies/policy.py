@@ -11,11 +11,11 @@ from typing import Protocol
 
 from agentrt.base.config import Policy as Name
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.policies.fcfs import Fcfs
 from agentrt.scheduler.policies.lpm import Lpm
 from agentrt.scheduler.policies.oracle import Oracle
 from agentrt.scheduler.policies.plas import Plas
+from agentrt.scheduler.policies.priority_key import Key, Terms
 from agentrt.scheduler.policies.rwa import Rwa
 
 __all__ = ["Key", "Policy", "Terms", "policy"]

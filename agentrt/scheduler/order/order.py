@@ -11,9 +11,9 @@ from enum import IntEnum
 from math import floor
 
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.policies.fcfs import Fcfs
-from agentrt.scheduler.policy import Policy
+from agentrt.scheduler.policies.policy import Policy
+from agentrt.scheduler.policies.priority_key import Key, Terms
 
 QUANTUM_S = 2.0
 """Service by which tenants may differ without any of them going first."""

@@ -9,7 +9,7 @@ a processor that multiplies slowly, but not where prompts are cheap.
 from __future__ import annotations
 
 from agentrt.protocol.step_output import StepRecord
-from agentrt.scheduler.step_model import StepModel
+from agentrt.scheduler.estimates.step_model import StepModel
 
 ENOUGH = 100
 """Generations, and steps, before which nothing is known: until then it is worth it."""

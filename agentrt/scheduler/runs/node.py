@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 from agentrt.base.ids import RequestId
 from agentrt.protocol.events import NodeDeclared, NodeKind
-from agentrt.scheduler.estimates import Place, site_of
+from agentrt.scheduler.estimates.estimates import Place, site_of
 
 if TYPE_CHECKING:
-    from agentrt.scheduler.run import RunState
+    from agentrt.scheduler.runs.run import RunState
 
 Status = Literal["waiting", "running", "ended"]
 

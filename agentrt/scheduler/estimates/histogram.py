@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from agentrt.store.row import DECAY
+from agentrt.scheduler.estimates.row import DECAY
 
 BUCKETS = 64
 SMALLEST, LARGEST = 1e-4, 1e6

@@ -11,10 +11,10 @@ from operator import attrgetter
 
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeFinished, RunFinished
-from agentrt.scheduler.estimates import depth_class
-from agentrt.scheduler.node import NodeState
-from agentrt.scheduler.peak import engine_site
-from agentrt.scheduler.run import RunState
+from agentrt.scheduler.admission.kv_need import engine_site
+from agentrt.scheduler.estimates.estimates import depth_class
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import RunState
 
 
 def service_s(ledger: Ledger) -> float:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeFinished, RequestSent
-from agentrt.scheduler.learn import node_ended, service_s
-from agentrt.scheduler.node import NodeState
-from agentrt.scheduler.order import QUANTUM_S
-from agentrt.scheduler.peak import peak_tokens
-from agentrt.scheduler.run import Footprint, RunState
+from agentrt.scheduler.admission.kv_need import peak_tokens
+from agentrt.scheduler.admission.thrashing import ROUNDING_TOKENS
+from agentrt.scheduler.learning import node_ended, service_s
+from agentrt.scheduler.order.order import QUANTUM_S
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import Footprint, RunState
 from agentrt.scheduler.state import State
-from agentrt.scheduler.thrash import ROUNDING_TOKENS
 
 REST_CHANGE = 0.25
 """Part by which what a run still needs must have changed before its engines are told."""

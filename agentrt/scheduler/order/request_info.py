@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from agentrt.base.ids import RequestId, RunId
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.estimates import Place
-from agentrt.scheduler.node import NodeState
-from agentrt.scheduler.run import RunState
+from agentrt.scheduler.estimates.estimates import Place
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import RunState
 
 _OfRun = tuple[
     float, float, RunId, str, float, int, float, float, int, float, float, float | None, float

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from math import floor
 from operator import attrgetter
 
-from agentrt.scheduler.node import NodeState
-from agentrt.scheduler.order import QUANTUM_S
-from agentrt.scheduler.run import RunState
+from agentrt.scheduler.order.order import QUANTUM_S
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import RunState
 
 Urgency = tuple[bool, int, int, float, float, int]
 

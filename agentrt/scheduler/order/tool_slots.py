@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 
-from agentrt.scheduler.node import NodeState
-from agentrt.scheduler.urgency import Urgency, urgency
+from agentrt.scheduler.order.dispatch_order import Urgency, urgency
+from agentrt.scheduler.runs.node import NodeState
 
 
 class Workers:

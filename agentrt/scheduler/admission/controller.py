@@ -24,14 +24,14 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import fact
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.step_output import StepRecord
-from agentrt.scheduler.key import Key, Terms
-from agentrt.scheduler.node import NodeState
-from agentrt.scheduler.order import Order
-from agentrt.scheduler.peak import Need, need_of
-from agentrt.scheduler.run import Footprint, RunState
-from agentrt.scheduler.telling import Telling
-from agentrt.scheduler.thrash import STEP, Thrash
-from agentrt.scheduler.worth import Worth
+from agentrt.scheduler.admission.benefit import Worth
+from agentrt.scheduler.admission.kv_need import Need, need_of
+from agentrt.scheduler.admission.thrashing import STEP, Thrash
+from agentrt.scheduler.order.order import Order
+from agentrt.scheduler.order.request_info import Telling
+from agentrt.scheduler.policies.priority_key import Key, Terms
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import Footprint, RunState
 
 RESERVE_AFTER_PATHS = 10.0
 RESERVE_AFTER_S = 1.0
