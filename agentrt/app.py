@@ -24,10 +24,10 @@ from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer
 from agentrt.runtime import Runtime
-from agentrt.runtime.ahead import make_ready
-from agentrt.runtime.memory import Memory
+from agentrt.runtime.estimate_store import estimates_path
+from agentrt.runtime.estimate_store.writer import Memory
+from agentrt.runtime.warmup import make_ready
 from agentrt.scheduler import Estimates
-from agentrt.store import estimates_path
 from agentrt.telemetry import collector_of
 
 _log = logging.getLogger("agentrt")
@@ -70,7 +70,7 @@ async def open_runtime(
         api_key: `env:NAME`, the variable that holds the key of a remote engine.
         scheduler: How runs share the engines; its policy is that of embedded engines too.
         estimates: What past runs told. None takes what was kept on this machine of runs on the
-            same engines, and keeps what these runs add soon after each (see `agentrt.store`).
+            same engines, and keeps what these runs add soon after each (see `agentrt.runtime.estimate_store`).
         programs: That will be run: what they name (types, tools, chats) is made ready meanwhile.
 
     Raises:

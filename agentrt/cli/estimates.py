@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agentrt.runtime.estimate_store.database import fits
 from agentrt.scheduler.estimates.estimates import QUANTITIES, Estimates, Place
 from agentrt.scheduler.estimates.row import CALLS, Row
-from agentrt.store.estimates import fits
 
 SCHEMA = "agentrt.estimates/1"
 HEAD = ("call site", "seen", "tokens", "takes", "rest", "path", "depth", "then")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from agentrt.runtime.estimate_store.database import fits
 from agentrt.scheduler.estimates.call_model import Origin, Rule
 from agentrt.scheduler.estimates.call_patterns import Patterns, Place
 from agentrt.scheduler.estimates.row import CALLS, Row
-from agentrt.store.estimates import fits
 
 SCHEMA = "agentrt.patterns/1"
 HEAD = ("after", "next", "seen", "right", "arguments")

@@ -12,8 +12,8 @@ import typer
 from agentrt.base.errors import UsageError
 
 if TYPE_CHECKING:
+    from agentrt.runtime.estimate_store.database import EstimateStore
     from agentrt.scheduler.estimates.row import Row
-    from agentrt.store.estimates import EstimateStore
 
     Kept = Sequence[tuple[str, Row]]
 
@@ -93,8 +93,8 @@ def _store() -> EstimateStore | None:
     """The user's file; None where it is switched off."""
     import os
 
-    from agentrt.store import estimates_path
-    from agentrt.store.estimates import EstimateStore
+    from agentrt.runtime.estimate_store import estimates_path
+    from agentrt.runtime.estimate_store.database import EstimateStore
 
     path = estimates_path(os.environ)
     return EstimateStore(path) if path is not None else None

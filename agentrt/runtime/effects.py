@@ -9,13 +9,13 @@ from agentrt.base.errors import DeadlineExceeded, NodeCancelled
 from agentrt.base.ids import RunId
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.protocol.events import Event, Scheduled
-from agentrt.runtime.bodies import Bodies
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.finish import failed
-from agentrt.runtime.generations import Generations
+from agentrt.runtime.completion import failed
+from agentrt.runtime.kv_hints.retention import Retention
+from agentrt.runtime.model_role import Engine
 from agentrt.runtime.refused import refused
-from agentrt.runtime.retention import Retention
+from agentrt.runtime.requests.dispatch import Generations
 from agentrt.runtime.run import Run
+from agentrt.runtime.tasks.runner import Bodies
 from agentrt.scheduler import (
     Admit,
     Decision,

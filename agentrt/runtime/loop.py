@@ -14,9 +14,9 @@ from agentrt.program.scope import sooner
 from agentrt.protocol.backend import BackendDown, StepDone
 from agentrt.protocol.events import Event
 from agentrt.runtime.effects import Effects
-from agentrt.runtime.intake import Intake
+from agentrt.runtime.kv_hints.retention import Retention
 from agentrt.runtime.observers import Observers
-from agentrt.runtime.retention import Retention
+from agentrt.runtime.requests.results import Intake
 from agentrt.scheduler import (
     CancelWanted,
     CloseWanted,

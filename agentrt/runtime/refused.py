@@ -7,7 +7,7 @@ from typing import Any
 from agentrt.base.errors import DeadlineExceeded, NodeSoFar, SoFar
 from agentrt.program import Node
 from agentrt.protocol.events import Event, Scheduled
-from agentrt.runtime.finish import failed
+from agentrt.runtime.completion import failed
 from agentrt.runtime.run import Run
 from agentrt.scheduler import Refusal
 

@@ -14,7 +14,7 @@ from agentrt.base.record import fact
 from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import Waited, sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
-from agentrt.runtime.engine import Engine
+from agentrt.runtime.model_role import Engine
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, Tasks
 from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Fact, Held, Released

@@ -23,21 +23,21 @@ from agentrt.program.shapes import declared_constraints
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
-from agentrt.runtime.bodies import Bodies
 from agentrt.runtime.effects import Effects
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.generations import Generations
-from agentrt.runtime.intake import Intake
+from agentrt.runtime.kv_hints.retention import Retention
 from agentrt.runtime.loop import Loop
+from agentrt.runtime.model_role import Engine
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
-from agentrt.runtime.overflow import Rooms
-from agentrt.runtime.retention import Retention
-from agentrt.runtime.revision import Revisions
+from agentrt.runtime.progress import so_far
+from agentrt.runtime.requests.coalescing import Sharing
+from agentrt.runtime.requests.dispatch import Generations
+from agentrt.runtime.requests.overflow import Rooms
+from agentrt.runtime.requests.prompt_revision import Revisions
+from agentrt.runtime.requests.results import Intake
 from agentrt.runtime.run import Run
-from agentrt.runtime.sharing import Sharing
-from agentrt.runtime.so_far import so_far
-from agentrt.runtime.speculation import Speculation
+from agentrt.runtime.tasks.runner import Bodies
+from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import Estimates, State
 from agentrt.scheduler.estimates.call_patterns import Patterns
 

@@ -7,11 +7,11 @@ import pytest
 
 from agentrt.cli.main import answer
 from agentrt.cli.run_flags import settings_of
+from agentrt.runtime.estimate_store import Row
+from agentrt.runtime.estimate_store.database import EstimateStore
 from agentrt.scheduler.estimates.call_model import Called
 from agentrt.scheduler.estimates.call_patterns import Patterns
 from agentrt.scheduler.estimates.estimates import Estimates, site_of
-from agentrt.store import Row
-from agentrt.store.estimates import EstimateStore
 
 PLAN, TOOL = site_of("plan", "finance.py:3"), site_of("lookup", "finance.py:5")
 TEMPLATE = "finance finance.py:finance"

@@ -16,11 +16,11 @@ from agentrt import program, tool
 from agentrt.base.config import SchedulerConfig
 from agentrt.protocol.events import Scheduled
 from agentrt.runtime import Runtime
-from agentrt.runtime.memory import SAVE_EVERY_S, Memory
+from agentrt.runtime.estimate_store.database import EstimateStore
+from agentrt.runtime.estimate_store.writer import SAVE_EVERY_S, Memory
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.estimates.row import CALLS
 from agentrt.scripted import ScriptedBackend
-from agentrt.store.estimates import EstimateStore
 from agentrt.testing import LoopClock, run_virtual
 
 ENGINES = "default=scripted"
@@ -193,7 +193,7 @@ def test_what_could_not_be_written_is_written_later(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run(Process(path), "a")
-    monkeypatch.setattr("agentrt.store.estimates.BUSY_S", 0.0)
+    monkeypatch.setattr("agentrt.runtime.estimate_store.database.BUSY_S", 0.0)
     one = Process(path)
 
     async def body(runtime: Runtime) -> None:

@@ -19,7 +19,7 @@ from agentrt.protocol.events import (
     PromptRevised,
     RequestSent,
 )
-from agentrt.runtime.overflow import Rooms
+from agentrt.runtime.requests.overflow import Rooms
 from agentrt.scripted import Reply, calls_text
 
 ASK = chat(system="Be brief.")

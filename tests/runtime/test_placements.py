@@ -6,7 +6,7 @@ import pytest
 
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.backend import Admission
-from agentrt.runtime.placements import Placements
+from agentrt.runtime.requests.admission_events import Placements
 
 OURS, OTHER = RunId("a1"), RunId("b2")
 

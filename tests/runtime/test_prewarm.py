@@ -14,8 +14,8 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.program import shapes
 from agentrt.prompt import Codec
 from agentrt.prompt import codec as codecs
-from agentrt.runtime import ahead
-from agentrt.runtime.ahead import prepared
+from agentrt.runtime import warmup as ahead
+from agentrt.runtime.warmup import prepared
 from agentrt.scripted import calls_text
 from agentrt.tools import schema
 

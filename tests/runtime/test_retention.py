@@ -10,7 +10,7 @@ import pytest
 from agentrt import ask, chat, gather, program, tool
 from agentrt.base.config import SchedulerConfig
 from agentrt.runtime import RunOptions, Runtime
-from agentrt.runtime.retention import ROOM_SHARE
+from agentrt.runtime.kv_hints.retention import ROOM_SHARE
 from agentrt.scheduler import Estimates
 from agentrt.scripted import calls_text
 from agentrt.testing import run_virtual

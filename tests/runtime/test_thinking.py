@@ -11,7 +11,7 @@ from agentrt import Calls, Final, Truncated, chat, embedded, program, tool
 from agentrt.base.segments import PLAIN_THINK_FRAME, ThinkFrame
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
-from agentrt.runtime.thoughts import Thoughts
+from agentrt.runtime.in_flight.reasoning_text import Thoughts
 from agentrt.scripted import Reply, ScriptedBackend
 from agentrt.testing import LoopClock, run_virtual
 

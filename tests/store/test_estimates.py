@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.runtime.estimate_store import Row, estimates_path
+from agentrt.runtime.estimate_store.database import KEEP_DAYS, EstimateStore
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.estimates.row import merged
-from agentrt.store import Row, estimates_path
-from agentrt.store.estimates import KEEP_DAYS, EstimateStore
 
 ENGINES = "default=tiny"
 
@@ -165,7 +165,7 @@ def test_a_later_version_is_left_alone(path: Path, caplog: pytest.LogCaptureFixt
 def test_a_file_that_is_locked_is_no_error(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentrt.store.estimates.BUSY_S", 0.0)
+    monkeypatch.setattr("agentrt.runtime.estimate_store.database.BUSY_S", 0.0)
     store(path).save(ENGINES, learned([1.0]).rows())
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -264,7 +264,7 @@ def test_an_earlier_file_is_begun_anew(path: Path) -> None:
 
 
 def test_only_so_much_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentrt.store.estimates.MOST_ROWS", 3)
+    monkeypatch.setattr("agentrt.runtime.estimate_store.database.MOST_ROWS", 3)
     for number in range(8):
         row = Row("p", f"s{number}", None, "rest_s", 1, {"weight": 1.0})
         store(path).save(ENGINES, [row], now_unix_s=float(number))
@@ -287,7 +287,7 @@ def test_processes_write_at_once(path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from agentrt.scheduler.estimates.estimates import Estimates\n"
-        "from agentrt.store.estimates import EstimateStore\n"
+        "from agentrt.runtime.estimate_store.database import EstimateStore\n"
         "for _ in range(10):\n"
         "    store = EstimateStore(Path(sys.argv[1]))\n"
         "    table = Estimates(store.load('e'))\n"

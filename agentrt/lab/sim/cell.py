@@ -36,7 +36,7 @@ from agentrt.protocol.events import (
     ToolStarted,
 )
 from agentrt.protocol.step_output import End
-from agentrt.runtime.engine import Engine
+from agentrt.runtime.model_role import Engine
 from agentrt.scheduler import (
     Admit,
     Decision,

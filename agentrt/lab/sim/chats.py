@@ -23,9 +23,9 @@ from agentrt.program import Gen, Node, Output, Scope, Submit, ToolWork, tool
 from agentrt.program.options import GenOptions
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend, Capabilities, KvHint
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.live import Live
-from agentrt.runtime.reading import ValueReader
+from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.in_flight.output_readers import ValueReader
+from agentrt.runtime.model_role import Engine
 
 Hint = Callable[[tuple[int, ...], KvHint, float | None, int], None]
 """Says what becomes of a prefix: its ids, what, until when, and from which token on."""

@@ -1,6 +1,6 @@
 """The generations of simulated programs on their way: sent, filled, joined, stopped, ended.
 
-It is `agentrt.runtime.generations` without text. Which requests are alike, whose urgency an engine
+It is `agentrt.runtime.requests.dispatch` without text. Which requests are alike, whose urgency an engine
 goes by and what each gets of the account is decided by the runtime's own sharing.
 """
 
@@ -21,8 +21,8 @@ from agentrt.lab.sim.sending import Said, Sending
 from agentrt.lab.sim.token_ids import PromptIds, TokenIds
 from agentrt.lab.workloads import Call
 from agentrt.protocol.backend import End, Fill, GenerateRequest, RequestFacts, TokenPrompt
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.sharing import Shared, Sharing, ledger_of, left_ledger
+from agentrt.runtime.model_role import Engine
+from agentrt.runtime.requests.coalescing import Shared, Sharing, ledger_of, left_ledger
 
 Cancel = Callable[[RequestId, float], None]
 """Ends a request at its engine."""

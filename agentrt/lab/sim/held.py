@@ -6,9 +6,9 @@ from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.sim.chats import ProgramChats
 from agentrt.lab.sim.program_run import MODEL, ProgramRun
 from agentrt.protocol.backend import End, StepDone
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.live import Live
-from agentrt.runtime.retention import Retention
+from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.kv_hints.retention import Retention
+from agentrt.runtime.model_role import Engine
 from agentrt.scheduler import State
 
 

@@ -10,9 +10,9 @@ from agentrt.base.ids import RequestId
 from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.token_ids import PromptIds
 from agentrt.protocol.backend import GenerateRequest, RequestFacts
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.live import Live
-from agentrt.runtime.sharing import Shared
+from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.model_role import Engine
+from agentrt.runtime.requests.coalescing import Shared
 
 Act = Callable[[float], None]
 """Does something at an instant."""

@@ -25,7 +25,7 @@ from agentrt.lab.sim.program_run import MODEL
 from agentrt.lab.sim.sending import Act, Said
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import ProgramTrace, Workload
-from agentrt.runtime.retention import ROOM_SHARE
+from agentrt.runtime.kv_hints.retention import ROOM_SHARE
 from agentrt.scheduler import State
 from agentrt.scheduler.estimates.estimates import Estimates
 

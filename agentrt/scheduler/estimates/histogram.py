@@ -3,7 +3,7 @@
 Each observation weighs the earlier ones down by `DECAY`, so the last hundred or so count. Instead
 of weighing 64 buckets down, the weight of the next observation grows: adding one costs the same
 whatever there is. All sums are linear in the observations, so two processes can merge what they
-learned apart (`agentrt.store`).
+learned apart (`agentrt.runtime.estimate_store`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.backend import Delta, GenerateRequest, Ledger, RequestFacts, TokenPrompt
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.live import Live
+from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.model_role import Engine
 
 Bucket = tuple[object, ...]
 

@@ -10,8 +10,8 @@ from agentrt.program import Chat, Gen
 from agentrt.prompt import Codec, Encoded
 from agentrt.protocol.backend import MessagePrompt, TokenPrompt
 from agentrt.protocol.events import Event, PrefixLost
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.overflow import Rooms, is_crowded, work_of
+from agentrt.runtime.model_role import Engine
+from agentrt.runtime.requests.overflow import Rooms, is_crowded, work_of
 from agentrt.runtime.run import Run
 
 

@@ -10,7 +10,7 @@ from agentrt.base.segments import Close, Generated, Hole, Open, ResultOf, Segmen
 from agentrt.program import Chat, Gen, GenerateWork, Node, Overflow
 from agentrt.program.overflow import target_tokens
 from agentrt.prompt import Codec
-from agentrt.runtime.engine import Engine
+from agentrt.runtime.model_role import Engine
 
 if TYPE_CHECKING:
     from agentrt.constraints import CompileCache

@@ -20,8 +20,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
+from agentrt.runtime.estimate_store.anchor import anchored, shown
 from agentrt.scheduler.estimates.row import CALLS, Key, Row, merged, numbers_of, spelt
-from agentrt.store.anchor import anchored, shown
 
 VERSION = 2
 MOST_ROWS = 50_000

@@ -21,16 +21,16 @@ from agentrt.base.segments import Generated
 from agentrt.program import Each, Gen, GenerateWork, GenMeta, Score
 from agentrt.protocol.backend import BackendDown, Delta, End, OptionScore, StepDone
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
-from agentrt.runtime.attempts import ask_again, failure
-from agentrt.runtime.finish import failed, succeeded
-from agentrt.runtime.generations import Generations
-from agentrt.runtime.live import Live
-from agentrt.runtime.overflow import work_of
-from agentrt.runtime.placements import Placements
-from agentrt.runtime.retention import Retention
+from agentrt.runtime.completion import failed, succeeded
+from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.in_flight.reasoning_text import Told
+from agentrt.runtime.kv_hints.retention import Retention
+from agentrt.runtime.requests.admission_events import Placements
+from agentrt.runtime.requests.coalescing import Shared, ledger_of, left_ledger
+from agentrt.runtime.requests.dispatch import Generations
+from agentrt.runtime.requests.overflow import work_of
+from agentrt.runtime.requests.retries import ask_again, failure
 from agentrt.runtime.run import Run
-from agentrt.runtime.sharing import Shared, ledger_of, left_ledger
-from agentrt.runtime.thoughts import Told
 
 
 class Intake:

@@ -9,7 +9,7 @@ from agentrt.program import Node
 from agentrt.program.site import raised_at
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeFinished, Outcome
-from agentrt.runtime.content import said
+from agentrt.runtime.message_capture import said
 from agentrt.runtime.run import Run
 
 

@@ -14,8 +14,8 @@ from agentrt.base.ids import NodeId
 from agentrt.base.segments import Close, Open
 from agentrt.protocol.backend import End
 from agentrt.protocol.events import AttemptFailed, Event, PromptRevised
-from agentrt.runtime.live import Live
-from agentrt.runtime.overflow import work_of
+from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.requests.overflow import work_of
 from agentrt.runtime.run import Run
 
 COMPLAINT = "This answer is not valid: {reason}.\nGive the whole answer again, corrected."

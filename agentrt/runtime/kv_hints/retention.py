@@ -15,9 +15,9 @@ from typing import Any
 from agentrt.base.ids import NodeId, RunId
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.protocol.backend import Ledger, StepDone
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.live import Live
-from agentrt.runtime.prefixes import Answered, Dead, Prefixes
+from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.kv_hints.prefix_liveness import Answered, Dead, Prefixes
+from agentrt.runtime.model_role import Engine
 from agentrt.scheduler import State
 from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
 from agentrt.scheduler.runs.node import NodeState

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from agentrt.base.ids import RequestId, RunId
 from agentrt.program import Gen, GenerateWork
 from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenLogprob
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.reading import Reader
-from agentrt.runtime.stuck import Repetition
-from agentrt.runtime.thoughts import Thoughts, Told
+from agentrt.runtime.in_flight.output_readers import Reader
+from agentrt.runtime.in_flight.reasoning_text import Thoughts, Told
+from agentrt.runtime.in_flight.repetition import Repetition
+from agentrt.runtime.model_role import Engine
 
 if TYPE_CHECKING:
-    from agentrt.runtime.sharing import Shared
+    from agentrt.runtime.requests.coalescing import Shared
 
 
 class Live:

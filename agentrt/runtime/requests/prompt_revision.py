@@ -10,9 +10,9 @@ from agentrt.base.errors import ContextOverflow, NodeCancelled, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.program import Chat, Gen, in_scope
 from agentrt.protocol.events import PromptRevised
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.finish import failed
-from agentrt.runtime.overflow import Rooms, work_of
+from agentrt.runtime.completion import failed
+from agentrt.runtime.model_role import Engine
+from agentrt.runtime.requests.overflow import Rooms, work_of
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task
 from agentrt.scheduler import Fact

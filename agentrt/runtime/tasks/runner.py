@@ -13,11 +13,11 @@ from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record
 from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
-from agentrt.runtime.finish import failed, succeeded
+from agentrt.runtime.completion import failed, succeeded
 from agentrt.runtime.options import Question
 from agentrt.runtime.run import Run
-from agentrt.runtime.speculation import Speculation
 from agentrt.runtime.task import Task
+from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import Fact
 from agentrt.scheduler.estimates.call_patterns import Patterns
 from agentrt.tools import AttemptEnded, AttemptStarted, OnAttempt, execute

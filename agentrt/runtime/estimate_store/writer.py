@@ -21,7 +21,7 @@ from agentrt.scheduler.estimates.call_patterns import Patterns
 from agentrt.scheduler.estimates.row import CALLS, Key, Row
 
 if TYPE_CHECKING:
-    from agentrt.store.estimates import EstimateStore
+    from agentrt.runtime.estimate_store.database import EstimateStore
 
 SAVE_AFTER_S = 0.25
 """Whoever waits for the run that has just ended goes first."""
@@ -61,7 +61,7 @@ class Memory:
         """Know what is kept. Blocks; what cannot be read is moved aside, with a warning."""
         if self._path is None:
             return
-        from agentrt.store.estimates import EstimateStore
+        from agentrt.runtime.estimate_store.database import EstimateStore
 
         self._store = EstimateStore(self._path)
         rows = self._store.load(self._engines)

@@ -4,7 +4,7 @@
 SQLite itself comes with the first file that is opened.
 """
 
+from agentrt.runtime.estimate_store.location import estimates_path
 from agentrt.scheduler.estimates.row import Row
-from agentrt.store.place import estimates_path
 
 __all__ = ["Row", "estimates_path"]

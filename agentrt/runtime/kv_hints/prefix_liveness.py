@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.program import Chat, Gen
-from agentrt.runtime.engine import Engine
+from agentrt.runtime.model_role import Engine
 
 _Ref = weakref.ref[Any]
 

@@ -11,16 +11,16 @@ from agentrt.base.ids import RequestId
 from agentrt.program import Gen
 from agentrt.protocol.backend import Fill, GenerateRequest, RequestFacts, TokenPrompt
 from agentrt.protocol.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
-from agentrt.runtime.engine import Engine
-from agentrt.runtime.finish import failed
-from agentrt.runtime.live import Live
-from agentrt.runtime.overflow import Rooms, work_of
-from agentrt.runtime.prompts import Prompt, is_rewritten, may_shrink, prompt_of
-from agentrt.runtime.reading import reader_of
-from agentrt.runtime.retention import Retention
-from agentrt.runtime.revision import Revisions
+from agentrt.runtime.completion import failed
+from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.in_flight.output_readers import reader_of
+from agentrt.runtime.kv_hints.retention import Retention
+from agentrt.runtime.model_role import Engine
+from agentrt.runtime.requests.coalescing import Shared, Sharing
+from agentrt.runtime.requests.overflow import Rooms, work_of
+from agentrt.runtime.requests.prompt_revision import Revisions
+from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.run import Run
-from agentrt.runtime.sharing import Shared, Sharing
 
 
 class Generations:
