@@ -9,7 +9,7 @@ import pytest
 from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
-from agentrt.program import door
+from agentrt.program import default_runner as door
 from agentrt.protocol.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.scheduler import Estimates
 from agentrt.testing import tiny_engine

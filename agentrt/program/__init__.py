@@ -2,7 +2,7 @@
 
 from agentrt.program.ask import ask
 from agentrt.program.chat import Chat, chat
-from agentrt.program.door import set_default_runner
+from agentrt.program.default_runner import set_default_runner
 from agentrt.program.each import Calls, Each, Final, ToolCall
 from agentrt.program.emit import emit
 from agentrt.program.fan import fan
@@ -10,15 +10,15 @@ from agentrt.program.gather import gather
 from agentrt.program.gen import Gen, GenMeta, Partial, Score
 from agentrt.program.limits import limits
 from agentrt.program.node import Node
+from agentrt.program.node_specs import AskWork, GenerateWork, Output, ProgramWork, ToolWork, Work
 from agentrt.program.options import GenOptions
+from agentrt.program.output_types import Constraint, cfg, choice, json_schema, regex
 from agentrt.program.overflow import OnOverflow, Overflow, trim
-from agentrt.program.port import Submit
+from agentrt.program.ports import Submit
 from agentrt.program.program import Program, program
 from agentrt.program.race import race
 from agentrt.program.scope import Scope, active, in_scope
-from agentrt.program.shapes import Constraint, cfg, choice, json_schema, regex
 from agentrt.program.tool import Tool, tool
-from agentrt.program.work import AskWork, GenerateWork, Output, ProgramWork, ToolWork, Work
 
 __all__ = [
     "AskWork",

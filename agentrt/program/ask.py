@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from typing_extensions import TypeForm
 
+from agentrt.program.call_site import call_site
 from agentrt.program.node import Node
+from agentrt.program.node_specs import AskWork
 from agentrt.program.scope import here
-from agentrt.program.site import call_site
-from agentrt.program.work import AskWork
 
 T = TypeVar("T")
 

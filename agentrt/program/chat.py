@@ -25,15 +25,15 @@ from agentrt.base.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.program.call_site import call_site
 from agentrt.program.each import Calls, Each, Final, ToolCall
 from agentrt.program.gen import Gen
 from agentrt.program.messages import ChatSerializer, chat_of, chat_schema, messages_of
 from agentrt.program.node import Node
+from agentrt.program.node_specs import ToolWork
 from agentrt.program.options import GenOptions
 from agentrt.program.output import calls_of, items_of, step_of, value_of
-from agentrt.program.shapes import Constraint, Place, description_for
-from agentrt.program.site import call_site
-from agentrt.program.work import ToolWork
+from agentrt.program.output_types import Constraint, Place, description_for
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler

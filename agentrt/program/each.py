@@ -9,9 +9,9 @@ from agentrt.base.record import fact
 from agentrt.base.segments import CallMade
 from agentrt.program.gen import Gen, Reading
 from agentrt.program.node import Node, note_wait
+from agentrt.program.node_specs import Output
 from agentrt.program.options import GenOptions
 from agentrt.program.scope import Scope
-from agentrt.program.work import Output
 
 if TYPE_CHECKING:
     from agentrt.program.chat import Chat

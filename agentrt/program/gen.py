@@ -11,7 +11,9 @@ from agentrt.base.errors import FailedAttempt, UsageError
 from agentrt.base.notifier import Wake
 from agentrt.base.record import fact
 from agentrt.base.segments import Generated
+from agentrt.program.call_site import call_site
 from agentrt.program.node import Node, note_wait
+from agentrt.program.node_specs import GenerateWork, Output
 from agentrt.program.options import (
     PHASES,
     RETRIES,
@@ -21,8 +23,6 @@ from agentrt.program.options import (
     sampling_of,
 )
 from agentrt.program.scope import Scope, here, sooner
-from agentrt.program.site import call_site
-from agentrt.program.work import GenerateWork, Output
 from agentrt.protocol.backend import Ledger, TokenLogprob
 
 if TYPE_CHECKING:

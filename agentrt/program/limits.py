@@ -10,9 +10,9 @@ import anyio
 
 from agentrt.base.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, SoFar, UsageError
 from agentrt.base.sampling_params import Sampling
+from agentrt.program.call_site import call_site
 from agentrt.program.options import GenOptions
 from agentrt.program.scope import Scope, active, here, sooner
-from agentrt.program.site import call_site
 
 if TYPE_CHECKING:
     from agentrt.program.gen import Gen

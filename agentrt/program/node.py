@@ -12,7 +12,7 @@ from agentrt.program.scope import Scope, active
 from agentrt.protocol.events import NodeKind
 
 if TYPE_CHECKING:
-    from agentrt.program.work import Work
+    from agentrt.program.node_specs import Work
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -11,7 +11,7 @@ from agentrt.base.sampling_params import Sampling
 from agentrt.program.overflow import OnOverflow
 
 if TYPE_CHECKING:
-    from agentrt.program.work import Output
+    from agentrt.program.node_specs import Output
 
 
 class GenOptions(TypedDict, total=False):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
-from agentrt.program.shapes import array_for, checked_for, final_for, shape_for
-from agentrt.program.work import Output
+from agentrt.program.node_specs import Output
+from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
 
 if TYPE_CHECKING:
     from agentrt.program.tool import Tool

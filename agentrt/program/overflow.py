@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentrt.base.errors import PromptPart
-from agentrt.program.cuts import Cuts
+from agentrt.program.trimming import Cuts
 
 if TYPE_CHECKING:
     from agentrt.program.chat import Chat

@@ -7,12 +7,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agentrt.base.errors import UsageError
-from agentrt.program import door
+from agentrt.program import default_runner as door
+from agentrt.program.call_site import call_site, shorten
 from agentrt.program.chat import Chat
 from agentrt.program.node import Node
+from agentrt.program.node_specs import ProgramWork
 from agentrt.program.scope import here
-from agentrt.program.site import call_site, shorten
-from agentrt.program.work import ProgramWork
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,8 +16,8 @@ import anyio
 
 from agentrt.base.errors import NodeCancelled, NoRun, UsageError
 from agentrt.base.ids import NodeId
-from agentrt.program.port import Submit
-from agentrt.program.site import call_site
+from agentrt.program.call_site import call_site
+from agentrt.program.ports import Submit
 
 if TYPE_CHECKING:
     from agentrt.program.limits import Budget

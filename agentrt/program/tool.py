@@ -8,11 +8,11 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from agentrt.base.errors import ToolFailed, UsageError
 from agentrt.base.segments import CallMade
+from agentrt.program.call_site import call_site
 from agentrt.program.gen import Gen
 from agentrt.program.node import Node
+from agentrt.program.node_specs import ToolWork
 from agentrt.program.scope import Scope, here
-from agentrt.program.site import call_site
-from agentrt.program.work import ToolWork
 from agentrt.tools import Effects, ToolSpec
 
 P = ParamSpec("P")

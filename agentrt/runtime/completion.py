@@ -6,7 +6,7 @@ from typing import Any
 
 from agentrt.base.errors import AgentrtError, NodeCancelled, record
 from agentrt.program import Node
-from agentrt.program.site import raised_at
+from agentrt.program.call_site import raised_at
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeFinished, Outcome
 from agentrt.runtime.message_capture import said

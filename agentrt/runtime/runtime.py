@@ -19,7 +19,7 @@ from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError, SoFar, UsageError, record
 from agentrt.base.ids import RunId
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
-from agentrt.program.shapes import declared_constraints
+from agentrt.program.output_types import declared_constraints
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted

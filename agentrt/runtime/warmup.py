@@ -13,7 +13,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.program import Chat, Program
-from agentrt.program.foresight import foreseen
+from agentrt.program.static_scan import foreseen
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentrt import Chat, Overflow, chat, trim
 from agentrt.base.errors import PromptPart
-from agentrt.program.cuts import Cuts
+from agentrt.program.trimming import Cuts
 
 ROLE = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
 

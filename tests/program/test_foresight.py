@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from agentrt import Chat, chat, program, tool
-from agentrt.program.foresight import foreseen
 from agentrt.program.output import calls_of, items_of, step_of, value_of
+from agentrt.program.static_scan import foreseen
 
 ASK = chat(system="Be brief.")
 Mood = Literal["good", "bad"]

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from agentrt import ConstraintError, cfg, choice, json_schema, regex
 from agentrt.program.output import items_of, step_of, value_of
-from agentrt.program.shapes import array_for, final_for, shape_for
+from agentrt.program.output_types import array_for, final_for, shape_for
 from agentrt.program.tool import tool
 
 

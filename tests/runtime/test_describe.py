@@ -82,7 +82,7 @@ def test_behind_results_the_type_is_told_in_a_message_of_its_own(bench: Any, cod
 
 
 def test_constraints_are_told_as_far_as_words_go() -> None:
-    from agentrt.program.shapes import description_for
+    from agentrt.program.output_types import description_for
 
     schema = json_schema({"type": "object", "properties": {"a": {"type": "integer"}}})
     assert description_for(schema, "alone").endswith("{\n  a?: integer,\n}")

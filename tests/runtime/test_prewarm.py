@@ -11,7 +11,7 @@ from pydantic import BaseModel
 import agentrt.constraints
 from agentrt import chat, program, regex, tool
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.program import shapes
+from agentrt.program import output_types as shapes
 from agentrt.prompt import Codec
 from agentrt.prompt import codec as codecs
 from agentrt.runtime import warmup as ahead
