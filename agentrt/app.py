@@ -175,7 +175,7 @@ def _ordered(choice: EngineChoice, scheduler: SchedulerConfig | None) -> EngineC
 
 def _warm() -> None:
     """Bring in what every program needs later, while the engines start."""
-    import agentrt.constraints  # noqa: F401
+    import agentrt.structured  # noqa: F401
     from agentrt.tools import prepare_declared
 
     prepare_declared()

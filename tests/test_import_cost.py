@@ -39,6 +39,6 @@ def test_help_imports_only_what_it_shows() -> None:
     )
     loaded = modules_after(run)
     own = [name for name in loaded if name.startswith("agentrt")]
-    for room in ("agentrt.engine", "agentrt.runtime", "agentrt.telemetry", "agentrt.constraints"):
+    for room in ("agentrt.engine", "agentrt.runtime", "agentrt.telemetry", "agentrt.structured"):
         assert room not in own
     assert len(loaded) < 340, len(loaded)

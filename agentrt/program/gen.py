@@ -335,7 +335,7 @@ class _Partials(Generic[T_co]):
     """Reads the value of a generation along."""
 
     def __init__(self, gen: Gen[T_co]) -> None:
-        from agentrt.constraints import NOTHING, PartialJson
+        from agentrt.structured import NOTHING, PartialJson
 
         self._nothing = NOTHING
         self._chunks = _Chunks(gen)

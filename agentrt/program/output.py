@@ -49,7 +49,7 @@ def _spec(tools: tuple[Tool[..., Any], ...], final: dict[str, Any] | None) -> Co
     key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
     spec = _specs.get(key)
     if spec is None:
-        from agentrt.constraints import calls_spec
+        from agentrt.structured import calls_spec
 
         spec = _specs[key] = calls_spec(schemas, final, 1, MAX_CALLS)
     return spec

@@ -13,7 +13,7 @@ from agentrt.base.errors import ConstraintError
 
 if TYPE_CHECKING:
     from agentrt.base.constraint_spec import ConstraintSpec
-    from agentrt.constraints import Shape
+    from agentrt.structured import Shape
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -51,7 +51,7 @@ def regex(pattern: str) -> Constraint[str]:
     Raises:
         ConstraintError: The pattern is not understood.
     """
-    from agentrt.constraints import regex_shape
+    from agentrt.structured import regex_shape
 
     return Constraint(regex_shape(pattern))
 
@@ -62,7 +62,7 @@ def cfg(lark: str) -> Constraint[str]:
     Raises:
         ConstraintError: The grammar is not understood.
     """
-    from agentrt.constraints import cfg_shape
+    from agentrt.structured import cfg_shape
 
     return Constraint(cfg_shape(lark))
 
@@ -78,7 +78,7 @@ def json_schema(schema: dict[str, Any], *, check: bool = False) -> Constraint[An
     Raises:
         ConstraintError: With the pointer and keyword that cannot be enforced (or checked).
     """
-    from agentrt.constraints import checked_schema_shape, json_schema_shape
+    from agentrt.structured import checked_schema_shape, json_schema_shape
 
     return Constraint(checked_schema_shape(schema) if check else json_schema_shape(schema))
 
@@ -89,7 +89,7 @@ def choice(*options: T) -> Constraint[T]:
     Raises:
         ConstraintError: There is none, or two of them read the same.
     """
-    from agentrt.constraints import Shape, choice_shape
+    from agentrt.structured import Shape, choice_shape
 
     by_text = {content(option): option for option in options}
     if len(by_text) != len(options):
@@ -129,7 +129,7 @@ def array_for(item: Any) -> Shape:
 def final_for(form: Any) -> Shape:
     """The shape of a final answer, as JSON also where it is plain text."""
     if isinstance(form, Constraint):
-        from agentrt.constraints import json_schema_shape
+        from agentrt.structured import json_schema_shape
 
         return json_schema_shape(_schema_of(form))
     return _once("json", form)
@@ -141,7 +141,7 @@ def description_for(form: Any, place: Place) -> str:
     Raises:
         ConstraintError: The form is no type.
     """
-    from agentrt.constraints.description import description_of, schema_description
+    from agentrt.structured.types.description import description_of, schema_description
 
     shape = checked_for(form) if place == "checked" else shape_for(form)
     if place in ("alone", "checked") and shape.spec is not None and shape.spec.kind == "choice":
@@ -158,7 +158,7 @@ def description_for(form: Any, place: Place) -> str:
 
 
 def _array_of(schema: dict[str, Any]) -> Shape:
-    from agentrt.constraints import Shape, json_schema_shape
+    from agentrt.structured import Shape, json_schema_shape
 
     one = json_schema_shape(schema)
     whole = json_schema_shape({"type": "array", "items": schema})
@@ -199,7 +199,7 @@ def _once(place: Place, form: Any) -> Shape:
 
 
 def _make(place: Place, form: Any) -> Shape:
-    from agentrt.constraints import array_shape, checked_shape_of, json_shape_of, shape_of
+    from agentrt.structured import array_shape, checked_shape_of, json_shape_of, shape_of
 
     match place:
         case "alone":

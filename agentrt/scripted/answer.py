@@ -14,7 +14,7 @@ from agentrt.scripted.script import Reply
 from agentrt.scripted.spelling import Spelling
 
 if TYPE_CHECKING:
-    from agentrt.constraints import CompiledConstraint
+    from agentrt.structured import CompiledConstraint
 
 
 @fact
@@ -137,7 +137,7 @@ class Answerer:
         return Answer(ids, tuple(pieces), reason, closed_early)
 
     def _compile(self, spec: ConstraintSpec) -> CompiledConstraint:
-        from agentrt.constraints import compile_constraint  # native libraries, used by few tests
+        from agentrt.structured import compile_constraint  # native libraries, used by few tests
 
         key = repr(spec)
         if key not in self._compiled:

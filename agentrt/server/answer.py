@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agentrt.base.segments import CallFrame
-from agentrt.constraints import CallScanner, CallText
 from agentrt.protocol.backend import End, Ledger
 from agentrt.server.asking import CallsIn
+from agentrt.structured import CallScanner, CallText
 
 Json = dict[str, Any]
 

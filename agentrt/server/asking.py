@@ -22,7 +22,6 @@ from agentrt.base.segments import (
     Text,
     ToolSchema,
 )
-from agentrt.constraints import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.server.question import (
@@ -33,6 +32,7 @@ from agentrt.server.question import (
     Structured,
 )
 from agentrt.server.refusal import Refused, refusal_of
+from agentrt.structured import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
 
 MOST_CALLS = 32
 _DEFAULT_TOKENS = 4096

@@ -7,7 +7,6 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
-from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.structured.cases import (
     Case,
@@ -20,6 +19,7 @@ from agentrt.lab.bench.structured.cases import (
 from agentrt.lab.bench.structured.figures import coverage, percentiles
 from agentrt.lab.bench.structured.measure import Told
 from agentrt.lab.bench.structured.vocabularies import made_up, vocabulary_file, vocabulary_from
+from agentrt.structured.vocabulary import alphabet_of
 
 DATA = Path(__file__).parents[1] / "constraints" / "data"
 QUICK = ["--vocabulary", "embedded", "--most", "12", "--quick"]

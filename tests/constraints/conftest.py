@@ -12,8 +12,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.constraints import CompileCache, mask_words
-from agentrt.constraints.vocabulary import alphabet_of
+from agentrt.structured import CompileCache, mask_words
+from agentrt.structured.vocabulary import alphabet_of
 
 SPECIAL = [
     "<|begin|>",

@@ -15,21 +15,21 @@ from hypothesis import strategies as st
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import ToolSchema
-from agentrt.constraints import (
+from agentrt.structured import (
     Budgeted,
     array_shape,
-    budget,
     calls_spec,
     cfg_shape,
     choice_shape,
-    closing,
-    earley,
     json_schema_shape,
     mask_words,
     regex_shape,
     shape_of,
 )
-from agentrt.constraints.matcher import allowed_ids
+from agentrt.structured.backends import llguidance_backend as earley
+from agentrt.structured.backends import llguidance_closing as closing
+from agentrt.structured.closing import budget
+from agentrt.structured.matcher import allowed_ids
 
 DATA = Path(__file__).parent / "data"
 NODE = {

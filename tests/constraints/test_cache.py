@@ -9,7 +9,7 @@ import pytest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.constraints import CompileCache, choice_shape, compile_constraint
+from agentrt.structured import CompileCache, choice_shape, compile_constraint
 
 
 def specs(count):

@@ -6,8 +6,8 @@ import pytest
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, ToolSchema
-from agentrt.constraints import CallScanner, CallText, calls_spec, choice_shape, compile_constraint
-from agentrt.constraints.vocabulary import alphabet_of
+from agentrt.structured import CallScanner, CallText, calls_spec, choice_shape, compile_constraint
+from agentrt.structured.vocabulary import alphabet_of
 
 PRICE = ToolSchema(
     "price",

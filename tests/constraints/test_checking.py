@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
 from agentrt.base.errors import ConstraintError
-from agentrt.constraints import (
+from agentrt.structured import (
     checked_schema_shape,
     checked_shape_of,
     json_schema_shape,

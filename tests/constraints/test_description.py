@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from agentrt.constraints.description import description_of, schema_description
+from agentrt.structured.types.description import description_of, schema_description
 
 
 class Trend(enum.Enum):

@@ -7,16 +7,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.errors import ConstraintError
-from agentrt.constraints import (
+from agentrt.structured import (
     Budgeted,
     cfg_shape,
     compile_constraint,
     json_schema_shape,
     regex_shape,
 )
-from agentrt.constraints.compiled import fits_table
-from agentrt.constraints.regex_text import anywhere, whole_match
-from agentrt.constraints.shortest import shortest_match
+from agentrt.structured.closing.shortest import shortest_match
+from agentrt.structured.json_schema.regex_text import anywhere, whole_match
+from agentrt.structured.sandbox.compiled import fits_table
 
 TEXT = (
     "type properties required items prefixItems additionalProperties patternProperties enum const "
@@ -116,7 +116,7 @@ def test_grammars_that_recurse_without_end_are_told(vocab, frame):
 )
 def test_anywhere_is_how_json_schema_reads_a_pattern(vocab, frame, pattern, found):
     from agentrt.base.constraint_spec import ConstraintSpec
-    from agentrt.constraints.vocabulary import alphabet_of
+    from agentrt.structured.vocabulary import alphabet_of
 
     spec = ConstraintSpec("regex", source=anywhere(pattern))
     constraint = compile_constraint(spec, vocab, frame)

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.errors import ConstraintError
-from agentrt.constraints import json_schema_shape
-from agentrt.constraints.complement import complement, other_texts
-from agentrt.constraints.distinct import MAX_ITEMS
-from agentrt.constraints.lowering import MAX_ARRAYS
-from agentrt.constraints.references import localise
+from agentrt.structured import json_schema_shape
+from agentrt.structured.json_schema.complement import complement, other_texts
+from agentrt.structured.json_schema.distinct import MAX_ITEMS
+from agentrt.structured.json_schema.lowering import MAX_ARRAYS
+from agentrt.structured.json_schema.references import localise
 
 OBJECTS = [
     dict(items)

@@ -11,7 +11,7 @@ import pytest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import ToolSchema
-from agentrt.constraints import (
+from agentrt.structured import (
     ConstraintState,
     MaskPool,
     calls_spec,
@@ -23,8 +23,8 @@ from agentrt.constraints import (
     regex_shape,
     shape_of,
 )
-from agentrt.constraints.matcher import allowed_ids
-from agentrt.constraints.vocabulary import alphabet_of
+from agentrt.structured.matcher import allowed_ids
+from agentrt.structured.vocabulary import alphabet_of
 
 DATA = Path(__file__).parent / "data"
 TOOL = ToolSchema("price", "", {"type": "object", "properties": {"n": {"type": "integer"}}})

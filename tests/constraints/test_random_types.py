@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, HttpUrl, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
-from agentrt.constraints import json_shape_of, shape_of
+from agentrt.structured import json_shape_of, shape_of
 
 
 class Side(enum.Enum):

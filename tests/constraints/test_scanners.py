@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame
-from agentrt.constraints import NOTHING, CallScanner, CallText, ItemScanner, PartialJson
+from agentrt.structured import NOTHING, CallScanner, CallText, ItemScanner, PartialJson
 
 TOKEN_FRAME = CallFrame(
     before='<|call|>{"name":"',

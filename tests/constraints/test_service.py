@@ -13,11 +13,11 @@ from pydantic import Field
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
-from agentrt.constraints import CompileCache, json_schema_shape, shape_of
-from agentrt.constraints.probe import Probe, TooDear, _Child
-from agentrt.constraints.probe_wire import Learn, Limits
-from agentrt.constraints.service import LIMITS, CompileService
-from agentrt.constraints.suspicion import is_suspect
+from agentrt.structured import CompileCache, json_schema_shape, shape_of
+from agentrt.structured.sandbox.compile_cost import is_suspect
+from agentrt.structured.sandbox.probe import Probe, TooDear, _Child
+from agentrt.structured.sandbox.probe_wire import Learn, Limits
+from agentrt.structured.sandbox.service import LIMITS, CompileService
 
 DATA = Path(__file__).parent / "data"
 EXPLODES = ConstraintSpec("regex", source="(a|b|ab){1,5000}")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, HttpUrl, StringConstraints, ValidationErr
 from typing_extensions import TypedDict
 
 from agentrt.base.errors import ConstraintError
-from agentrt.constraints import (
+from agentrt.structured import (
     array_shape,
     cfg_shape,
     choice_shape,

@@ -8,15 +8,15 @@ import pytest
 from pydantic import Field
 
 from agentrt.base.errors import ConstraintError
-from agentrt.constraints import cfg_shape, json_schema_shape, regex_shape, shape_of
-from agentrt.constraints.limits import (
+from agentrt.structured import cfg_shape, json_schema_shape, regex_shape, shape_of
+from agentrt.structured.json_schema.limits import (
     MAX_DEPTH,
     MAX_ENUM,
     MAX_GRAMMAR_BYTES,
     MAX_REPEAT,
     MAX_SCHEMA_BYTES,
 )
-from agentrt.constraints.normal import for_generation, normalise
+from agentrt.structured.json_schema.normalize import for_generation, normalise
 
 A_STRING: dict[str, object] = {"type": "string"}
 

@@ -6,10 +6,10 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.constraints import compile_constraint
 from agentrt.engine.sampling import grammar_masks as masking
 from agentrt.engine.sequence.sequence import grammar_state as guide
 from agentrt.protocol.backend import RequestFacts
+from agentrt.structured import compile_constraint
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 SCHEMA = {

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.constraints import compile_constraint
-from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.engine.sampling import token_sampler as decoder
 from agentrt.engine.sequence.sequence import jump_forward as drafts
+from agentrt.structured import compile_constraint
+from agentrt.structured.vocabulary import alphabet_of
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 FIELDS = ("name", "value", "total")

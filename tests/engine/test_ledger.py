@@ -6,8 +6,8 @@ import pytest
 
 from agentrt.base.clock import FakeClock
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.constraints.automaton import AutomatonConstraint
 from agentrt.protocol.backend import Fill
+from agentrt.structured.backends.automaton import AutomatonConstraint
 
 PROMPT = [(3 * at) % 250 for at in range(100)]
 

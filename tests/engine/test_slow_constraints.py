@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.constraints import compile_constraint
 from agentrt.engine.sampling import grammar_masks as masking
 from agentrt.engine.sampling import grammar_requests as grammars
 from agentrt.engine.sequence.sequence import grammar_state as guide
+from agentrt.structured import compile_constraint
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 NUMBERS = ConstraintSpec("json", '{"type":"array","items":{"type":"integer"},"maxItems":9}')

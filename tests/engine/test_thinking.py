@@ -8,9 +8,9 @@ import pytest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.base.segments import ThinkFrame
-from agentrt.constraints import compile_constraint
-from agentrt.constraints.thinking import Thinking
 from agentrt.protocol.backend import RequestFacts
+from agentrt.structured import compile_constraint
+from agentrt.structured.reasoning import Thinking
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 SCHEMA = {

@@ -42,10 +42,10 @@ from agentrt.base.segments import (
     Text,
     ToolSchema,
 )
-from agentrt.constraints import CallScanner
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import BackendDown, Delta, End, GenerateRequest, TokenPrompt
+from agentrt.structured import CallScanner
 
 Json = dict[str, Any]
 FACES = ("tiny", "tiny-plain", "tiny-cut", "tiny-busy", "tiny-sick", "tiny-locked")

@@ -6,8 +6,8 @@ import pytest
 
 from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.constraints import CallScanner
 from agentrt.remote.chunks import Compact, Reading
+from agentrt.structured import CallScanner
 
 
 def content(text, finish=None):

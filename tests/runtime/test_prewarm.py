@@ -8,7 +8,7 @@ import pytest
 from anyio import lowlevel, to_thread
 from pydantic import BaseModel
 
-import agentrt.constraints
+import agentrt.structured
 from agentrt import chat, program, regex, tool
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.program import output_types as shapes
@@ -74,7 +74,7 @@ def test_what_a_program_names_is_built_before_it_runs(
 
     counted(schema, "adapter_of")
     counted(shapes, "_make")
-    counted(agentrt.constraints, "calls_spec")
+    counted(agentrt.structured, "calls_spec")
     counted(codecs, "layout_with")
     told = prepared([planned], [codec])
     assert {*made} == {"adapter_of", "_make", "calls_spec", "layout_with"}

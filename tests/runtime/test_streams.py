@@ -6,12 +6,13 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from agentrt import Calls, Final, Truncated, chat, constraints, emit, program, tool
-from agentrt.constraints import ItemScanner, PartialJson
+from agentrt import Calls, Final, Truncated, chat, emit, program, tool
+from agentrt import structured as constraints
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import ItemClosed
 from agentrt.runtime import RunOptions
 from agentrt.scripted import calls_text
+from agentrt.structured import ItemScanner, PartialJson
 
 ASK = chat(system="Be brief.")
 

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import ConstraintError, InternalError
-from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.engine.batch.batch import Part
 from agentrt.engine.kv.allocator import Paging
 from agentrt.engine.runner.model_runner import Machine
@@ -26,6 +25,7 @@ from agentrt.engine.sequence.sequence import Fresh, Options, Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import OptionScore
+from agentrt.structured.vocabulary import alphabet_of
 
 MOST_LOGITS = 1024
 """Places whose logits are asked for in one forward; with more of them there are several."""

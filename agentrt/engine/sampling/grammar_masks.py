@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentrt.constraints import MaskPool, fill_masks, mask_words
-from agentrt.constraints.matcher import Masking, MaskRows
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sequence.grammar_state import Guide
 from agentrt.engine.sequence.reasoning import Thoughtful
 from agentrt.engine.sequence.sequence import Sequence
+from agentrt.structured import MaskPool, fill_masks, mask_words
+from agentrt.structured.matcher import Masking, MaskRows
 
 _WORTH_A_THREAD_S = 0.0003
 """Masks that take longer than this are filled on another thread while the forward runs."""

@@ -9,11 +9,6 @@ from weakref import WeakKeyDictionary
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.ids import RequestId
-from agentrt.constraints import CompiledConstraint
-from agentrt.constraints.cache import CompileCache
-from agentrt.constraints.suspicion import is_suspect
-from agentrt.constraints.thinking import Thinking
-from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.engine.request_checks import check_shortest
 from agentrt.engine.sampling import sequence_output as output
 from agentrt.engine.sampling.sequence_output import Finish
@@ -23,6 +18,11 @@ from agentrt.engine.sequence.reasoning import Begin, Thoughtful
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest
+from agentrt.structured import CompiledConstraint
+from agentrt.structured.reasoning import Thinking
+from agentrt.structured.sandbox.cache import CompileCache
+from agentrt.structured.sandbox.compile_cost import is_suspect
+from agentrt.structured.vocabulary import alphabet_of
 
 
 class Grammars:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from agentrt.base.errors import InternalError
-from agentrt.constraints import CompiledConstraint, ConstraintState
-from agentrt.constraints.budget import Budgeted
 from agentrt.engine.sequence.jump_forward import MOST_DRAFTED, Speller
 from agentrt.protocol.backend import OnLimit
+from agentrt.structured import CompiledConstraint, ConstraintState
+from agentrt.structured.closing.budget import Budgeted
 
 REDRAWS = 4
 """How often a token that leaves no room to close is drawn again before the way out is taken."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from agentrt.constraints import ConstraintState
+from agentrt.structured import ConstraintState
 
 MOST_DRAFTED = 8
 """Tokens of one guess."""

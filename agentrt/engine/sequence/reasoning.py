@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentrt.constraints import CompiledConstraint
-from agentrt.constraints.matcher import Masking
-from agentrt.constraints.thinking import Thinking
 from agentrt.engine.sequence.grammar_state import REDRAWS, Busy, Guide
 from agentrt.protocol.backend import OnLimit
+from agentrt.structured import CompiledConstraint
+from agentrt.structured.matcher import Masking
+from agentrt.structured.reasoning import Thinking
 
 Begin = Callable[[int], Guide | None]
 """The guide of the answer behind so many tokens of thought; None where the answer is free."""

@@ -11,7 +11,7 @@ from agentrt.base.segments import CallFrame, CallMade
 from agentrt.program import Calls, Final, Gen, GenerateWork, ToolCall
 
 if TYPE_CHECKING:
-    from agentrt.constraints import CallText
+    from agentrt.structured import CallText
 
 
 class Reader(Protocol):
@@ -80,7 +80,7 @@ class ItemReader:
     """A JSON array, item by item."""
 
     def __init__(self, parse: Callable[[str], Any]) -> None:
-        from agentrt.constraints import ItemScanner  # native libraries come along
+        from agentrt.structured import ItemScanner  # native libraries come along
 
         self._parse = parse
         self._scanner = ItemScanner()
@@ -110,7 +110,7 @@ class CallReader:
     """Tool calls, or a final answer."""
 
     def __init__(self, gen: Gen[Any], work: GenerateWork, frame: CallFrame) -> None:
-        from agentrt.constraints import CallScanner  # native libraries come along
+        from agentrt.structured import CallScanner  # native libraries come along
 
         self._gen = gen
         self._work = work
@@ -160,7 +160,7 @@ class CallReader:
 
 
 def _partial_json(text: str) -> Any:
-    from agentrt.constraints import NOTHING, PartialJson  # native libraries come along
+    from agentrt.structured import NOTHING, PartialJson  # native libraries come along
 
     read = PartialJson()
     read.push(text)

@@ -13,7 +13,7 @@ from agentrt.prompt import Codec
 from agentrt.runtime.model_role import Engine
 
 if TYPE_CHECKING:
-    from agentrt.constraints import CompileCache
+    from agentrt.structured import CompileCache
 
 SHOWN_PARTS = 6
 
@@ -76,7 +76,7 @@ class Rooms:
         """What the smallest valid output takes."""
         if work.output.constraint is None:
             return 1
-        from agentrt.constraints import CompileCache  # native libraries come along
+        from agentrt.structured import CompileCache  # native libraries come along
 
         assert engine.codec is not None
         if self._compiled is None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
-from agentrt.constraints.vocabulary import alphabet_of
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.result import machine
 from agentrt.lab.bench.structured.cases import Case, cases_of
@@ -19,6 +18,7 @@ from agentrt.lab.bench.structured.libraries import OURS, Library, check_peers
 from agentrt.lab.bench.structured.measure import Measured, Told, measure
 from agentrt.lab.bench.structured.table import show
 from agentrt.lab.bench.structured.vocabularies import vocabulary_file, vocabulary_named
+from agentrt.structured.vocabulary import alphabet_of
 
 SCHEMA = "agentrt.lab.bench.structured/1"
 _SEED = 0

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt.constraints.vocabulary import Alphabet
 from agentrt.lab.bench.structured.cases import Case, other_orders, with_whole_numbers, written
 from agentrt.lab.bench.structured.libraries import OURS, Library
+from agentrt.structured.vocabulary import Alphabet
 
 BEYOND = (1, 8, 40, 200)
 """Tokens beyond the fewest that a closing gets."""

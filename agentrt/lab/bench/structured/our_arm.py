@@ -13,7 +13,9 @@ import numpy as np
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
-from agentrt.constraints import (
+from agentrt.lab.arms.engine_arm import answer_all
+from agentrt.lab.bench.structured.vocabularies import vocabulary_from
+from agentrt.structured import (
     Budgeted,
     CompiledConstraint,
     MaskPool,
@@ -25,9 +27,7 @@ from agentrt.constraints import (
     mask_words,
     regex_shape,
 )
-from agentrt.constraints.matcher import allowed_ids
-from agentrt.lab.arms.engine_arm import answer_all
-from agentrt.lab.bench.structured.vocabularies import vocabulary_from
+from agentrt.structured.matcher import allowed_ids
 
 try:
     import jsonschema

@@ -1,0 +1,63 @@
+"""From a Python type to tokens that cannot be wrong.
+
+A type, schema, regex, choice or grammar becomes a `ConstraintSpec` (the language's side), a spec
+becomes a `CompiledConstraint` for a vocabulary, and each sequence walks its own `ConstraintState`
+(the engine's side). The scanners read what comes back. No torch and no engine here.
+"""
+
+from agentrt.structured.call_text import CallScanner, CallText
+from agentrt.structured.calls import calls_spec
+from agentrt.structured.closing.budget import Budgeted
+from agentrt.structured.masks import MaskPool, fill_masks
+from agentrt.structured.matcher import (
+    CompiledConstraint,
+    ConstraintState,
+    MaskRow,
+    MaskRows,
+    mask_words,
+)
+from agentrt.structured.partial import NOTHING, PartialJson
+from agentrt.structured.sandbox.cache import CacheCounts, CompileCache
+from agentrt.structured.sandbox.compiled import compile_constraint
+from agentrt.structured.types.checking import checked_schema_shape, checked_shape_of
+from agentrt.structured.types.items import ItemScanner
+from agentrt.structured.types.shape import (
+    Shape,
+    array_shape,
+    cfg_shape,
+    choice_shape,
+    json_schema_shape,
+    json_shape_of,
+    regex_shape,
+    shape_of,
+)
+
+__all__ = [
+    "NOTHING",
+    "Budgeted",
+    "CacheCounts",
+    "CallScanner",
+    "CallText",
+    "CompileCache",
+    "CompiledConstraint",
+    "ConstraintState",
+    "ItemScanner",
+    "MaskPool",
+    "MaskRow",
+    "MaskRows",
+    "PartialJson",
+    "Shape",
+    "array_shape",
+    "calls_spec",
+    "cfg_shape",
+    "checked_schema_shape",
+    "checked_shape_of",
+    "choice_shape",
+    "compile_constraint",
+    "fill_masks",
+    "json_schema_shape",
+    "json_shape_of",
+    "mask_words",
+    "regex_shape",
+    "shape_of",
+]

@@ -1,0 +1,193 @@
+"""JSON Schema, grammars and calls, matched by llguidance's lazy Earley parser."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import numpy as np
+from llguidance import LLMatcher
+
+from agentrt.base.errors import ConstraintError
+from agentrt.structured.backends.llguidance_closing import NO_LIMIT, find_completion
+from agentrt.structured.json_schema.native import parser_limits
+from agentrt.structured.matcher import MaskRow, mask_words, set_only
+from agentrt.structured.vocabulary import Alphabet
+
+BACKEND = "llguidance"
+_BASE_BYTES = 256_000
+
+_SPECIAL = b"\xff"
+"""What stands before the number of a special token where the library gives bytes."""
+
+
+class EarleyConstraint:
+    """A grammar compiled for one vocabulary; its first mask is computed, so copies are warm.
+
+    Args:
+        grammar: For llguidance.
+        alphabet: The vocabulary.
+
+    Attributes:
+        shortest: The shortest whole text that was found; None before a search.
+
+    Raises:
+        ConstraintError: It does not compile within the limits.
+    """
+
+    backend = BACKEND
+
+    def __init__(self, grammar: str, alphabet: Alphabet) -> None:
+        self.eos_ids = alphabet.vocab.eos_ids
+        self.size_bytes = _BASE_BYTES + 16 * len(grammar)
+        self._alphabet = alphabet
+        self._base = LLMatcher(alphabet.tokenizer, grammar, log_level=0, limits=parser_limits())
+        self._raise_error()
+        row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
+        _compute_mask(self._base, row)
+        self._raise_error()
+        self.shortest: tuple[int, ...] | None = None
+
+    @property
+    def min_tokens(self) -> int | None:
+        return None if self.shortest is None else len(self.shortest)
+
+    def start(self) -> EarleyState:
+        return EarleyState(self._base.deep_copy(), self._alphabet)
+
+    def find_shortest(self, guess: Sequence[int] | None = None) -> None:
+        """Look for a short whole text: the guess where the matcher takes it, else by search."""
+        if guess is None or not self.take_shortest(guess):
+            found = self.start().completion(NO_LIMIT)
+            self.shortest = None if found is None else tuple(found)
+
+    def take_shortest(self, tokens: Sequence[int]) -> bool:
+        """Keep this as the shortest whole text, if the matcher takes it."""
+        state = self.start()
+        with contextlib.suppress(ConstraintError):  # too long for the parser
+            if state.reaches_end(tokens):
+                self.shortest = tuple(tokens)
+                return True
+        return False
+
+    def _raise_error(self) -> None:
+        if self._base.is_error():
+            raise ConstraintError(
+                f"does not compile: {_first_line(self._base.get_error())}",
+                hint="Make the schema or grammar smaller or less ambiguous",
+            )
+
+
+class EarleyState:
+    """Where one sequence stands."""
+
+    __slots__ = ("_alphabet", "_ended", "_eos_ids", "_matcher")
+
+    def __init__(self, matcher: LLMatcher, alphabet: Alphabet, ended: int = 0) -> None:
+        self._matcher = matcher
+        self._alphabet = alphabet
+        self._eos_ids = alphabet.vocab.eos_ids
+        self._ended = ended  # end tokens taken: 0 or 1
+
+    @property
+    def native(self) -> LLMatcher:
+        """The matcher beneath, for masks of many rows at once."""
+        return self._matcher
+
+    @property
+    def ended(self) -> bool:
+        """Whether an end token was taken."""
+        return self._ended > 0
+
+    def fill_mask(self, row: MaskRow) -> bool:
+        if self._ended:
+            set_only(row, self._eos_ids)
+        else:
+            self.fill_at(row.ctypes.data, row.nbytes)
+        return True
+
+    def fill_at(self, address: int, size_bytes: int) -> None:
+        """Write the mask of a state that is not ended to memory, which somebody holds meanwhile.
+
+        Raises:
+            ConstraintError: As `fill_mask`.
+        """
+        self._matcher.unsafe_compute_mask_ptr(address, size_bytes)
+        if self._matcher.is_error():
+            raise lost_in_grammar(self._matcher)
+
+    def advance(self, tokens: Sequence[int]) -> int:
+        if self._ended:
+            return 0
+        if len(tokens) == 1 and tokens[0] not in self._eos_ids:
+            return self._taken(list(tokens))
+        text = list(tokens)
+        end = next((i for i, token in enumerate(text) if token in self._eos_ids), None)
+        taken = self._taken(text[:end])
+        if end is not None and taken == end and self.can_stop():
+            self._ended = 1
+            return taken + 1
+        return taken
+
+    def _taken(self, tokens: list[int]) -> int:
+        taken: int = self._matcher.try_consume_tokens(tokens)
+        if self._matcher.is_error():
+            raise lost_in_grammar(self._matcher)
+        return taken
+
+    def rollback(self, count: int) -> None:
+        if count and self._ended:
+            self._ended = 0
+            count -= 1
+        if count and not self._matcher.rollback(count):
+            raise ValueError(f"cannot undo {count} tokens: {self._matcher.get_error()}")
+
+    def fork(self) -> EarleyState:
+        return EarleyState(self._matcher.deep_copy(), self._alphabet, self._ended)
+
+    def forced(self, limit: int) -> list[int]:
+        if self._ended or limit <= 0:
+            return []
+        tokens: list[int] = self._matcher.compute_ff_tokens()[:limit]
+        end = next((i for i, token in enumerate(tokens) if token in self._eos_ids), None)
+        return tokens[:end]
+
+    def forced_text(self) -> bytes:
+        if self._ended:
+            return b""
+        text: bytes = self._matcher.compute_ff_bytes()
+        return text.partition(_SPECIAL)[0]
+
+    def completion(self, limit: int) -> list[int] | None:
+        return find_completion(self, limit, self._alphabet)
+
+    def reaches_end(self, tokens: Sequence[int]) -> bool:
+        if not tokens or self._ended:
+            return not tokens and self.can_stop()
+        taken: int = self._matcher.validate_tokens([*tokens, self._eos_ids[0]])
+        return taken == len(tokens) + 1
+
+    def can_stop(self) -> bool:
+        return self._ended > 0 or bool(self._matcher.is_accepting())
+
+    def must_stop(self) -> bool:
+        return self._ended > 0 or bool(self._matcher.is_stopped() and self._matcher.is_accepting())
+
+
+def lost_in_grammar(matcher: LLMatcher) -> ConstraintError:
+    """The error of a matcher that gave up in the middle of an output."""
+    return ConstraintError(
+        f"the grammar cannot be followed any further: {_first_line(matcher.get_error())}",
+        hint="Make the schema or grammar smaller or less ambiguous",
+    )
+
+
+def _first_line(text: str) -> str:
+    if text.startswith("NoExtension"):
+        return "no text fits it"
+    return text.strip().splitlines()[0][:300] if text.strip() else "unknown reason"
+
+
+def _compute_mask(matcher: LLMatcher, row: MaskRow) -> None:
+    """Write a mask into `row`, which the library knows by its address only: hold it meanwhile."""
+    matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)

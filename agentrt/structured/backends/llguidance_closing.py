@@ -1,0 +1,159 @@
+"""Finding tokens that make a text whole, from wherever its grammar stands.
+
+A search, not a proof: it walks a copy of the matcher by forced tokens, else by the likeliest
+closing byte, and what it finds has been taken by the matcher. Where it finds nothing, the
+constraint counts as not closable from there.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from agentrt.base.errors import ConstraintError
+from agentrt.structured.matcher import MaskRow, allowed_ids, mask_words
+from agentrt.structured.vocabulary import Alphabet
+
+STEPS = (64, 512, 2048)
+"""Tokens that one walk may take, tried in turn: most ends are near, others go in circles."""
+
+NO_LIMIT = 1 << 20
+"""As a limit: the shortest that can be found is wanted, however long."""
+
+_STEPS_ON_THE_WAY = (64, 256)
+
+PATIENCE_S = 1.0
+"""Time on a processor that one search may take: behind it, a grammar counts as not closable."""
+
+_FIXED = 2
+_ROOMY = 4
+_SHUFFLES = 4
+_SHUFFLED_STEPS = 512
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_REST = b"0123456789" + _LETTERS + b" -_.:/@+"
+_CLOSERS_FIRST = b'}]",:' + _REST
+_QUOTE_FIRST = b'"}],:' + _REST
+_SPACE_FIRST = b' )};]",:' + _REST
+"""Of other languages than JSON: lists end where the next word may begin."""
+
+_IN_STRING = b"x\\ "
+"""Bytes that JSON allows inside of strings only."""
+
+
+class Walkable(Protocol):
+    """What the search needs of a state."""
+
+    def fill_mask(self, row: MaskRow) -> bool: ...
+    def advance(self, tokens: Sequence[int]) -> int: ...
+    def fork(self) -> Walkable: ...
+    def forced(self, limit: int) -> list[int]: ...
+    def reaches_end(self, tokens: Sequence[int]) -> bool: ...
+    def can_stop(self) -> bool: ...
+
+
+def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int] | None:
+    """Tokens from `state` to a whole text, at most `limit`; None when none was found."""
+    if state.can_stop():
+        return []
+    on_the_way = limit < NO_LIMIT  # others wait then, and an older way out is held anyway
+    until_s = time.thread_time() + PATIENCE_S
+    for steps in _STEPS_ON_THE_WAY if on_the_way else STEPS:
+        best = _best(state, limit, alphabet, steps, until_s)
+        if best is not None:
+            return best if len(best) <= limit else None
+        if steps >= limit * alphabet.longest_bytes:
+            return None  # even the best spelling of a longer walk would not fit
+    return None
+
+
+def _best(
+    state: Walkable, limit: int, alphabet: Alphabet, steps: int, until_s: float
+) -> list[int] | None:
+    """The shortest of the walks; the first that is far within the limit will do."""
+    best: list[int] | None = None
+    orders = _fixed_orders()
+    if steps <= (_STEPS_ON_THE_WAY[0] if limit < NO_LIMIT else _SHUFFLED_STEPS):
+        orders += _shuffled_orders()
+    for tried, order in enumerate(orders):
+        if best is not None and (tried >= _FIXED or _ROOMY * len(best) <= limit < NO_LIMIT):
+            break
+        walk = _walk(state, order, alphabet, steps, until_s)
+        found = None if walk is None else _shortest_spelling(state, walk, alphabet)
+        if found is not None and (best is None or len(found) < len(best)):
+            best = found
+    return best
+
+
+def _fixed_orders() -> list[Callable[[], bytes]]:
+    return [lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST, lambda: _SPACE_FIRST]
+
+
+def _shuffled_orders() -> list[Callable[[], bytes]]:
+    """Orders drawn anew at each step, the same ones each time."""
+    dice = random.Random(0)
+
+    def order() -> bytes:
+        rest = bytearray(_REST)
+        dice.shuffle(rest)
+        return b'"}],:' + rest
+
+    return [order] * _SHUFFLES
+
+
+def _walk(
+    state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
+) -> list[int] | None:
+    """Walk a copy until the text is whole; None when it goes on too long or loses its way."""
+    try:
+        return _steps(state.fork(), order, alphabet, steps, until_s)
+    except ConstraintError:  # the parser gave up on what was walked, not on the constraint
+        return None
+
+
+def _steps(
+    here: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
+) -> list[int] | None:
+    row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
+    path: list[int] = []
+    while not here.can_stop():
+        if len(path) >= steps or time.thread_time() > until_s:
+            return None
+        tokens = here.forced(steps) or _next(here, row, order(), alphabet)
+        if not tokens or here.advance(tokens) != len(tokens):
+            return None
+        path += tokens
+    return path
+
+
+def _next(here: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> list[int]:
+    """The first byte in `order` that may come next, as a token; else the shortest token."""
+    here.fill_mask(row)
+    ids = alphabet.byte_ids
+    in_string = any(_has(row, ids[byte]) for byte in _IN_STRING)
+    for byte in b'"' + order if in_string else order:
+        if _has(row, ids[byte]):
+            token = ids[byte]
+            assert token is not None
+            return [token]
+    eos = set(alphabet.vocab.eos_ids)
+    table = alphabet.vocab.token_bytes
+    rest = [t for t in allowed_ids(row) if t not in eos and t < len(table)]
+    return [min(rest, key=lambda token: (len(table[token]), token))] if rest else []
+
+
+def _shortest_spelling(state: Walkable, path: list[int], alphabet: Alphabet) -> list[int]:
+    """The same text in fewer tokens where the tokenizer knows how and the grammar agrees."""
+    text = alphabet.bytes_of(path)
+    if text is None:
+        return path
+    spelled = alphabet.spell(text)
+    shorter = len(spelled) < len(path)
+    return spelled if shorter and state.reaches_end(spelled) else path
+
+
+def _has(row: MaskRow, token: int | None) -> bool:
+    return token is not None and bool((int(row[token >> 5]) >> (token & 31)) & 1)

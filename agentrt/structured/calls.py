@@ -1,0 +1,173 @@
+"""Tool calls as a constraint: the model's own call frame around each tool's argument schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agentrt.base import canonical_json
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import CallFrame, ToolSchema
+from agentrt.structured.closing.example_text import shortest_instance
+from agentrt.structured.json_schema.native import json_in_lark
+from agentrt.structured.json_schema.normalize import for_generation
+from agentrt.structured.json_schema.structure import check_size, check_structure
+
+MAX_TOOLS = 512
+MAX_CALLS = 1024
+
+
+def calls_spec(
+    tools: Sequence[ToolSchema],
+    final_schema: dict[str, Any] | None = None,
+    min_calls: int = 1,
+    max_calls: int = 32,
+) -> ConstraintSpec:
+    """The constraint "call these tools", or answer by `final_schema` when it is given.
+
+    Args:
+        tools: What may be called; their arguments are narrowed by `for_generation`.
+        final_schema: JSON Schema of an answer instead of calls.
+        min_calls: Fewest calls; 0 allows none at all.
+        max_calls: Most calls.
+
+    Raises:
+        ConstraintError: A schema cannot be enforced, or the counts make no sense.
+    """
+    if not 0 <= min_calls <= max_calls or not 1 <= max_calls <= MAX_CALLS:
+        raise ConstraintError(
+            f"min_calls={min_calls}, max_calls={max_calls}",
+            hint=f"Give 0 <= min_calls <= max_calls <= {MAX_CALLS}",
+        )
+    if not tools and final_schema is None:
+        raise ConstraintError("no tools to call", hint="Give one or more tools")
+    if len(tools) > MAX_TOOLS:
+        raise ConstraintError(f"{len(tools)} tools", hint=f"At most {MAX_TOOLS} are allowed")
+    names = [tool.name for tool in tools]
+    if len(set(names)) < len(names):
+        raise ConstraintError("two tools have one name", hint="Rename one of them")
+    final = ""
+    if final_schema is not None:
+        check_size(final_schema, "final answer")
+        narrowed = for_generation(final_schema)
+        check_structure(narrowed)
+        final = canonical_json.dumps(narrowed)
+    offered = tuple(_checked(tool) for tool in tools)
+    return ConstraintSpec(
+        "calls", source=final, tools=offered, min_calls=min_calls, max_calls=max_calls
+    )
+
+
+def calls_lark(spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, int]) -> str:
+    """The Lark grammar of a `calls` constraint in a model's frame.
+
+    Args:
+        spec: Of kind `calls`.
+        frame: How the model writes calls.
+        special_ids: Ids of special tokens, which are no text in the grammar.
+    """
+    tokens = {text: special_ids[text] for text in frame.special if text in special_ids}
+    rules: list[str] = []
+    if spec.tools:
+        rules.append(f"start: {'calls | final' if spec.source else 'calls'}")
+        rules.append(f"calls: {_list_of_calls(spec, frame, tokens)}")
+        rules.append("call: " + " | ".join(f"call_{i}" for i in range(len(spec.tools))))
+    else:
+        rules.append("start: final")
+    for index, tool in enumerate(spec.tools):
+        opening = literal(frame.before + _in_json(tool.name) + frame.middle, tokens)
+        closing = literal(frame.after, tokens)
+        rules.append(f"call_{index}: {opening} {json_in_lark(tool.parameters)} {closing}")
+    if spec.source:
+        rules.append(f"final: {json_in_lark(json.loads(spec.source))}")
+    return "\n".join(rules) + "\n"
+
+
+def shortest_calls(
+    spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, int]
+) -> list[str | int] | None:
+    """The shortest output that was found: pieces of text and ids of special tokens."""
+    tokens = {text: special_ids[text] for text in frame.special if text in special_ids}
+    texts = [_call_text(tool, frame) for tool in spec.tools]
+    whole: list[str] = []
+    if spec.tools and None not in texts:
+        one = min((text for text in texts if text is not None), key=len)
+        count = max(spec.min_calls, 1)
+        whole.append(frame.first + frame.between.join([one] * count) + frame.last)
+    if spec.tools and spec.min_calls == 0:
+        whole.append(frame.first + frame.last)
+    final = shortest_instance(json.loads(spec.source)) if spec.source else None
+    if final is not None:
+        whole.append(final)
+    return pieces(min(whole, key=len), tokens) if whole else None
+
+
+def _call_text(tool: ToolSchema, frame: CallFrame) -> str | None:
+    arguments = shortest_instance(tool.parameters)
+    if arguments is None:
+        return None
+    return frame.before + _in_json(tool.name) + frame.middle + arguments + frame.after
+
+
+def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
+    """`text` cut at its special tokens, which become ids."""
+    found: list[str | int] = []
+    rest = text
+    while rest:
+        places = [(rest.find(token), -len(token), token) for token in tokens if token in rest]
+        if not places:
+            found.append(rest)
+            break
+        at, _, token = min(places)
+        if at:
+            found.append(rest[:at])
+        found.append(tokens[token])
+        rest = rest[at + len(token) :]
+    return found
+
+
+def literal(text: str, tokens: dict[str, int]) -> str:
+    """`text` as Lark: special tokens by id, the rest as strings; "" when there is nothing."""
+    return " ".join(
+        f"<[{piece}]>" if isinstance(piece, int) else _quoted(piece)
+        for piece in pieces(text, tokens)
+    )
+
+
+def _list_of_calls(spec: ConstraintSpec, frame: CallFrame, tokens: dict[str, int]) -> str:
+    between = literal(frame.between, tokens)
+    again = f"({between} call)" if between else "call"
+    fewest = max(spec.min_calls, 1)
+    whole = f"call {again}{{{fewest - 1},{spec.max_calls - 1}}}" if spec.max_calls > 1 else "call"
+    first, last = literal(frame.first, tokens), literal(frame.last, tokens)
+    if spec.min_calls > 0:
+        return f"{first} {whole} {last}".strip()
+    if first or last:
+        return f"{first} ({whole})? {last}".strip()
+    return f"({whole})?"
+
+
+def _checked(tool: ToolSchema) -> ToolSchema:
+    try:
+        check_size(tool.parameters, "arguments")
+        parameters = for_generation(tool.parameters)
+        check_structure(parameters)
+    except ConstraintError as wrong:
+        raise ConstraintError(
+            f"tool {tool.name}: {wrong.message}",
+            pointer=wrong.pointer,
+            keyword=wrong.keyword,
+            hint=wrong.hint,
+        ) from None
+    return ToolSchema(tool.name, "", parameters)
+
+
+def _in_json(name: str) -> str:
+    """A name as it stands inside a JSON string."""
+    return json.dumps(name, ensure_ascii=False)[1:-1]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

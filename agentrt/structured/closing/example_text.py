@@ -1,0 +1,218 @@
+"""A short text that fits a JSON Schema, worked out from the schema alone.
+
+What it gives is a guess for the matcher to check, so it may ignore what is rare. It knows what a
+walk through the grammar cannot see: how a pattern ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from typing import Any
+
+from agentrt.structured.closing.shortest import shortest_match
+from agentrt.structured.json_schema.keywords import resolve
+from agentrt.structured.json_schema.regex_text import whole_match
+
+_MAX_DEPTH = 64
+_MAX_CHARS = 50_000
+_FORMATS = {
+    "duration": "P1D",
+    "email": "a@b.co",
+    "hostname": "a",
+    "ipv4": "1.1.1.1",
+    "ipv6": "::",
+    "uri": "a:",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+}
+
+
+def shortest_instance(schema: Any) -> str | None:
+    """Compact JSON that should fit `schema`, short; None when nothing was found."""
+    return _Search(schema).text(schema, 0)
+
+
+class _Search:
+    """One search; remembers what each `$ref` came to."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._known: dict[str, str | None] = {}
+        self._open: set[str] = set()
+
+    def text(self, schema: Any, depth: int) -> str | None:
+        if schema is True or schema == {}:
+            return "0"
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            return None
+        if "const" in schema:
+            return _json(schema["const"])
+        if "enum" in schema:
+            return _shortest([_json(value) for value in schema["enum"]])
+        if "$ref" in schema:
+            return self._referenced(str(schema["$ref"]), depth)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                rest = {k: v for k, v in schema.items() if k != keyword}
+                return _shortest(
+                    [self.text(_merged([rest, option]), depth + 1) for option in schema[keyword]]
+                )
+        if "allOf" in schema:
+            rest = {k: v for k, v in schema.items() if k != "allOf"}
+            return self.text(_merged([rest, *schema["allOf"]]), depth + 1)
+        return self._typed(schema, depth)
+
+    def _referenced(self, ref: str, depth: int) -> str | None:
+        if ref in self._known:
+            return self._known[ref]
+        if ref in self._open or not isinstance(self._root, dict):
+            return None  # only deeper into itself: another branch has to do
+        self._open.add(ref)
+        found = self.text(resolve(self._root, ref), depth + 1)
+        self._open.discard(ref)
+        if found is not None:
+            self._known[ref] = found
+        return found
+
+    def _typed(self, schema: dict[str, Any], depth: int) -> str | None:
+        kinds = schema.get("type", _implied(schema))
+        options = kinds if isinstance(kinds, list) else [kinds]
+        found = _shortest([self._of_type(kind, schema, depth) for kind in options])
+        return found if found is None or len(found) <= _MAX_CHARS else None
+
+    def _of_type(self, kind: Any, schema: dict[str, Any], depth: int) -> str | None:
+        match kind:
+            case "null":
+                return "null"
+            case "boolean":
+                return "true"
+            case "integer" | "number":
+                return _number(schema, whole=kind == "integer")
+            case "string":
+                return _string(schema)
+            case "array":
+                return self._array(schema, depth)
+            case "object":
+                return self._object(schema, depth)
+            case _:
+                return None
+
+    def _array(self, schema: dict[str, Any], depth: int) -> str | None:
+        first = schema.get("prefixItems", [])
+        items: list[str] = []
+        for index in range(int(schema.get("minItems", 0))):
+            item = first[index] if index < len(first) else schema.get("items", True)
+            text = self.text(item, depth + 1) if index <= len(first) else items[-1]
+            if text is None:
+                return None
+            items.append(text)
+        return f"[{','.join(items)}]"
+
+    def _object(self, schema: dict[str, Any], depth: int) -> str | None:
+        properties = schema.get("properties", {})
+        required = set(schema.get("required", ()))
+        fields: list[str] = []
+        names = [*properties, *(n for n in schema.get("required", ()) if n not in properties)]
+        for name in names:
+            if name not in required:
+                continue
+            value = properties.get(name, schema.get("additionalProperties", True))
+            text = self.text(value, depth + 1)
+            if text is None:
+                return None
+            fields.append(f"{_json(name)}:{text}")
+        if len(fields) < schema.get("minProperties", 0):
+            return None
+        return "{" + ",".join(fields) + "}"
+
+
+def _implied(schema: dict[str, Any]) -> str:
+    """The type that the keywords of a schema without one talk about."""
+    if schema.keys() & {"pattern", "format", "minLength", "maxLength"}:
+        return "string"
+    if schema.keys() & {"minimum", "maximum", "multipleOf"}:
+        return "number"
+    if schema.keys() & {"items", "prefixItems", "minItems"}:
+        return "array"
+    return "object"
+
+
+def _merged(schemas: list[Any]) -> Any:
+    """One schema that asks for what all of them ask for, as far as keywords can be joined."""
+    whole: dict[str, Any] = {}
+    for schema in schemas:
+        if not isinstance(schema, dict):
+            continue
+        for keyword, value in schema.items():
+            if keyword == "properties" and keyword in whole:
+                joined = dict(whole[keyword])
+                for name, child in value.items():
+                    joined[name] = _merged([joined.get(name), child]) if name in joined else child
+                whole[keyword] = joined
+            elif keyword == "required" and keyword in whole:
+                whole[keyword] = [*whole[keyword], *value]
+            elif keyword in ("minLength", "minItems", "minimum") and keyword in whole:
+                whole[keyword] = max(whole[keyword], value)
+            else:
+                whole[keyword] = value
+    return whole
+
+
+def _number(schema: dict[str, Any], *, whole: bool) -> str | None:
+    low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
+    high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
+    step = schema.get("multipleOf") or (1 if whole else 0)
+    for value in _candidates(low, high, step):
+        if not low <= value <= high or value in (
+            schema.get("exclusiveMinimum"),
+            schema.get("exclusiveMaximum"),
+        ):
+            continue
+        if step and abs(value / step - round(value / step)) > 1e-9:
+            continue
+        return str(int(value)) if value == int(value) else repr(value)
+    return None
+
+
+def _candidates(low: float, high: float, step: float) -> list[float]:
+    """Numbers near the bounds and near zero, the shortest to write first."""
+    near: list[float] = [float(n) for n in range(10)]
+    for bound in (low, high):
+        if math.isfinite(bound):
+            near += [math.floor(bound) + n for n in (-1, 0, 1, 2)] + [bound]
+            if step:
+                near += [math.floor(bound / step) * step + n * step for n in (-1, 0, 1, 2)]
+    if math.isfinite(low) and math.isfinite(high):
+        near += [round((low + high) / 2, places) for places in range(8)]
+    return [float(n) for n in near]
+
+
+def _string(schema: dict[str, Any]) -> str | None:
+    shortest = int(schema.get("minLength", 0))
+    pattern = schema.get("pattern")
+    if pattern is not None:
+        text = _matching(str(pattern))
+    elif "format" in schema:
+        text = _FORMATS.get(schema["format"])
+    else:
+        text = "a" * shortest
+    if text is None or not shortest <= len(text) <= schema.get("maxLength", math.inf):
+        return None
+    return _json(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _matching(pattern: str) -> str | None:
+    """The shortest text in which a JSON Schema `pattern` is found."""
+    starts, ends = pattern.startswith("^"), pattern.endswith("$") and pattern[-2:] != "\\$"
+    inner = pattern[1 if starts else 0 : -1 if ends else None]
+    return shortest_match(whole_match(inner))
+
+
+def _shortest(texts: list[str | None]) -> str | None:
+    return min((t for t in texts if t is not None), key=len, default=None)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

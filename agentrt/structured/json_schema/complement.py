@@ -1,0 +1,183 @@
+"""The schema of all that another schema refuses, where that can be said exactly.
+
+Source: each keyword of JSON Schema 2020-12 speaks of one type and lets all others pass, so its
+complement is that type with the opposite said of it. What has no opposite in keywords (patterns,
+multiples, items without end) gives None: never something that is nearly right.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from agentrt.structured.json_schema.keywords import ANNOTATIONS, DEFINITIONS, resolve
+from agentrt.structured.json_schema.regex_text import escape_regex
+
+TYPES = ("null", "boolean", "object", "array", "string", "number")
+MAX_DEPTH = 12
+
+_OPPOSITE = {
+    "minimum": ("number", "exclusiveMaximum", 0),
+    "exclusiveMinimum": ("number", "maximum", 0),
+    "maximum": ("number", "exclusiveMinimum", 0),
+    "exclusiveMaximum": ("number", "minimum", 0),
+    "minLength": ("string", "maxLength", -1),
+    "maxLength": ("string", "minLength", 1),
+    "minItems": ("array", "maxItems", -1),
+    "maxItems": ("array", "minItems", 1),
+    "minProperties": ("object", "maxProperties", -1),
+    "maxProperties": ("object", "minProperties", 1),
+}
+"""Keyword -> the type it speaks of, its opposite, and what the bound moves by."""
+
+Parts = list[Any] | None
+"""Schemas of which at least one holds; None where the complement cannot be said."""
+
+
+def complement(schema: Any, root: Any, depth: int = 0) -> Any | None:
+    """A schema that accepts exactly what `schema` refuses; None when there is no telling."""
+    if isinstance(schema, bool):
+        return not schema
+    if not isinstance(schema, dict) or depth > MAX_DEPTH:
+        return None
+    parts: list[Any] = []
+    for keyword, value in schema.items():
+        if keyword in ANNOTATIONS or keyword in DEFINITIONS:
+            continue
+        found = _of_keyword(keyword, value, schema, root, depth)
+        if found is None:
+            return None
+        parts += [part for part in found if part is not False]
+    return any_of(parts)
+
+
+def any_of(parts: Sequence[Any]) -> Any:
+    """One of `parts`, in the fewest words."""
+    if not parts:
+        return False
+    if True in parts:
+        return True
+    return parts[0] if len(parts) == 1 else {"anyOf": list(parts)}
+
+
+def _of_keyword(keyword: str, value: Any, schema: dict[str, Any], root: Any, depth: int) -> Parts:
+    if keyword in _OPPOSITE and isinstance(value, int | float):
+        kind, opposite, moved = _OPPOSITE[keyword]
+        bound = value + moved
+        return [] if bound < 0 and moved else [{"type": kind, opposite: bound}]
+    match keyword:
+        case "type":
+            return _other_types(value)
+        case "const":
+            return _other_values([value])
+        case "enum":
+            return _other_values(value)
+        case "required":
+            return [{"type": "object", "properties": {name: False}} for name in value]
+        case "properties":
+            return _other_properties(value, root, depth)
+        case "prefixItems":
+            return _other_items(value, root, depth)
+        case "items" | "additionalProperties" if value is True or value == {}:
+            return []
+        case "items" if value is False:
+            fixed = len(schema.get("prefixItems", ()))
+            return [{"type": "array", "minItems": fixed + 1}]
+        case "dependentRequired":
+            return _other_dependents(value)
+        case "not":
+            return [value]
+        case "allOf":
+            return _each(value, root, depth)
+        case "anyOf":
+            refused = _each(value, root, depth)
+            return None if refused is None else [{"allOf": refused}]
+        case "$ref" if isinstance(root, dict):
+            meant = resolve(root, value)
+            return None if meant is None else _each([meant], root, depth)
+        case _:
+            return None
+
+
+def _each(schemas: list[Any], root: Any, depth: int) -> Parts:
+    found = [complement(schema, root, depth + 1) for schema in schemas]
+    return None if any(part is None for part in found) else found
+
+
+def _other_types(value: Any) -> Parts:
+    kinds = {value} if isinstance(value, str) else set(value)
+    if "integer" in kinds and "number" not in kinds:
+        return None  # numbers with a fraction have no keyword
+    rest = [kind for kind in TYPES if kind not in kinds]
+    return [{"type": rest[0] if len(rest) == 1 else rest}] if rest else []
+
+
+def _other_values(values: list[Any]) -> Parts:
+    """All but these strings, numbers, booleans or nulls."""
+    texts = [value for value in values if isinstance(value, str)]
+    numbers = sorted({v for v in values if isinstance(v, int | float) and not isinstance(v, bool)})
+    truths = {value for value in values if isinstance(value, bool)}
+    if any(isinstance(value, dict | list) for value in values):
+        return None
+    parts: list[Any] = [{"type": ["object", "array"]}]
+    if None not in values:
+        parts.append({"type": "null"})
+    if len(truths) < 2:
+        parts.append({"enum": [t for t in (False, True) if t not in truths]})
+    parts.append({"type": "string", "pattern": f"^(?:{other_texts(texts)})$"})
+    bounds = [None, *numbers, None]
+    for low, high in itertools.pairwise(bounds):
+        between: dict[str, Any] = {"type": "number"}
+        if low is not None:
+            between["exclusiveMinimum"] = low
+        if high is not None:
+            between["exclusiveMaximum"] = high
+        parts.append(between)
+    return parts
+
+
+def other_texts(texts: Sequence[str]) -> str:
+    """A regex of all texts but these."""
+    ends = "" in texts
+    heads = sorted({text[0] for text in texts if text})
+    if not heads:
+        return r"(?s:.)+" if ends else r"(?s:.)*"
+    inside = "".join(f"\\x{{{ord(head):x}}}" for head in heads)
+    cases = [rf"[^{inside}](?s:.)*"]
+    for head in heads:
+        tails = [text[1:] for text in texts if text.startswith(head)]
+        cases.append(f"{escape_regex(head)}(?:{other_texts(tails)})")
+    whole = "|".join(cases)
+    return whole if ends else f"(?:{whole})?"
+
+
+def _other_properties(wanted: dict[str, Any], root: Any, depth: int) -> Parts:
+    parts: list[Any] = []
+    for name, child in wanted.items():
+        refused = complement(child, root, depth + 1)
+        if refused is None:
+            return None
+        if refused is not False:
+            parts.append({"type": "object", "required": [name], "properties": {name: refused}})
+    return parts
+
+
+def _other_items(wanted: list[Any], root: Any, depth: int) -> Parts:
+    parts: list[Any] = []
+    for index, child in enumerate(wanted):
+        refused = complement(child, root, depth + 1)
+        if refused is None:
+            return None
+        if refused is not False:
+            items = [True] * index + [refused]
+            parts.append({"type": "array", "minItems": index + 1, "prefixItems": items})
+    return parts
+
+
+def _other_dependents(wanted: dict[str, list[str]]) -> Parts:
+    return [
+        {"type": "object", "required": [name], "properties": {need: False}}
+        for name, needs in wanted.items()
+        for need in needs
+    ]

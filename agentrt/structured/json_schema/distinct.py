@@ -1,0 +1,43 @@
+"""An array of distinct items that are few, but too many to list all arrays of them.
+
+Said as a grammar with a rule for each set of items that may have come already.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agentrt.base import canonical_json
+from agentrt.structured.json_schema.lowering import listed_values
+
+MAX_ITEMS = 10
+"""Items up to which all sets of them are written out: 1,024 rules."""
+
+_KNOWN = frozenset({"$schema", "type", "items", "uniqueItems", "minItems", "maxItems"})
+
+
+def distinct_lark(schema: Any) -> str | None:
+    """A Lark grammar of the compact JSON of a whole schema, if it is such an array."""
+    if not isinstance(schema, dict) or schema.get("uniqueItems") is not True:
+        return None
+    values = listed_values(schema.get("items"))
+    if values is None or schema.get("type") != "array" or not schema.keys() <= _KNOWN:
+        return None
+    most = min(schema.get("maxItems", len(values)), len(values))
+    fewest = schema.get("minItems", 0)
+    if len(values) > MAX_ITEMS or fewest > most or most == 0:
+        return None
+    written = [json.dumps(canonical_json.dumps(value), ensure_ascii=False) for value in values]
+    lines = ['start: "[" next_0', f"next_0: {'item_0' if fewest else 'item_0 | close'}"]
+    lines.append('close: "]"')
+    for used in range(1 << len(values)):
+        count = used.bit_count()
+        if 0 < count <= most:
+            ways = ["close"] * (count >= fewest) + [f'"," item_{used}'] * (count < most)
+            lines.append(f"next_{used}: {' | '.join(ways)}")
+        if count < most:
+            free = (index for index in range(len(values)) if not used >> index & 1)
+            ways = [f"{written[index]} next_{used | 1 << index}" for index in free]
+            lines.append(f"item_{used}: {' | '.join(ways)}")
+    return "\n".join([*lines, ""])

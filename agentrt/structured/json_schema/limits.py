@@ -1,0 +1,197 @@
+"""Limits checked before any native code sees what a user wrote.
+
+A native compiler cannot be interrupted and takes the process along when it runs out of memory, so
+that what is too large is refused here, with its place and the limit.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema.forms import check_forms
+from agentrt.structured.json_schema.keywords import children, escape
+
+MAX_SCHEMA_BYTES = 1_000_000
+MAX_DEPTH = 64
+MAX_SUBSCHEMAS = 20_000
+MAX_ENUM = 20_000
+MAX_PROPERTIES = 2_000
+MAX_REPEAT = 100_000
+MAX_REGEX_CHARS = 10_000
+MAX_REGEX_REPEAT = 10_000
+MAX_GRAMMAR_BYTES = 200_000
+MAX_CHOICES = 20_000
+MAX_CHOICE_CHARS = 400_000
+
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+
+
+def check_spec(spec: ConstraintSpec) -> None:
+    """Refuse what never went through a declaration here and is too large, or is malformed.
+
+    Engines get specs from other processes: nothing native sees one before this has.
+    """
+    match spec.kind:
+        case "regex":
+            check_regex(spec.source)
+        case "grammar":
+            check_grammar(spec.source)
+        case "choice":
+            check_choice(spec.options, "choice")
+        case "json":
+            _check_source(spec.source)
+        case "calls":
+            if spec.source:
+                _check_source(spec.source)
+            for tool in spec.tools:
+                check_schema(tool.parameters)
+
+
+def check_choice(options: tuple[str, ...], what: str) -> None:
+    """Refuse a choice of nothing, of other than texts, or of too much."""
+    if not options or not all(isinstance(option, str) for option in options):
+        raise ConstraintError(f"{what} needs texts to choose from", hint="Give one or more strings")
+    chars = sum(map(len, options))
+    if len(options) > MAX_CHOICES:
+        raise _too_large(what, len(options), "options", MAX_CHOICES, "", "")
+    if chars > MAX_CHOICE_CHARS:
+        raise _too_large(what, chars, "characters", MAX_CHOICE_CHARS, "", "")
+    for option in options:
+        check_text(option, what)
+
+
+def _check_source(source: str) -> None:
+    check_schema_size(source)
+    try:
+        schema = json.loads(source)
+    except (ValueError, RecursionError) as wrong:
+        raise ConstraintError(
+            f"schema is no JSON: {wrong}", hint="Give a JSON Schema as compact JSON"
+        ) from None
+    check_schema(schema)
+
+
+def check_regex(pattern: str, pointer: str = "") -> None:
+    """Refuse a pattern that is too long or repeats too much."""
+    keyword = "pattern" if pointer else ""
+    if len(pattern) > MAX_REGEX_CHARS:
+        raise _too_large("regex", len(pattern), "characters", MAX_REGEX_CHARS, pointer, keyword)
+    check_text(pattern, "regex", pointer, keyword)
+    repeats = _largest_repeat(pattern)
+    if repeats > MAX_REGEX_REPEAT:
+        raise _too_large("regex", repeats, "repetitions", MAX_REGEX_REPEAT, pointer, keyword)
+
+
+def check_text(text: str, what: str, pointer: str = "", keyword: str = "") -> None:
+    """Refuse what cannot cross into native code: NUL characters and lone surrogates."""
+    if "\x00" in text:
+        raise ConstraintError(
+            f"{what} holds a NUL character",
+            pointer=pointer,
+            keyword=keyword,
+            hint="Remove it",
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConstraintError(
+            f"{what} holds half of a surrogate pair",
+            pointer=pointer,
+            keyword=keyword,
+            hint="Give valid Unicode text",
+        ) from None
+
+
+def check_grammar(lark: str) -> None:
+    """Refuse a grammar that is too long."""
+    if len(lark.encode(errors="replace")) > MAX_GRAMMAR_BYTES:
+        raise _too_large("grammar", len(lark), "bytes", MAX_GRAMMAR_BYTES, "", "")
+    check_text(lark, "grammar")
+
+
+def check_schema_size(source: str) -> None:
+    """Refuse a schema whose text is too long."""
+    size = len(source.encode(errors="replace"))
+    if size > MAX_SCHEMA_BYTES:
+        raise _too_large("schema", size, "bytes", MAX_SCHEMA_BYTES, "", "")
+    check_text(source, "schema")
+
+
+def check_schema(schema: Any) -> None:
+    """Refuse a schema that nests, lists or repeats too much, or is malformed."""
+    todo: list[tuple[str, Any, int]] = [("", schema, 0)]
+    seen = 0
+    while todo:
+        pointer, here, depth = todo.pop()
+        seen += 1
+        if depth > MAX_DEPTH:
+            raise _too_large("schema", depth, "levels deep", MAX_DEPTH, pointer, "")
+        if seen > MAX_SUBSCHEMAS:
+            raise _too_large("schema", seen, "subschemas", MAX_SUBSCHEMAS, "", "")
+        if isinstance(here, dict):
+            check_forms(here, pointer)
+            _check_one(here, pointer)
+            todo += [(pointer + path, child, depth + 1) for path, child in children(here)]
+
+
+def _check_one(schema: dict[str, Any], pointer: str) -> None:
+    options = schema.get("enum")
+    if isinstance(options, list) and len(options) > MAX_ENUM:
+        raise _too_large("enum", len(options), "values", MAX_ENUM, f"{pointer}/enum", "enum")
+    named = schema.get("properties")
+    if isinstance(named, dict) and len(named) > MAX_PROPERTIES:
+        where = f"{pointer}/properties"
+        raise _too_large("object", len(named), "fields", MAX_PROPERTIES, where, "properties")
+    for keyword in _COUNTS:
+        count = schema.get(keyword)
+        if isinstance(count, int | float) and count > MAX_REPEAT:
+            raise _too_large(keyword, int(count), "", MAX_REPEAT, f"{pointer}/{keyword}", keyword)
+    if isinstance(schema.get("pattern"), str):
+        check_regex(schema["pattern"], f"{pointer}/pattern")
+    patterns = schema.get("patternProperties")
+    if isinstance(patterns, dict):
+        for pattern in patterns:
+            check_regex(pattern, f"{pointer}/patternProperties/{escape(pattern)}")
+
+
+def _largest_repeat(pattern: str) -> int:
+    """Product of the nested `{m,n}` counts of a regex, at its largest."""
+    stack = [1]  # largest product inside each open group
+    last = 1  # of the atom that a count would multiply
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\":
+            at += 2
+            last = 1
+            continue
+        if char == "(":
+            stack.append(1)
+        elif char == ")" and len(stack) > 1:
+            last = stack.pop()
+            stack[-1] = max(stack[-1], last)
+        elif char == "{":
+            end = pattern.find("}", at)
+            counts = [int(n) for n in pattern[at + 1 : end].split(",") if n.strip().isdigit()]
+            if end > 0 and counts:
+                last *= max(1, *counts)
+                stack[-1] = max(stack[-1], last)
+                at = end
+        else:
+            last = 1
+        at += 1
+    return max(stack)
+
+
+def _too_large(
+    what: str, size: int, unit: str, limit: int, pointer: str, keyword: str
+) -> ConstraintError:
+    return ConstraintError(
+        f"{what} is too large: {f'{size} {unit}'.strip()}",
+        pointer=pointer,
+        keyword=keyword,
+        hint=f"At most {limit} are allowed",
+    )

@@ -1,0 +1,243 @@
+"""Keywords that the grammar compiler does not know, said in keywords that it does.
+
+Each rewriting keeps exactly the same instances valid, or leaves the schema as it is, to be refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from agentrt.base import canonical_json
+from agentrt.structured.json_schema.complement import TYPES, complement
+from agentrt.structured.json_schema.evaluated import SIMPLE, closed
+
+MAX_ARRAYS = 2000
+"""Arrays of distinct items that may be listed one by one."""
+
+MAX_PLACES = 16
+"""Places of an array in which something may be looked for one by one."""
+
+_MAX_SPAN = 64
+_MAX_EXCLUSIVE = 8
+
+
+def lower(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """`schema`, one level of it, in simpler keywords where that is possible.
+
+    What is added goes into `allOf`, so that the rest stays where references may point.
+
+    Args:
+        schema: One level; the levels below are lowered by themselves.
+        root: The whole, in which references are found.
+    """
+    lowered = schema
+    for keyword in SIMPLE:
+        if keyword in lowered:
+            lowered = closed(lowered, keyword, root)
+    for keyword, rewrite in _REWRITES.items():
+        if keyword in lowered:
+            lowered = rewrite(lowered, root)
+    return lowered
+
+
+def _and(schema: dict[str, Any], *more: Any) -> dict[str, Any]:
+    """`schema` and more."""
+    return {**schema, "allOf": [*schema.get("allOf", ()), *more]}
+
+
+def _without(schema: dict[str, Any], *keywords: str) -> dict[str, Any]:
+    return {k: v for k, v in schema.items() if k not in keywords}
+
+
+def _not(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Fixed values that are left, else the complement."""
+    rest = _without(schema, "not")
+    refused = schema["not"]
+    values = listed_values({k: v for k, v in rest.items() if k in ("type", "enum", "const")})
+    excluded = listed_values(refused)
+    if values is not None and excluded is not None:
+        written = {canonical_json.dumps(value) for value in excluded}
+        left = [value for value in values if canonical_json.dumps(value) not in written]
+        return {**_without(rest, "const"), "enum": left} if left else _and(rest, False)
+    other = complement(refused, root)
+    return schema if other is None else _and(rest, other)
+
+
+def _cases(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """`if`: the condition with `then`, or its complement with `else`."""
+    rest = _without(schema, "if", "then", "else")
+    if not schema.keys() & {"then", "else"}:
+        return rest
+    otherwise = complement(schema["if"], root)
+    if otherwise is None:
+        return schema
+    met = {"allOf": [schema["if"], schema.get("then", True)]}
+    unmet = {"allOf": [otherwise, schema.get("else", True)]}
+    return _and(rest, {"anyOf": [met, unmet]})
+
+
+def _dependent_schemas(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Each: the property is not there, or the schema holds."""
+    cases = [
+        {"anyOf": [{"properties": {name: False}}, {"allOf": [{"required": [name]}, wanted]}]}
+        for name, wanted in schema["dependentSchemas"].items()
+    ]
+    return _and(_without(schema, "dependentSchemas"), *cases)
+
+
+def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Each branch with the complements of the others, where they have any."""
+    branches = schema["oneOf"]
+    if not isinstance(branches, list) or len(branches) > _MAX_EXCLUSIVE or _has_tag(branches):
+        return schema
+    others = [complement(branch, root) for branch in branches]
+    if any(other is None for other in others):
+        return schema
+    cases = [
+        {"allOf": [branch, *(others[:index] + others[index + 1 :])]}
+        for index, branch in enumerate(branches)
+    ]
+    return _and(_without(schema, "oneOf"), {"anyOf": cases})
+
+
+def _has_tag(branches: list[Any]) -> bool:
+    """Whether the grammar compiler may see by itself that the branches exclude each other."""
+    return all(
+        isinstance(branch, dict) and ("$ref" in branch or "type" in branch) for branch in branches
+    )
+
+
+def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Anything at all counts items; what need not occur and may always occur says nothing.
+
+    What has to occur once in a short array does so in one of its places.
+    """
+    fewest, most = schema.get("minContains", 1), schema.get("maxContains")
+    rest = _without(schema, "contains", "minContains", "maxContains")
+    if schema["contains"] in (True, {}):
+        bounds: dict[str, Any] = {"minItems": fewest}
+        if most is not None:
+            bounds["maxItems"] = most
+        return _and(rest, bounds)
+    if fewest == 0 and most is None:
+        return rest
+    places = _most_items(schema)
+    if fewest != 1 or most is not None or places is None:
+        return schema
+    cases: list[Any] = [
+        {"type": "array", "minItems": at + 1, "prefixItems": [True] * at + [schema["contains"]]}
+        for at in range(places)
+    ]
+    return _and(rest, {"anyOf": [*cases, {"type": [kind for kind in TYPES if kind != "array"]}]})
+
+
+def _most_items(schema: dict[str, Any]) -> int | None:
+    """How many items an array may have at most; None where they are many."""
+    first = len(schema.get("prefixItems", ()))
+    most: Any = first if schema.get("items") is False else MAX_PLACES + 1
+    if isinstance(schema.get("maxItems"), int):
+        most = min(most, schema["maxItems"])
+    return most if most <= MAX_PLACES else None
+
+
+def _patterns(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """Patterns that allow anything say nothing where all other properties may be anything, too."""
+    open_ended = schema.get("additionalProperties", True) in (True, {})
+    if not open_ended:
+        return schema
+    said = {p: v for p, v in schema["patternProperties"].items() if v not in (True, {})}
+    rest = _without(schema, "patternProperties")
+    return {**rest, "patternProperties": said} if said else rest
+
+
+def _no_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    rest = _without(schema, "propertyNames")
+    if schema["propertyNames"] is False:
+        return _and(rest, {"maxProperties": 0})
+    return rest if schema["propertyNames"] in (True, {}) else schema
+
+
+def _dependent_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    wanted = schema["dependentRequired"].items()
+    needs = {name: {"required": needed} for name, needed in wanted if needed}
+    rest = _without(schema, "dependentRequired")
+    return _dependent_schemas({**rest, "dependentSchemas": needs}, root) if needs else rest
+
+
+def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """All arrays of distinct items, where the items are few."""
+    known = {"$schema", "type", "items", "prefixItems", "uniqueItems", "minItems", "maxItems"}
+    places = _places(schema)
+    if schema["uniqueItems"] is not True or not schema.keys() <= known or places is None:
+        return schema
+    arrays: list[list[Any]] = []
+    longer: list[list[Any]] = [[]]
+    for values in [*places, []]:
+        if schema.get("minItems", 0) <= len(longer[0]):
+            arrays += longer
+        longer = [[*array, value] for array in longer for value in values if value not in array]
+        if len(arrays) + len(longer) > MAX_ARRAYS:
+            return schema
+        if not longer:
+            break
+    listed: Any = {"enum": arrays} if arrays else False
+    kinds = schema.get("type", TYPES)
+    others = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "array"]
+    if "array" not in kinds:
+        return _without(schema, "uniqueItems")
+    if others:
+        return {"anyOf": [{"type": others}, listed]}
+    return listed if arrays else {"allOf": [False]}
+
+
+def _places(schema: dict[str, Any]) -> list[list[Any]] | None:
+    """The values that each place of an array may take, when they can be listed."""
+    first = [listed_values(place) for place in schema.get("prefixItems", ())]
+    rest = schema.get("items", True)
+    after = [] if rest is False else listed_values(rest)
+    if after is None or None in first:
+        return None
+    most = schema.get("maxItems", len(first) + len(after))
+    values = [place for place in first if place is not None]
+    return (values + [after] * len(after))[:most]
+
+
+def listed_values(schema: Any) -> list[Any] | None:
+    """The values that a schema allows, when they can be listed."""
+    if not isinstance(schema, dict):
+        return None
+    keys = schema.keys() - {"type"}
+    if keys <= {"enum", "const"} and keys:
+        values = schema.get("enum", [schema.get("const")])
+        if not isinstance(values, list) or any(isinstance(v, dict | list) for v in values):
+            return None
+        return None if "type" in schema and not _all_typed(values, schema["type"]) else values
+    if schema == {"type": "boolean"}:
+        return [False, True]
+    if schema.get("type") == "integer" and keys == {"minimum", "maximum"}:
+        low, high = schema["minimum"], schema["maximum"]
+        if isinstance(low, int) and isinstance(high, int) and high - low <= _MAX_SPAN:
+            return list(range(low, high + 1))
+    return None
+
+
+def _all_typed(values: list[Any], kind: Any) -> bool:
+    kinds = {"string": str, "integer": int, "boolean": bool}
+    expected = kinds.get(kind) if isinstance(kind, str) else None
+    distinct = len({json.dumps(value) for value in values}) == len(values)
+    return expected is not None and distinct and all(type(v) is expected for v in values)
+
+
+_REWRITES: dict[str, Callable[[dict[str, Any], Any], dict[str, Any]]] = {
+    "if": _cases,
+    "not": _not,
+    "oneOf": _one_of,
+    "dependentSchemas": _dependent_schemas,
+    "dependentRequired": _dependent_names,
+    "contains": _contains,
+    "patternProperties": _patterns,
+    "propertyNames": _no_names,
+    "uniqueItems": _arrays_listed,
+}

@@ -1,0 +1,193 @@
+"""A JSON Schema as the grammar wants it: annotations gone, key order kept, meaning unchanged.
+
+`normalise` never changes which instances are valid. `for_generation` does, on purpose, for schemas
+that describe Python types and tool arguments: there an extra property or a number of a thousand
+digits is nothing that anybody wants a model to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentrt.structured.json_schema.formats import PATTERNS, SAYS_NOTHING, anchored
+from agentrt.structured.json_schema.keywords import (
+    ANNOTATIONS,
+    SCHEMA_KEYWORDS,
+    SCHEMA_LIST_KEYWORDS,
+    SCHEMA_MAP_KEYWORDS,
+    resolve,
+)
+from agentrt.structured.json_schema.lowering import lower
+from agentrt.structured.json_schema.references import localise
+
+MAX_INTEGER = 10**18 - 1
+"""Largest magnitude of an integer whose type sets no bound: 18 digits."""
+
+MAX_NUMBER = 1e18
+"""Largest magnitude of another number whose type sets no bound: `1e999` would be infinite."""
+
+_COUNTS = frozenset(
+    {"maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"}
+)
+_NOT_GENERATED_IN = frozenset({"allOf", "not", "if"})
+
+
+def normalise(schema: Any) -> Any:
+    """`schema` without annotations and without keywords that say nothing."""
+    local = localise(schema)
+    return _walk(local, lambda here: _plain(here, local))
+
+
+def for_generation(schema: Any) -> Any:
+    """`schema` narrowed to what a model should write.
+
+    Objects with named properties are closed unless they say otherwise, integers without bounds
+    have at most 18 digits, other numbers 18 before the point and no exponent. Fields with defaults
+    stay optional, as they are for pydantic.
+    """
+    return _walk(normalise(schema), _narrow, skip=_NOT_GENERATED_IN)
+
+
+def _walk(
+    schema: Any,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    skip: frozenset[str] = frozenset(),
+) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    changed: dict[str, Any] = {}
+    for keyword, value in change(schema).items():
+        if keyword in skip:
+            changed[keyword] = value
+        elif keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+            changed[keyword] = {n: _walk(child, change, skip) for n, child in value.items()}
+        elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+            changed[keyword] = [_walk(child, change, skip) for child in value]
+        elif keyword in SCHEMA_KEYWORDS:
+            changed[keyword] = _walk(value, change, skip)
+        else:
+            changed[keyword] = value
+    return changed
+
+
+def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    kept = {k: _count(k, v) for k, v in schema.items() if k not in ANNOTATIONS}
+    if kept.get("uniqueItems") is False or kept.get("maxItems") in (0, 1):
+        kept.pop("uniqueItems", None)
+    kept = lower(kept, root)
+    if "contains" not in kept:
+        kept.pop("minContains", None)
+        kept.pop("maxContains", None)
+    if "if" not in kept:
+        kept.pop("then", None)
+        kept.pop("else", None)
+    if "then" not in kept and "else" not in kept:
+        kept.pop("if", None)
+    if "oneOf" in kept and "anyOf" not in kept and _told_apart(kept["oneOf"], root):
+        kept = {("anyOf" if k == "oneOf" else k): v for k, v in kept.items()}
+    if "format" in kept:
+        kept = _without_format(kept)
+    if "propertyNames" in kept:
+        kept = _without_names(kept, root)
+    return kept
+
+
+def _count(keyword: str, value: Any) -> Any:
+    """JSON Schema takes 2.0 for a count of 2."""
+    whole = isinstance(value, float) and value.is_integer()
+    return int(value) if whole and keyword in _COUNTS else value
+
+
+def _without_format(schema: dict[str, Any]) -> dict[str, Any]:
+    """A format as the pattern that it stands for, where we have one."""
+    name = schema["format"]
+    rest = {k: v for k, v in schema.items() if k != "format"}
+    if name in SAYS_NOTHING:
+        return rest
+    if name not in PATTERNS:
+        return schema
+    pattern = anchored(PATTERNS[name])
+    if rest.get("pattern", pattern) == pattern:
+        return {**rest, "pattern": pattern}
+    return {**rest, "allOf": [*rest.get("allOf", ()), {"pattern": pattern}]}
+
+
+def _without_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """`propertyNames` as properties or patternProperties, where that says the same."""
+    names = _branch(schema["propertyNames"], root) if isinstance(root, dict) else {}
+    if schema.keys() & {"properties", "patternProperties"}:
+        return schema
+    rest = {k: v for k, v in schema.items() if k not in ("propertyNames", "additionalProperties")}
+    value = schema.get("additionalProperties", True)
+    said = names.keys() - ANNOTATIONS - {"type"}
+    if said <= {"enum", "const"} and (fixed := _fixed_values(names, root)):
+        ordered = [n for n in names.get("enum", [names.get("const")]) if n in fixed]
+        return {**rest, "properties": dict.fromkeys(ordered, value), "additionalProperties": False}
+    pattern = names.get("pattern")
+    if said == {"format"} and names["format"] in PATTERNS:
+        pattern = anchored(PATTERNS[names["format"]])
+    elif said and said <= {"minLength", "maxLength"}:
+        most = names.get("maxLength", "")
+        pattern = f"^(?s:.){{{names.get('minLength', 0)},{most}}}$"
+    elif said != {"pattern"}:
+        return schema
+    return {**rest, "patternProperties": {pattern: value}, "additionalProperties": False}
+
+
+def _narrow(schema: dict[str, Any]) -> dict[str, Any]:
+    narrowed = dict(schema)
+    if "properties" in schema and not schema.keys() & {"additionalProperties", "patternProperties"}:
+        narrowed["additionalProperties"] = False
+    largest = {"integer": MAX_INTEGER, "number": MAX_NUMBER}.get(str(schema.get("type")))
+    if largest is not None and not schema.keys() & {"enum", "const"}:
+        low = _bound(schema, "minimum", "exclusiveMinimum")
+        high = _bound(schema, "maximum", "exclusiveMaximum")
+        if low is None:
+            narrowed["minimum"] = min(-largest, (high or 0) - 1)
+        if high is None:
+            narrowed["maximum"] = max(largest, (low or 0) + 1)
+    return narrowed
+
+
+def _bound(schema: dict[str, Any], *keywords: str) -> float | None:
+    found = [schema[k] for k in keywords if isinstance(schema.get(k), int | float)]
+    return found[0] if found else None
+
+
+def _told_apart(options: Any, root: Any) -> bool:
+    """Whether a required property with fixed values tells all branches of a `oneOf` apart."""
+    if not isinstance(options, list) or not isinstance(root, dict):
+        return False
+    branches = [_branch(option, root) for option in options]
+    names: set[str] | None = None
+    for branch in branches:
+        tagged = {
+            name
+            for name in branch.get("required", ())
+            if isinstance(branch.get("properties"), dict)
+            and _fixed_values(branch["properties"].get(name), root)
+            and branch.get("type") == "object"
+        }
+        names = tagged if names is None else names & tagged
+    for name in names or ():
+        values = [_fixed_values(branch["properties"][name], root) for branch in branches]
+        if len(set().union(*values)) == sum(len(v) for v in values):
+            return True
+    return False
+
+
+def _branch(option: Any, root: dict[str, Any]) -> dict[str, Any]:
+    for _ in range(8):
+        if isinstance(option, dict) and isinstance(option.get("$ref"), str) and len(option) == 1:
+            option = resolve(root, option["$ref"])
+    return option if isinstance(option, dict) else {}
+
+
+def _fixed_values(schema: Any, root: dict[str, Any]) -> set[str]:
+    """The strings that a schema allows when it allows nothing else, else none."""
+    here = _branch(schema, root)
+    values = [here["const"]] if "const" in here else here.get("enum", [])
+    if isinstance(values, list) and all(isinstance(value, str) for value in values):
+        return set(values)
+    return set()

@@ -1,0 +1,161 @@
+"""Whether a JSON Schema can be enforced: told at declaration, with pointer and keyword.
+
+No vocabulary and no engine are needed. Our own walk names what it knows; the grammar compiler has
+the last word, and its complaint is traced to the smallest subschema that causes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema.keywords import FORMATS, REFUSED, children, resolve
+from agentrt.structured.json_schema.limits import check_schema, check_schema_size
+from agentrt.structured.json_schema.native import grammar_error, json_grammar
+
+_MAX_TRACED = 200
+_QUOTED = re.compile(r'"([$A-Za-z]+)"')
+
+
+def check_size(schema: Any, what: str = "schema") -> None:
+    """Refuse what is no JSON Schema at all, or too large to be looked at.
+
+    Raises:
+        ConstraintError: With the place and the limit.
+    """
+    try:
+        source = json.dumps(schema, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        raise ConstraintError(
+            f"{what} is no JSON value: {wrong}", hint="Give a JSON Schema as a dict"
+        ) from None
+    if not isinstance(schema, dict | bool):
+        raise ConstraintError(f"{what} is no JSON Schema", hint="Give an object, true or false")
+    check_schema_size(source)
+    check_schema(schema)
+
+
+def check_structure(schema: Any) -> None:
+    """Refuse a schema, in normal form, that cannot be enforced exactly.
+
+    Raises:
+        ConstraintError: With `pointer` and `keyword` of the first offence.
+    """
+    _check_keywords(schema)
+    complaint = grammar_error(json_grammar(schema))
+    if complaint:
+        raise _traced(schema, complaint)
+
+
+def _check_keywords(root: Any) -> None:
+    todo: list[tuple[str, Any]] = [("", root)]
+    while todo:
+        pointer, here = todo.pop()
+        if not isinstance(here, dict):
+            if not isinstance(here, bool):
+                raise ConstraintError(
+                    f"{pointer}: {type(here).__name__} is no schema",
+                    pointer=pointer,
+                    hint="Give an object, true or false",
+                )
+            continue
+        for keyword, instead in REFUSED.items():
+            if keyword in here:
+                raise ConstraintError(
+                    f"{pointer}/{keyword}: unsupported",
+                    pointer=f"{pointer}/{keyword}",
+                    keyword=keyword,
+                    hint=f"Instead, {instead}",
+                )
+        _check_format(here, pointer)
+        _check_reference(here, pointer, root)
+        todo += reversed([(pointer + path, child) for path, child in children(here)])
+
+
+def _check_format(schema: dict[str, Any], pointer: str) -> None:
+    name = schema.get("format")
+    if name is None or (isinstance(name, str) and (name in FORMATS or not _is_text(schema))):
+        return
+    raise ConstraintError(
+        f"{pointer}/format: {name!r} unsupported",
+        pointer=f"{pointer}/format",
+        keyword="format",
+        hint=f"Use a pattern, or one of {', '.join(sorted(FORMATS))}",
+    )
+
+
+def _is_text(schema: dict[str, Any]) -> bool:
+    kind = schema.get("type", "string")
+    return kind == "string" or (isinstance(kind, list) and "string" in kind)
+
+
+def _check_reference(schema: dict[str, Any], pointer: str, root: Any) -> None:
+    ref = schema.get("$ref")
+    if not isinstance(ref, str) or not ref.startswith("#"):
+        if ref is None:
+            return
+        problem, hint = f"{ref!r} is not in this schema", "Copy what it means into $defs"
+    elif (ref == "#" or ref.startswith("#/")) and resolve(root, ref) is None:
+        problem, hint = f"{ref!r} points nowhere", "Define it under $defs"
+    else:
+        return
+    raise ConstraintError(
+        f"{pointer}/$ref: {problem}", pointer=f"{pointer}/$ref", keyword="$ref", hint=hint
+    )
+
+
+def _traced(root: Any, complaint: str) -> ConstraintError:
+    """The error for the smallest subschema that the compiler refuses."""
+    pointer, tried = "", 0
+    here = root if isinstance(root, dict) else {}
+    definitions = {k: here[k] for k in ("$defs", "definitions") if k in here}
+    going = isinstance(root, dict)
+    while going:
+        going = False
+        for path, child in children(here):
+            tried += 1
+            if tried > _MAX_TRACED:
+                break
+            if not isinstance(child, dict):
+                continue
+            inner = grammar_error(json_grammar({**child, **definitions}))
+            if inner and not (path.startswith(("/$defs", "/definitions")) and here is not root):
+                pointer, here, complaint, going = pointer + path, child, inner, True
+                break
+    keyword = _blamed(complaint, here)
+    place = f"{pointer}/{keyword}" if keyword else pointer
+    return ConstraintError(
+        f"{place or '/'}: {_reason(complaint)}",
+        pointer=place,
+        keyword=keyword,
+        hint=_HINTS.get(keyword, "Change this part of the schema"),
+    )
+
+
+def _blamed(complaint: str, schema: dict[str, Any]) -> str:
+    """The keyword that a complaint of the compiler is about; "" when it is none alone."""
+    if complaint.startswith("Unimplemented"):
+        return next(iter(_QUOTED.findall(complaint)), "")
+    if "range" in complaint:
+        return next((k for k in _BOUNDS if k in schema), "")
+    if "regex" in complaint:
+        return next((k for k in ("pattern", "patternProperties", "allOf") if k in schema), "")
+    if complaint.startswith("Invalid type"):
+        return "type"
+    named = next((k for k in schema if f"'{k}'" in complaint), "")
+    return "oneOf" if not named and "oneOf" in complaint else named
+
+
+def _reason(complaint: str) -> str:
+    """The one line of a complaint that says why."""
+    lines = complaint.strip().splitlines()
+    return next((x.removeprefix("error: ") for x in lines if x.startswith("error: ")), lines[0])
+
+
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_HINTS = {
+    "oneOf": "Use anyOf, or give each branch a required property with its own const",
+    "pattern": "Use a regex without look-around and back-references",
+}

@@ -1,0 +1,193 @@
+"""Compiled constraints, kept: each is compiled once, refusals are remembered too."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+from agentrt.base import canonical_json
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError
+from agentrt.base.segments import CallFrame
+from agentrt.base.vocabulary import Vocab
+from agentrt.structured.matcher import CompiledConstraint
+from agentrt.structured.sandbox.compile_cost import is_suspect
+from agentrt.structured.sandbox.service import CompileService
+from agentrt.structured.vocabulary import alphabet_of
+
+Compile = Callable[[ConstraintSpec, Vocab, CallFrame], CompiledConstraint]
+Outcome = CompiledConstraint | AgentrtError
+
+REFUSAL_S = 60.0
+"""How long a refusal is remembered: what was too dear on a busy machine may be tried again."""
+
+_VERSIONS = tuple(importlib.metadata.version(name) for name in ("llguidance", "outlines-core"))
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCounts:
+    """What the cache did and holds.
+
+    Attributes:
+        hits: Answers that were there, or under way.
+        compiled: Compilations that were run, refusals among them.
+        entries: Kept now.
+        size_bytes: About what they hold.
+    """
+
+    hits: int
+    compiled: int
+    entries: int
+    size_bytes: int
+
+
+class CompileCache:
+    """Compiles each constraint once for a vocabulary and keeps the few hundred last used.
+
+    Two that ask for the same at once wait for one compilation. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_entries: int = 512,
+        max_bytes: int = 256 * 1024 * 1024,
+        compile_one: Compile | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._service = CompileService()
+        self._compile = compile_one or self._service.compile
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Future[CompiledConstraint]] = OrderedDict()
+        self._bytes: dict[str, int] = {}
+        self._hits = 0
+        self._compiled = 0
+        self._forgotten_at_s: dict[str, float] = {}  # when each refusal may be asked again
+        self._workers: dict[bool, ThreadPoolExecutor] = {}
+
+    @property
+    def counts(self) -> CacheCounts:
+        with self._lock:
+            return CacheCounts(
+                self._hits, self._compiled, len(self._kept), sum(self._bytes.values())
+            )
+
+    def get(self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> CompiledConstraint:
+        """The compiled constraint, compiled here and now unless it is there or under way.
+
+        Raises:
+            ConstraintError: It does not compile; the same answer each time.
+        """
+        future, mine = self._claim(spec, vocab, frame)
+        if mine:
+            self._run(future, spec, vocab, frame)
+        return future.result()
+
+    def begin(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+    ) -> Future[CompiledConstraint]:
+        """The same, compiled on a thread: done at once when it is there."""
+        future, mine = self._claim(spec, vocab, frame)
+        if mine:
+            self._thread(is_suspect(spec)).submit(self._run, future, spec, vocab, frame)
+        return future
+
+    def prepare(self, vocab: Vocab) -> None:
+        """Get what every compilation needs of a vocabulary ready, on a thread."""
+        self._thread(False).submit(alphabet_of, vocab)
+
+    def close(self) -> None:
+        """End the threads; what is under way is finished."""
+        with self._lock:
+            workers, self._workers = self._workers, {}
+        for worker in workers.values():
+            worker.shutdown(wait=True)
+        self._service.close()
+
+    def _claim(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+    ) -> tuple[Future[CompiledConstraint], bool]:
+        key = cache_key(spec, vocab, frame)
+        with self._lock:
+            future = self._kept.get(key)
+            if key in self._forgotten_at_s and self._forgotten_at_s[key] < self._now_s():
+                self._let_go(key)
+                future = None
+            if future is not None:
+                self._hits += 1
+                self._kept.move_to_end(key)
+                return future, False
+            self._compiled += 1
+            future = Future()
+            self._kept[key] = future
+            future.add_done_callback(lambda done: self._weigh(key, done))
+            return future, True
+
+    def _run(
+        self,
+        future: Future[CompiledConstraint],
+        spec: ConstraintSpec,
+        vocab: Vocab,
+        frame: CallFrame,
+    ) -> None:
+        try:
+            compiled = self._compile(spec, vocab, frame)
+        except BaseException as wrong:
+            future.set_exception(wrong)
+            return
+        future.set_result(compiled)
+
+    def _weigh(self, key: str, done: Future[CompiledConstraint]) -> None:
+        """Account for what has arrived and let go what was not used for longest."""
+        wrong = done.exception()
+        with self._lock:
+            if wrong is not None and not isinstance(wrong, AgentrtError):
+                self._kept.pop(key, None)  # not about the constraint: try again next time
+                return
+            self._bytes[key] = 0 if wrong is not None else done.result().size_bytes
+            if wrong is not None:
+                self._forgotten_at_s[key] = self._now_s() + REFUSAL_S
+            total = sum(self._bytes.values())
+            for old in list(self._kept):
+                if len(self._kept) <= self._max_entries and total <= self._max_bytes:
+                    break
+                if old != key and old in self._bytes:
+                    total -= self._bytes[old]
+                    self._let_go(old)
+
+    def _let_go(self, key: str) -> None:
+        del self._kept[key]
+        self._bytes.pop(key, None)
+        self._forgotten_at_s.pop(key, None)
+
+    def _thread(self, suspect: bool) -> ThreadPoolExecutor:
+        """What may take long has a thread of its own, so that nothing else queues behind it."""
+        with self._lock:
+            worker = self._workers.get(suspect)
+            if worker is None:
+                worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-compile")
+                self._workers[suspect] = worker
+            return worker
+
+
+def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
+    """What a compiled constraint depends on, hashed."""
+    told = canonical_json.dumps(
+        [
+            _VERSIONS,
+            vocab.fingerprint,
+            vocab.logits_size,
+            asdict(spec),
+            asdict(frame) if spec.kind == "calls" else None,
+        ]
+    )
+    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()

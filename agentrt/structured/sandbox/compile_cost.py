@@ -1,0 +1,111 @@
+"""What is not certain to compile at once: it is tried in a process that can be killed first.
+
+Cheap and from the text alone. Real schemas stay far below these bounds; what is above them is not
+refused, it only takes the longer way.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.structured.json_schema.regex_text import cost_of, whole_match
+from agentrt.structured.sandbox.compiled import MAX_WIDE_AFTER_CHOICE
+
+PLAIN_BYTES = 64_000
+"""Of a schema."""
+
+PLAIN_GRAMMAR_BYTES = 16_000
+"""Of a grammar that stands for itself: each byte of it can cost more than one of a schema."""
+
+PLAIN_COUNT = 1_000
+"""Of items, characters or fields."""
+
+PLAIN_REPEATS = 5_000
+"""Of all repetitions in a grammar, multiplied."""
+
+PLAIN_STATES = 400
+"""Of the automaton of a regex, before determinising."""
+
+PLAIN_DOUBLED = 1_200
+"""Of a regex that gets a table, when each atom that may double its states does."""
+
+PLAIN_LAZY_STATES = 2_000
+"""Of a regex inside of a schema, where only those are made that a text comes to."""
+
+_COUNTS = frozenset(
+    ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+)
+_REGEXES = frozenset(("pattern",))
+_MOST_REFS = 64
+_REPEATS = re.compile(r"\{(\d{1,9}),?(\d{0,9})\}")
+
+
+def is_suspect(spec: ConstraintSpec) -> bool:
+    """Whether compiling it may take long or much memory."""
+    match spec.kind:
+        case "regex":
+            return is_dear(whole_match(spec.source))
+        case "choice":
+            return sum(map(len, spec.options)) > PLAIN_BYTES
+        case "grammar":
+            return _is_dear_grammar(spec.source)
+        case "json":
+            return _is_dear_schema(spec.source)
+        case "calls":
+            sources = [spec.source] if spec.source else []
+            sources += [json.dumps(tool.parameters) for tool in spec.tools]
+            return sum(map(len, sources)) > PLAIN_BYTES or any(map(_is_dear_schema, sources))
+
+
+def is_dear(pattern: str) -> bool:
+    """Whether the automaton of a regex is not small for certain."""
+    cost = cost_of(pattern)
+    tabled = cost.wide_after_choice <= MAX_WIDE_AFTER_CHOICE
+    doubled = cost.states << cost.wide_after_choice if tabled else 0
+    return cost.states > PLAIN_STATES or doubled > PLAIN_DOUBLED
+
+
+def _is_dear_grammar(source: str) -> bool:
+    """Repetitions may stand inside of each other, which a text alone does not tell."""
+    counts = (int(high or low) for low, high in _REPEATS.findall(source))
+    repeats = math.prod(max(1, count) for count in counts)
+    return len(source) > PLAIN_GRAMMAR_BYTES or repeats > PLAIN_REPEATS
+
+
+def _is_dear_schema(source: str) -> bool:
+    if len(source) > PLAIN_BYTES or source.count('"$ref"') > _MOST_REFS:
+        return True
+    try:
+        todo: list[Any] = [json.loads(source)]
+    except (ValueError, RecursionError):  # whoever compiles it says so
+        return True
+    while todo:
+        here = todo.pop()
+        if isinstance(here, list):
+            todo += here
+        if not isinstance(here, dict):
+            continue
+        if any(_is_large(here.get(keyword)) for keyword in _COUNTS) or _is_odd(here):
+            return True
+        patterns = here.get("patternProperties")
+        named = list(patterns) if isinstance(patterns, dict) else []
+        named += [here[k] for k in _REGEXES if isinstance(here.get(k), str)]
+        if any(cost_of(pattern).states > PLAIN_LAZY_STATES for pattern in named):
+            return True
+        todo += here.values()
+    return False
+
+
+def _is_large(count: object) -> bool:
+    return isinstance(count, int | float) and count > PLAIN_COUNT
+
+
+def _is_odd(schema: dict[str, Any]) -> bool:
+    """Whether divisibility takes an automaton with many states: one for each remainder."""
+    factor = schema.get("multipleOf")
+    digits = re.sub(r"e.*|[.\-]", "", repr(factor)).strip("0")
+    return isinstance(factor, int | float) and int(digits or "0") > PLAIN_COUNT

@@ -1,0 +1,136 @@
+"""From a spec to a compiled constraint: which library, under which limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.base.segments import CallFrame
+from agentrt.base.vocabulary import Vocab
+from agentrt.structured.backends.automaton import AutomatonConstraint
+from agentrt.structured.backends.llguidance_backend import EarleyConstraint
+from agentrt.structured.backends.outlines_table import START_MARKER
+from agentrt.structured.calls import calls_lark, shortest_calls
+from agentrt.structured.closing.example_text import shortest_instance
+from agentrt.structured.closing.shortest import shortest_match
+from agentrt.structured.json_schema.native import json_grammar, lark_grammar, regex_grammar
+from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
+from agentrt.structured.matcher import CompiledConstraint
+from agentrt.structured.sandbox.probe_wire import Way
+from agentrt.structured.vocabulary import Alphabet, alphabet_of
+
+MAX_TABLE_CELLS = 20_000_000
+"""States times tokens up to which a table is made ahead; beyond, the lazy parser is better."""
+
+MAX_WIDE_AFTER_CHOICE = 8
+"""Atoms that may double the states of an automaton; with more of them no table is made."""
+
+_MAX_CHOICE_CHARS = 4_000
+
+
+def compile_constraint(
+    spec: ConstraintSpec,
+    vocab: Vocab,
+    frame: CallFrame,
+    *,
+    way: Way | None = None,
+    searches: bool = True,
+    shortest: Sequence[int] | None = None,
+) -> CompiledConstraint:
+    """Compile a constraint and its first mask. Any thread; may take long.
+
+    Args:
+        spec: What the output must look like.
+        vocab: The model's vocabulary.
+        frame: How the model writes tool calls; matters to `calls` only.
+        way: How it is matched; None takes the first of `ways`.
+        searches: Whether to look for its shortest text.
+        shortest: That text where it was found before; checked, never trusted.
+
+    Raises:
+        ConstraintError: It does not compile within the limits.
+        ModelInvalid: The tokenizer cannot be used.
+    """
+    alphabet = alphabet_of(vocab)
+    pattern = _pattern(spec)
+    if pattern is not None and (way or ways(spec, vocab)[0]) == "table":
+        return AutomatonConstraint(pattern, alphabet)
+    constraint = EarleyConstraint(_grammar(spec, vocab, frame), alphabet)
+    if searches:
+        constraint.find_shortest(guess_of(spec, alphabet, frame))
+    elif shortest is not None:
+        constraint.take_shortest(shortest)
+    return constraint
+
+
+def ways(spec: ConstraintSpec, vocab: Vocab) -> tuple[Way, ...]:
+    """How it can be matched, the best first."""
+    match spec.kind:
+        case "regex":
+            fits = fits_table(whole_match(spec.source), vocab)
+        case "choice":
+            text = "".join(spec.options)
+            fits = len(text) * vocab.size <= MAX_TABLE_CELLS and len(text) <= _MAX_CHOICE_CHARS
+            fits = fits and max(text, default="") < START_MARKER
+        case _:
+            fits = False
+    return ("table", "parser") if fits else ("parser",)
+
+
+def fits_table(pattern: str, vocab: Vocab) -> bool:
+    """Whether the automaton of a regex is small for certain, so that it may be made ahead.
+
+    A native compile can be neither interrupted nor caught when memory ends; hence a bound, not a
+    try.
+    """
+    cost = cost_of(pattern)
+    small = cost.states * vocab.size <= MAX_TABLE_CELLS
+    return small and not cost.broad and cost.wide_after_choice <= MAX_WIDE_AFTER_CHOICE
+
+
+def _pattern(spec: ConstraintSpec) -> str | None:
+    match spec.kind:
+        case "regex":
+            return whole_match(spec.source)
+        case "choice":
+            return "|".join(escape_regex(option) for option in spec.options)
+        case _:
+            return None
+
+
+def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
+    """A short output worked out without the grammar."""
+    found: list[str | int] | None = None
+    match spec.kind:
+        case "json":
+            text = shortest_instance(json.loads(spec.source))
+            found = None if text is None else [text]
+        case "calls":
+            found = shortest_calls(spec, frame, alphabet.vocab.special_ids)
+        case "regex":
+            text = shortest_match(whole_match(spec.source))
+            found = None if text is None else [text]
+        case "choice":
+            found = [min(spec.options, key=len)]
+    if found is None:
+        return None
+    spelled = ([p] if isinstance(p, int) else alphabet.spell(p.encode()) for p in found)
+    return [token for tokens in spelled for token in tokens]
+
+
+def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
+    match spec.kind:
+        case "json":
+            return json_grammar(json.loads(spec.source))
+        case "regex":
+            return regex_grammar(whole_match(spec.source))
+        case "choice":
+            options = (json.dumps(option, ensure_ascii=False) for option in spec.options)
+            return lark_grammar(f"start: TEXT\nTEXT: {' | '.join(options)}")  # rules have limits
+        case "grammar":
+            return lark_grammar(spec.source)
+        case "calls":
+            return lark_grammar(calls_lark(spec, frame, vocab.special_ids))
+    raise ConstraintError(f"unknown kind of constraint: {spec.kind!r}")

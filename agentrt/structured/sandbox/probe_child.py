@@ -1,0 +1,105 @@
+"""The process that tries constraints which look hostile, and dies of them in our stead.
+
+Run as `python -m agentrt.structured.sandbox.probe_child`: orders come on standard input, answers go to
+what was standard output. Time and memory are limited by the kernel, since native code in the
+middle of its work listens to nobody else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentrt.base.errors import ConstraintError
+from agentrt.base.vocabulary import Vocab
+from agentrt.protocol.wire import FrameReader
+from agentrt.structured.backends.llguidance_backend import EarleyConstraint
+from agentrt.structured.backends.outlines_table import index_vocabulary
+from agentrt.structured.sandbox.compiled import compile_constraint, guess_of
+from agentrt.structured.sandbox.probe_wire import (
+    ANSWERS,
+    ORDERS,
+    Answer,
+    Closes,
+    Compiled,
+    Learn,
+    Order,
+    Ready,
+    Refused,
+    Try,
+)
+from agentrt.structured.vocabulary import alphabet_of
+
+_READ_BYTES = 1 << 16
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    answers = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints must not stand among the answers
+    vocab: Vocab | None = None
+    for order in _orders():
+        if isinstance(order, Learn):
+            vocab = order.vocab
+            alphabet_of(vocab)
+            index_vocabulary(vocab)
+            _limit_memory(order.more_bytes)
+            _tell(answers, Ready())
+        elif vocab is not None:
+            _limit_cpu(order.limits.cpu_s)
+            for answer in _tried(order, vocab):
+                _tell(answers, answer)
+            _limit_cpu(0.0)
+
+
+def _orders() -> Iterator[Order]:
+    reader = FrameReader()
+    while data := os.read(0, _READ_BYTES):
+        for payload in reader.push(data):
+            yield ORDERS.value(payload)
+
+
+def _tried(order: Try, vocab: Vocab) -> Iterator[Answer]:
+    try:
+        constraint = compile_constraint(
+            order.spec, vocab, order.frame, way=order.way, searches=False
+        )
+        yield Compiled()
+        if isinstance(constraint, EarleyConstraint):
+            constraint.find_shortest(guess_of(order.spec, alphabet_of(vocab), order.frame))
+        yield Closes(constraint.shortest)
+    except ConstraintError as wrong:
+        yield Refused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
+    except MemoryError:
+        yield Refused("takes too much memory to compile", "", "", "Make it smaller")
+
+
+def _limit_cpu(seconds: float) -> None:
+    """The kernel ends this process once it has computed for so long; 0 lifts the limit."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _limit_memory(more_bytes: int) -> None:
+    """No more than `more_bytes` beyond what is mapped now (where the system keeps to it)."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + more_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _tell(answers: int, answer: Answer) -> None:
+    frame = memoryview(ANSWERS.frame(answer))
+    while frame:
+        frame = frame[os.write(answers, frame) :]
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, at whose end we end
+    main()

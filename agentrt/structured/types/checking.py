@@ -1,0 +1,180 @@
+"""Outputs that are enforced as far as tokens can be, and checked in the end: `check=True`.
+
+The check is a whole validator of JSON Schema, and for Python types pydantic besides. A value that
+does not pass is refused in words that a model can act on. No text is ever repaired.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema.keywords import ANNOTATIONS, children
+from agentrt.structured.json_schema.normalize import normalise
+from agentrt.structured.json_schema.relax import lenient
+from agentrt.structured.json_schema.structure import check_size
+from agentrt.structured.types.shape import Shape, json_spec, shape_of
+from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
+
+MOST_COMPLAINTS = 3
+_MOST_CHARACTERS = 300
+
+
+class Unmet(ValueError):
+    """A value does not pass its check; says where and why."""
+
+
+def checked_schema_shape(schema: dict[str, Any]) -> Shape:
+    """JSON that fits a schema, also one that cannot be enforced as a whole.
+
+    Raises:
+        ConstraintError: Something in it can neither be enforced nor checked.
+    """
+    check_size(schema)
+    check = _validator(schema)
+    enforced = lenient(normalise(schema), json_spec, _is_checkable)
+
+    def parse(text: str) -> Any:
+        value = json.loads(text)
+        check(value)
+        return value
+
+    return Shape(enforced.spec, parse, "json_schema", enforced.schema, checked=True)
+
+
+def checked_shape_of(form: Any) -> Shape:
+    """The shape of a type form's values, whose validators may refuse what the tokens allow.
+
+    Raises:
+        ConstraintError: The form is no type, or part of it can neither be enforced nor checked.
+    """
+    try:
+        whole = shape_of(form)
+    except ConstraintError:
+        return _partly(form)
+    if whole.spec is None and form is str:
+        return whole
+    return Shape(whole.spec, _told(whole.parse), whole.name, whole.schema, checked=True)
+
+
+def _partly(form: Any) -> Shape:
+    """A type with keywords that cannot be enforced."""
+    adapter = adapter_of(form)
+    schema = schema_of(form, adapter)
+    check = _validator(schema)
+    enforced = lenient(schema, json_spec, _is_checkable)
+
+    def parse(text: str) -> Any:
+        check(json.loads(text))
+        return adapter.validate_json(text)
+
+    return Shape(enforced.spec, _told(parse), name_of(form), enforced.schema, checked=True)
+
+
+def _told(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`parse`, with pydantic's complaints in one line."""
+
+    def told(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValidationError as wrong:
+            errors = wrong.errors(include_url=False, include_input=False, include_context=False)
+            told = [f"{_place(error['loc'])}: {error['msg']}" for error in errors]
+            raise Unmet(_listed(told)) from None
+
+    return told
+
+
+def _validator(schema: Any) -> Callable[[Any], None]:
+    """What raises `Unmet` for a value that does not fit `schema`.
+
+    Raises:
+        ConstraintError: `schema` is none, or the validator cannot follow it.
+    """
+    import jsonschema
+    import referencing
+
+    judge_class = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    try:
+        judge_class.check_schema(schema, format_checker=jsonschema.FormatChecker(()))
+    except jsonschema.SchemaError as wrong:
+        pointer = "".join(f"/{part}" for part in wrong.absolute_path)
+        raise ConstraintError(
+            f"{pointer or '/'}: {wrong.message[:_MOST_CHARACTERS]}",
+            pointer=pointer,
+            hint="See the JSON Schema specification",
+        ) from None
+    judge = judge_class(
+        _without_own_patterns(schema),
+        format_checker=judge_class.FORMAT_CHECKER,
+        registry=referencing.Registry(),  # nothing is fetched
+    )
+
+    def check(value: Any) -> None:
+        wrong = sorted(judge.iter_errors(value), key=lambda error: list(map(str, error.path)))
+        if wrong:
+            raise Unmet(_listed([f"{_place(error.path)}: {error.message}" for error in wrong]))
+
+    return check
+
+
+def _is_checkable(keyword: str, value: Any) -> bool:
+    """Whether the validator looks at a keyword, so that it need not be enforced."""
+    import jsonschema
+
+    judge = jsonschema.Draft202012Validator
+    if keyword == "format":
+        return value in judge.FORMAT_CHECKER.checkers
+    if keyword in ("pattern", "patternProperties"):
+        return all(map(_is_python_regex, [value] if isinstance(value, str) else value))
+    known = judge.VALIDATORS.keys() | {"then", "else", "minContains", "maxContains"}
+    return keyword in known - ANNOTATIONS and keyword != "$ref"
+
+
+def _without_own_patterns(schema: Any) -> Any:
+    """`schema` without patterns that Python cannot read: those are enforced, or refused."""
+    if not isinstance(schema, dict):
+        return schema
+    kept = dict(schema)
+    odd = [name for name in kept.get("patternProperties", ()) if not _is_python_regex(name)]
+    if odd:
+        raise ConstraintError(
+            f"patternProperties: {odd[0]!r} cannot be checked",
+            keyword="patternProperties",
+            hint="Write the pattern so that Python's `re` can read it, too",
+        )
+    if not _is_python_regex(kept.get("pattern", "")):
+        del kept["pattern"]
+    for keyword, value in kept.items():
+        inner = dict(children({keyword: value}))
+        if isinstance(value, list) and inner:
+            kept[keyword] = [_without_own_patterns(child) for child in value]
+        elif isinstance(value, dict) and f"/{keyword}" in inner:
+            kept[keyword] = _without_own_patterns(value)
+        elif isinstance(value, dict) and inner:
+            kept[keyword] = {name: _without_own_patterns(child) for name, child in value.items()}
+    return kept
+
+
+def _is_python_regex(pattern: Any) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError, RecursionError, OverflowError):
+        return False
+    return True
+
+
+def _place(path: Any) -> str:
+    """Where in the value, as people write it."""
+    return "/".join(map(str, path)) or "the whole"
+
+
+def _listed(complaints: list[str]) -> str:
+    shown = [one[:_MOST_CHARACTERS] for one in complaints[:MOST_COMPLAINTS]]
+    more = len(complaints) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more else "")

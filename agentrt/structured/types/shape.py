@@ -1,0 +1,234 @@
+"""From a Python type to what a model must write, and back from its text to a value.
+
+What stands alone is written bare: `str` is free text, a `Literal` or `Enum` of strings is its text,
+a constrained string matches its pattern, numbers are digits. Everything else is compact JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal, NewType, get_args, get_origin
+
+from pydantic import SecretStr, TypeAdapter
+from typing_extensions import TypeAliasType
+
+from agentrt.base import canonical_json
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema.distinct import distinct_lark
+from agentrt.structured.json_schema.limits import check_choice, check_grammar, check_regex
+from agentrt.structured.json_schema.native import (
+    grammar_error,
+    lark_grammar,
+    lark_regex,
+    regex_grammar,
+)
+from agentrt.structured.json_schema.normalize import normalise
+from agentrt.structured.json_schema.regex_text import anywhere
+from agentrt.structured.json_schema.structure import check_size, check_structure
+from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """What an output must look like and how it is read.
+
+    Attributes:
+        spec: The constraint; None leaves the text free.
+        parse: From the whole text to the value. Raises ValueError (pydantic's ValidationError
+            among them) when the text is not of this shape.
+        name: For people: `list[Report]`, `regex`.
+        schema: The JSON Schema of the value; None where the text is not JSON.
+        item: Of an array: the shape of one item.
+        checked: `parse` may refuse what the constraint allows, and says why.
+    """
+
+    spec: ConstraintSpec | None
+    parse: Callable[[str], Any]
+    name: str
+    schema: dict[str, Any] | None = None
+    item: Shape | None = None
+    checked: bool = False
+
+
+def shape_of(form: Any) -> Shape:
+    """The shape of a type form's values, standing alone.
+
+    Raises:
+        ConstraintError: The type cannot be enforced; with JSON pointer and keyword.
+    """
+    if form is str:
+        return Shape(None, _same, "str")
+    if isinstance(form, Shape):
+        return form
+    adapter = adapter_of(form)
+    texts = _bare_texts(form)
+    if texts is not None:
+        return _choice(texts, adapter.validate_python, name_of(form), hint_of=form)
+    schema = schema_of(form, adapter)
+    if _is_bare_text(form) and schema.get("type") == "string":
+        return _text(schema, adapter, name_of(form))
+    return _json(schema, adapter, name_of(form))
+
+
+def json_shape_of(form: Any) -> Shape:
+    """The shape of a type form's values as JSON, strings in quotes: for parts of a larger text.
+
+    Raises:
+        ConstraintError: The type cannot be enforced; with JSON pointer and keyword.
+    """
+    adapter = adapter_of(form)
+    return _json(schema_of(form, adapter), adapter, name_of(form))
+
+
+def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) -> Shape:
+    """A JSON array of `item` values; `shape.item` reads each by itself.
+
+    Raises:
+        ConstraintError: The item's type cannot be enforced.
+    """
+    one = json_shape_of(item)
+    adapter = adapter_of(list[item])
+    schema = schema_of(list[item], adapter)
+    if min_items:
+        schema["minItems"] = min_items
+    if max_items is not None:
+        schema["maxItems"] = max_items
+    whole = _json(schema, adapter, f"list[{one.name}]")
+    return Shape(whole.spec, whole.parse, whole.name, whole.schema, one)
+
+
+def regex_shape(pattern: str) -> Shape:
+    """Text that the whole of `pattern` matches, in the syntax of Rust's `regex`.
+
+    Raises:
+        ConstraintError: The pattern is not understood, or too large.
+    """
+    check_regex(pattern)
+    complaint = grammar_error(regex_grammar(pattern))
+    if complaint:
+        reason = next((x for x in complaint.splitlines() if x.startswith("error: ")), complaint)
+        raise ConstraintError(
+            f"regex {pattern!r}: {reason.removeprefix('error: ')}",
+            hint="Use a regex without look-around and back-references",
+        )
+    return Shape(ConstraintSpec("regex", source=pattern), _same, "regex")
+
+
+def choice_shape(*options: str) -> Shape:
+    """Exactly one of the texts.
+
+    Raises:
+        ConstraintError: There is no option, or one is not text.
+    """
+    return _choice(options, _same, "choice", hint_of=None)
+
+
+def cfg_shape(lark: str) -> Shape:
+    """Text of a context-free grammar in llguidance's dialect of Lark, from the rule `start`.
+
+    Raises:
+        ConstraintError: The grammar is not understood, or too large.
+    """
+    check_grammar(lark)
+    complaint = grammar_error(lark_grammar(lark))
+    if complaint:
+        raise ConstraintError(
+            f"grammar: {' '.join(complaint.split())[:300]}",
+            hint="The syntax is Lark's, with a rule named start",
+        )
+    return Shape(ConstraintSpec("grammar", source=lark), _same, "cfg")
+
+
+def json_schema_shape(schema: dict[str, Any]) -> Shape:
+    """JSON that fits a schema, read as plain Python values.
+
+    Raises:
+        ConstraintError: With the JSON pointer and keyword that cannot be enforced.
+    """
+    check_size(schema)
+    plain = normalise(schema)
+    return Shape(json_spec(plain), json.loads, "json_schema", plain)
+
+
+def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
+    check_size(schema, name)
+    return Shape(json_spec(schema), adapter.validate_json, name, schema)
+
+
+def json_spec(schema: Any) -> ConstraintSpec:
+    """The spec of JSON that fits a schema in normal form.
+
+    Raises:
+        ConstraintError: With the JSON pointer and keyword that cannot be enforced.
+    """
+    lark = distinct_lark(schema)
+    if lark is not None:
+        check_grammar(lark)
+        return ConstraintSpec("grammar", source=lark)
+    check_structure(schema)
+    return ConstraintSpec("json", source=canonical_json.dumps(schema))
+
+
+def _choice(
+    options: tuple[str, ...], parse: Callable[[str], Any], name: str, *, hint_of: Any
+) -> Shape:
+    what = name_of(hint_of) if hint_of is not None else "choice"
+    check_choice(options, what)
+    distinct = tuple(dict.fromkeys(options))
+    return Shape(ConstraintSpec("choice", options=distinct), parse, name)
+
+
+def _bare_texts(form: Any) -> tuple[str, ...] | None:
+    """The texts of a `Literal` or `Enum` of strings, else None."""
+    values: tuple[Any, ...] = ()
+    form = _unwrapped(form)
+    if get_origin(form) is Literal:
+        values = get_args(form)
+    elif isinstance(form, type) and issubclass(form, Enum):
+        values = tuple(member.value for member in form)
+    if values and all(type(value) is str for value in values):
+        return values
+    return None
+
+
+def _is_bare_text(form: Any) -> bool:
+    """Whether a form is `str` with nothing but bounds and names around it."""
+    kind = _unwrapped(form)
+    return isinstance(kind, type) and issubclass(kind, str | bytes | SecretStr)
+
+
+def _unwrapped(form: Any) -> Any:
+    """What stands beneath NewType, Annotated and named aliases."""
+    while True:
+        if get_origin(form) is Annotated:
+            form = get_args(form)[0]
+        elif isinstance(form, NewType):
+            form = form.__supertype__
+        elif isinstance(form, TypeAliasType):
+            form = form.__value__
+        else:
+            return form
+
+
+def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
+    """Bare text within a pattern and lengths; free where there are none."""
+    check_size(schema, name)
+    check_structure(schema)
+    terms: list[str] = []
+    if "pattern" in schema:
+        terms.append(lark_regex(anywhere(schema["pattern"])))
+    if schema.keys() & {"minLength", "maxLength"}:
+        most = schema.get("maxLength", "")
+        terms.append(lark_regex(f"(?s:.){{{schema.get('minLength', 0)},{most}}}"))
+    if not terms:
+        return Shape(None, adapter.validate_python, name)
+    lark = f"start: TEXT\nTEXT: {' & '.join(terms)}\n"
+    return Shape(ConstraintSpec("grammar", source=lark), adapter.validate_python, name)
+
+
+def _same(text: str) -> str:
+    return text

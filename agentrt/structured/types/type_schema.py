@@ -1,0 +1,137 @@
+"""The JSON Schema of a Python type, as a model should write its values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema import formats
+from agentrt.structured.json_schema.normalize import MAX_NUMBER, for_generation
+
+
+class WrittenSchema(GenerateJsonSchema):
+    """Pydantic's schema, where it differs from what its parser takes brought into line."""
+
+    def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
+        return self._distinct(super().set_schema(schema))
+
+    def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> JsonSchemaValue:
+        return self._distinct(super().frozenset_schema(schema))
+
+    def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
+        return _text(formats.DATE)
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        return _text(formats.PYTHON_TIME)
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        match schema.get("tz_constraint"):
+            case None:
+                return _text(formats.PYTHON_DATETIME)
+            case "naive":
+                return _text(formats.NAIVE_DATETIME)
+            case _:
+                return _text(formats.AWARE_DATETIME)
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        return _text(formats.DURATION)
+
+    def uuid_schema(self, schema: core_schema.UuidSchema) -> JsonSchemaValue:
+        return _text(formats.uuid(schema.get("version")))
+
+    def url_schema(self, schema: core_schema.UrlSchema) -> JsonSchemaValue:
+        schemes = schema.get("allowed_schemes") or ["http", "https", "ftp"]
+        return {**_text(formats.url(schemes)), "maxLength": schema.get("max_length", 2083)}
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        written = super().decimal_schema(schema)
+        options = written.get("anyOf", [written])
+        number = next((o for o in options if o.get("type") == "number"), {"type": "number"})
+        counted = schema.get("max_digits"), schema.get("decimal_places")
+        if counted != (None, None):  # only a pattern can count digits
+            return _text(formats.decimal(*counted))
+        if number.keys() - {"type"}:  # only a number has bounds
+            return dict(number)
+        finite = {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER}
+        return {"anyOf": [finite, _text(formats.decimal(None, None))]}
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        written = super().dict_schema(schema)
+        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
+        if "patternProperties" in written:
+            written["additionalProperties"] = False
+        match keys.get("type"):
+            case "integer" | "number" if keys.keys() <= {"type"}:
+                written["propertyNames"] = {"pattern": formats.anchored(formats.INTEGER_KEY)}
+            case "boolean":
+                written["propertyNames"] = {"enum": ["true", "false"]}
+            case "integer" | "number" | "null":
+                raise PydanticInvalidForJsonSchema("dict keys must be str, int, bool or an enum")
+        return written
+
+    def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:
+        raise PydanticInvalidForJsonSchema("complex numbers have no JSON form")
+
+    def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
+        raise PydanticInvalidForJsonSchema("JSON inside of JSON: use the type itself")
+
+    @staticmethod
+    def _distinct(written: JsonSchemaValue) -> JsonSchemaValue:
+        """A set is read from a list whose repeats are dropped, so repeats do no harm."""
+        if written.get("minItems", 0) <= 1:
+            written.pop("uniqueItems", None)
+        return written
+
+
+def adapter_of(form: Any) -> TypeAdapter[Any]:
+    """Pydantic's reader of a type form.
+
+    Raises:
+        ConstraintError: The form is no type that can be read from text.
+    """
+    try:
+        return TypeAdapter(form)
+    except (PydanticSchemaGenerationError, PydanticUserError) as wrong:
+        raise _no_type(form, wrong) from None
+    except (NameError, TypeError) as wrong:
+        raise _no_type(form, wrong) from None
+
+
+def schema_of(form: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    """The schema of what a model should write for `form`.
+
+    Raises:
+        ConstraintError: A part of the type has no JSON form.
+    """
+    try:
+        schema = adapter.json_schema(
+            mode="validation", by_alias=True, schema_generator=WrittenSchema
+        )
+    except PydanticUserError as wrong:
+        raise _no_type(form, wrong) from None
+    written: dict[str, Any] = for_generation(schema)
+    return written
+
+
+def name_of(form: Any) -> str:
+    """How people call a type: `list[Report]`, `int`."""
+    if isinstance(form, type) and not getattr(form, "__args__", None):
+        return form.__name__
+    return str(form).replace("typing.", "").replace("__main__.", "")
+
+
+def _no_type(form: Any, wrong: Exception) -> ConstraintError:
+    reason = str(wrong).splitlines()[0]
+    return ConstraintError(
+        f"{name_of(form)} cannot be generated: {reason}",
+        hint="Use JSON-like types: str, int, list, Literal, TypedDict, dataclass, pydantic model",
+    )
+
+
+def _text(pattern: str) -> JsonSchemaValue:
+    return {"type": "string", "pattern": formats.anchored(pattern)}
