@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentrt.base.segments import CallFrame
-from agentrt.prompt.dialect import Dialect, Turn
-from agentrt.prompt.lexicon import Lexicon, Marker
+from agentrt.prompt.message_form import Dialect, Turn
 from agentrt.prompt.probe import (
     PROBE_TOOL,
     Probe,
@@ -18,6 +17,7 @@ from agentrt.prompt.probe import (
     named,
     said,
 )
+from agentrt.prompt.tokenizer_parts import Lexicon, Marker
 
 USER = Turn("user", said(0))
 RESULTS = [Turn("tool", said(i), call_id=call_id(i), name=named(i)) for i in (2, 3)]

@@ -27,10 +27,10 @@ from agentrt.base.segments import (
 from agentrt.base.vocabulary import Vocab
 from agentrt.prompt.composer import Composer, Irregular
 from agentrt.prompt.detokenizer import Detokenizer
-from agentrt.prompt.dialect_probe import find_dialect
 from agentrt.prompt.encoded import Encoded, PrefixLoss
+from agentrt.prompt.full_render import encode_whole, escaped_tools
 from agentrt.prompt.layout import Layout, find_layout
-from agentrt.prompt.lexicon import Lexicon, Marker
+from agentrt.prompt.message_form_probe import find_dialect
 from agentrt.prompt.model_files import ModelFiles, read_model_files
 from agentrt.prompt.prefix import Prefix
 from agentrt.prompt.prefix_cache import PrefixCache
@@ -38,10 +38,10 @@ from agentrt.prompt.probe import Probe
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.template_set import TemplateSet
 from agentrt.prompt.think_probe import find_think_frame
+from agentrt.prompt.tokenizer_parts import Lexicon, Marker
+from agentrt.prompt.tool_view import View, Views
 from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
-from agentrt.prompt.view import View, Views
-from agentrt.prompt.whole import encode_whole, escaped_tools
 
 
 class Codec:

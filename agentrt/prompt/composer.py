@@ -17,12 +17,12 @@ from agentrt.base.segments import (
     Segment,
     Text,
 )
-from agentrt.prompt.dialect import Dialect
 from agentrt.prompt.encoded import PrefixLoss
+from agentrt.prompt.id_writer import ESCAPE, Pen
 from agentrt.prompt.layout import Kind, Layout, filled, quoted
-from agentrt.prompt.lexicon import Lexicon
-from agentrt.prompt.pen import ESCAPE, Pen
+from agentrt.prompt.message_form import Dialect
 from agentrt.prompt.prefix import Message, Prefix
+from agentrt.prompt.tokenizer_parts import Lexicon
 
 PLAIN = re.compile(r"[\w .,:;!?()-]*")
 """What even a template that escapes quotes leaves as it is."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from agentrt.base.segments import ToolSchema
-from agentrt.prompt.dialect import Turn, written
+from agentrt.prompt.message_form import Turn, written
 from agentrt.prompt.probe import Probe, call_id, call_to, holds_placeholder, named, said
 
 Kind = Literal["start", "system", "user", "assistant", "calls", "tool", "answer"]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.segments import CallMade, ToolSchema
-from agentrt.prompt.dialect import Dialect, Turn
-from agentrt.prompt.lexicon import Lexicon
+from agentrt.prompt.message_form import Dialect, Turn
 from agentrt.prompt.template import TemplateRefused
+from agentrt.prompt.tokenizer_parts import Lexicon
 
 FIRST, LAST = "\U0010fe00", "\U0010feff"
 """All placeholders lie within these."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 
 from agentrt.base.segments import PLAIN_THINK_FRAME, ThinkFrame
-from agentrt.prompt.lexicon import Lexicon, Marker
 from agentrt.prompt.probe import Render, said
 from agentrt.prompt.template import TemplateRefused
+from agentrt.prompt.tokenizer_parts import Lexicon, Marker
 
 KEYS = ("reasoning_content", "thinking", "reasoning")
 """Under which templates look for the reasoning of an answer."""

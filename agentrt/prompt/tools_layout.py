@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from agentrt.base.segments import ToolSchema
-from agentrt.prompt.dialect import Turn
 from agentrt.prompt.layout import AWKWARD, Kind, Layout, quoted, texts_between
+from agentrt.prompt.message_form import Turn
 from agentrt.prompt.probe import Probe, said
 
 CHECKED = ("u", "su", "uactuau", "suau", "suCttct", "uuctau")

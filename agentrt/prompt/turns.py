@@ -16,7 +16,7 @@ from agentrt.base.segments import (
     Segment,
     Text,
 )
-from agentrt.prompt.dialect import Turn
+from agentrt.prompt.message_form import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,13 @@ from agentrt.base.segments import (
 )
 from agentrt.prompt import Codec
 from agentrt.prompt.composer import Irregular
-from agentrt.prompt.dialect import written
+from agentrt.prompt.full_render import escaped_tools
+from agentrt.prompt.id_writer import Pen
 from agentrt.prompt.layout import find_layout
+from agentrt.prompt.message_form import written
 from agentrt.prompt.model_files import ModelFiles
-from agentrt.prompt.pen import Pen
 from agentrt.prompt.text_encoder import Place
 from agentrt.prompt.tools_layout import layout_with
-from agentrt.prompt.whole import escaped_tools
 
 MARKUP = re.compile(
     r"<[|｜][^<>|｜\n]*[|｜]>|</?[a-zA-Z_]+>|\[/?[A-Z_]+\]|<[a-z]+_of_[a-z]+>|<\|[a-z_]+>|<[a-z_]+\|>"

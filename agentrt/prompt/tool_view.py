@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from agentrt.base.canonical_json import dumps
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.composer import Composer
-from agentrt.prompt.dialect import function_of
 from agentrt.prompt.layout import Layout
+from agentrt.prompt.message_form import function_of
 from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import Probe
 

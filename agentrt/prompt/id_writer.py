@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt.prompt.lexicon import Lexicon, Marker
 from agentrt.prompt.text_encoder import Place
+from agentrt.prompt.tokenizer_parts import Lexicon, Marker
 
 LONG_CHARACTERS = 128
 """Held text longer than this is sealed, so that forks do not encode it again."""

@@ -8,9 +8,9 @@ from typing import Any
 from agentrt.base.errors import ModelInvalid
 from agentrt.base.segments import JSON_ARRAY_FRAME
 from agentrt.prompt.call_probe import find_calls
-from agentrt.prompt.dialect import Dialect, Turn
-from agentrt.prompt.lexicon import Lexicon
+from agentrt.prompt.message_form import Dialect, Turn
 from agentrt.prompt.probe import PROBE_TOOL, Probe, Render, call_id, call_to, named, said
+from agentrt.prompt.tokenizer_parts import Lexicon
 
 
 def find_dialect(render: Render, lexicon: Lexicon, where: str) -> tuple[Dialect, list[str]]:

@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 from agentrt.base.segments import CallMade, Generated, History, ToolSchema
-from agentrt.prompt.dialect import Turn
+from agentrt.prompt.id_writer import ESCAPE, Pen
 from agentrt.prompt.layout import Layout
-from agentrt.prompt.lexicon import Lexicon
-from agentrt.prompt.pen import ESCAPE, Pen
+from agentrt.prompt.message_form import Turn
 from agentrt.prompt.probe import Probe, holds_placeholder, said
 from agentrt.prompt.template import TemplateRefused
+from agentrt.prompt.tokenizer_parts import Lexicon
+from agentrt.prompt.tool_view import View
 from agentrt.prompt.turns import Written
-from agentrt.prompt.view import View
 
 PLACE = re.compile("\U0010fe00([0-9]+)\U0010fe01")
 
