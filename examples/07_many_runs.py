@@ -6,9 +6,8 @@ python examples/07_many_runs.py
 import anyio
 
 from agentrt import chat, program
+from agentrt.analysis import Recorder, RunRecord, latency_line
 from agentrt.app import open_runtime
-from agentrt.graph import Recorder, RunRecord
-from agentrt.report import latency_line
 
 SOLVER = chat(system="Solve step by step.")
 QUESTIONS = ["What is 12 + 13?", "What is 40 - 7?", "What is 31 + 18?"]

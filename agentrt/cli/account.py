@@ -7,11 +7,11 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from agentrt.analysis import Recorder, RunRecord, gantt, latency_line, summary, trace_line
 from agentrt.base.clock import Clock
 from agentrt.base.errors import ErrorRecord, record
 from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.settings import TraceTarget
-from agentrt.graph import Recorder, RunRecord
 from agentrt.program import Program
 from agentrt.protocol.events import (
     Event,
@@ -21,7 +21,6 @@ from agentrt.protocol.events import (
     RunFinished,
     RunStarted,
 )
-from agentrt.report import gantt, latency_line, summary, trace_line
 from agentrt.telemetry import Settings, SpanObserver, settings_of
 
 COLLECTOR = "http://localhost:4318"

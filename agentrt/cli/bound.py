@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from agentrt.analysis import HardwareCosts, RunRecord, Step, bound_line, step_costs
+from agentrt.analysis import latency_bound as bound
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.models.load_plan import dtype_name
-from agentrt.graph import HardwareCosts, RunRecord, Step, bound, step_costs
 from agentrt.lab.bench.compound.bound import measured_machine, model_work
 from agentrt.lab.bench.shapes import shape_in
-from agentrt.report import bound_line
 
 
 class Limits:

@@ -24,7 +24,7 @@ def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
         error: Of the tree, or whatever the program raised. The first of a group stands for all.
         folder: Of the program: the place is looked for in frames below it.
     """
-    from agentrt.report import error_lines
+    from agentrt.analysis import error_lines
 
     told = placed(error, folder=folder)
     others = len(list(leaves(error))) - 1

@@ -11,9 +11,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 
+from agentrt.analysis import NodeRecord, PathStep, RunRecord
 from agentrt.base.ids import NodeId
 from agentrt.base.record import fact
-from agentrt.graph import NodeRecord, PathStep, RunRecord
 from agentrt.telemetry.timeline import GAP_US, Timeline
 
 _FOREVER = 1 << 62

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from agentrt.base.ids import NodeId, trace_id_of
-from agentrt.graph import (
+from agentrt.analysis import (
     Causes,
     NodeRecord,
     RunRecord,
     Split,
     critical_path,
     slack_s,
-    split,
     stages,
     work_s,
 )
+from agentrt.analysis import latency_split as split
+from agentrt.base.ids import NodeId, trace_id_of
 from agentrt.protocol.events import AttemptFailed
 from agentrt.telemetry import names
 from agentrt.telemetry.background import Background

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.graph import NodeRecord, RunRecord
+from agentrt.analysis import NodeRecord, RunRecord
 from agentrt.protocol.events import Scheduled
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, SpanEvent

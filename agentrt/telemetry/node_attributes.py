@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentrt.analysis import NodeRecord, RunRecord, Split
 from agentrt.base.ids import NodeId
-from agentrt.graph import NodeRecord, RunRecord, Split
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import AttributeValue
 from agentrt.telemetry import names

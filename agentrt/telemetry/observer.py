@@ -10,8 +10,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
 
+from agentrt.analysis import Recorder, RunRecord
 from agentrt.base.ids import RunId
-from agentrt.graph import Recorder, RunRecord
 from agentrt.protocol.events import Event
 from agentrt.telemetry.build import build
 from agentrt.telemetry.jaeger_file import JaegerFile

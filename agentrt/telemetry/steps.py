@@ -6,8 +6,8 @@ in its batch. Only one step in N is told.
 
 from __future__ import annotations
 
+from agentrt.analysis import RunRecord
 from agentrt.base.ids import RequestId, RunId, trace_id_of
-from agentrt.graph import RunRecord
 from agentrt.protocol.backend import StepRecord
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Span, SpanIds, SpanLink, Trace

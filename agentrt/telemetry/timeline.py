@@ -6,8 +6,8 @@ follows its cause begins 2 us after it. Shifts are that small; exact times are i
 
 from __future__ import annotations
 
+from agentrt.analysis import Causes, Input, NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
-from agentrt.graph import Causes, Input, NodeRecord, RunRecord
 
 GAP_US = 2
 

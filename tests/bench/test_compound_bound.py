@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.graph import HardwareCosts, Machine, Step, StepCosts, step_costs
+from agentrt.analysis import HardwareCosts, Machine, Step, StepCosts, step_costs
 from agentrt.lab.bench.compound.bound import bound_s, model_work
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import widest, working_set_tokens

@@ -5,6 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from agentrt.analysis.statistics import (
+    geometric_mean,
+    interval,
+    jain,
+    mean,
+    percentile,
+    percentiles,
+)
 from agentrt.lab.arms.wire import CallTold, ProgramLine, ProgramTold, program_line
 from agentrt.lab.bench.compound.figures import hit_rate, played
 from agentrt.lab.bench.compound.measure import ArmSamples, check_equal
@@ -21,14 +29,6 @@ from agentrt.lab.workloads.trace import (
     ResultOf,
     Think,
     ToolUse,
-)
-from agentrt.report.statistics import (
-    geometric_mean,
-    interval,
-    jain,
-    mean,
-    percentile,
-    percentiles,
 )
 
 SPELL = Speller([" abc", " abd", " abe"])

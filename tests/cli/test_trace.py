@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agentrt.analysis import RunRecord
 from agentrt.base.ids import NodeId, RunId, trace_id_of
 from agentrt.cli.main import answer
-from agentrt.graph import RunRecord
 from agentrt.protocol.events import Event, NodeDeclared, RequestSent, Scheduled
 from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
 from agentrt.testing.made_up import play

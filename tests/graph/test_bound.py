@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.analysis import RunRecord, StepCosts, bound_line
+from agentrt.analysis import latency_bound as bound
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.graph import RunRecord, StepCosts, bound
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import (
     NodeDeclared,
@@ -18,7 +19,6 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.report import bound_line
 from agentrt.testing.invent import random_body
 from agentrt.testing.made_up import play
 

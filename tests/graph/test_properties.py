@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agentrt.graph import (
+from agentrt.analysis import (
     Causes,
     RunRecord,
     critical_path,
@@ -16,9 +16,9 @@ from agentrt.graph import (
     replay_s,
     saving_s,
     slack_s,
-    split,
     stages,
 )
+from agentrt.analysis import latency_split as split
 from agentrt.testing.invent import random_body
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Call, Race, Statement, Wait, Work

@@ -1,8 +1,9 @@
 """Runs that go on at the same time are kept apart."""
 
+from agentrt.analysis import Recorder, RunRecord
+from agentrt.analysis import latency_split as split
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
-from agentrt.graph import Recorder, RunRecord, split
 from agentrt.protocol.backend import BackendDown, StepDone, StepRecord
 from agentrt.protocol.events import Event
 from agentrt.testing.made_up import play

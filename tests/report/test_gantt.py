@@ -5,8 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.graph import RunRecord
-from agentrt.report import bars, gantt
+from agentrt.analysis import RunRecord, bars, gantt
 from agentrt.testing.invent import random_body
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Statement, Wait, Work

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentrt.report.axis import axis, told
-from agentrt.report.page import page, table
-from agentrt.report.plot import Interval, Line, bars, cdf, lines
+from agentrt.analysis.chart_axis import axis, told
+from agentrt.analysis.html_page import page, table
+from agentrt.analysis.plot import Interval, Line, bars, cdf, lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 

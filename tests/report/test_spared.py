@@ -1,9 +1,8 @@
 """What the scheduler spared a run, from its events."""
 
+from agentrt.analysis import RunRecord, latency_line, summary
 from agentrt.base.ids import NodeId
-from agentrt.graph import RunRecord
 from agentrt.protocol.events import Event, Scheduled
-from agentrt.report import latency_line, summary
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Work
 

@@ -7,9 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.analysis import RunRecord, error_lines, latency_line, summary
 from agentrt.base.errors import ErrorRecord, ToolFailed
-from agentrt.graph import RunRecord
-from agentrt.report import error_lines, latency_line, summary
 from agentrt.testing.invent import random_body
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Statement, Wait, Work

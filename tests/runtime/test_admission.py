@@ -7,9 +7,10 @@ import anyio
 import pytest
 
 from agentrt import DeadlineExceeded, UsageError, chat, program
+from agentrt.analysis import RunRecord
+from agentrt.analysis import latency_split as split
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import RunId
-from agentrt.graph import RunRecord, split
 from agentrt.protocol.events import Event, NodeFinished, RequestSent, Scheduled
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scripted import ScriptedBackend

@@ -6,11 +6,12 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from agentrt import CheckFailed, chat, choice, json_schema, limits, program, tool
+from agentrt.analysis import Causes, RunRecord, critical_path
+from agentrt.analysis import latency_split as split
+from agentrt.analysis.usage import usage
 from agentrt.base.errors import BudgetExceeded, ConstraintError, Unsupported, UsageError
-from agentrt.graph import Causes, RunRecord, critical_path, split
 from agentrt.prompt import Codec
 from agentrt.protocol.events import AttemptFailed, NodeFinished, RequestSent
-from agentrt.report.usage import usage
 from agentrt.telemetry import build
 from agentrt.telemetry.content import Capture
 

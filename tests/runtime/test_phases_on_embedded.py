@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from agentrt import Calls, CheckFailed, chat, choice, gather, json_schema, program, tool
-from agentrt.graph import RunRecord
+from agentrt.analysis import RunRecord
+from agentrt.analysis.usage import usage
 from agentrt.protocol.events import AttemptFailed, NodeFinished
-from agentrt.report.usage import usage
 
 pytestmark = pytest.mark.slow
 ASK = chat(system="Be brief.").user("Should we buy?")

@@ -6,8 +6,9 @@ import anyio
 import pytest
 
 from agentrt import ToolFailed, chat, gather, program, tool
+from agentrt.analysis import RunRecord
+from agentrt.analysis import latency_split as split
 from agentrt.base.config import SchedulerConfig
-from agentrt.graph import RunRecord, split
 from agentrt.protocol.events import NodeFinished, Scheduled, ToolEnded, ToolStarted
 from agentrt.runtime import Runtime
 from agentrt.testing import run_virtual

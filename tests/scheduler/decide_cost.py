@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from agentrt.analysis.plot import Line, lines
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import (
@@ -26,7 +27,6 @@ from agentrt.protocol.events import (
     RunStarted,
     ToolStarted,
 )
-from agentrt.report.plot import Line, lines
 from agentrt.scheduler import Decision, Fact, Performed, Send, Start, State, apply, decide
 
 SIZES = (100, 300, 1000, 3000, 10_000)

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from agentrt.analysis.statistics import jain
 from agentrt.base.errors import UsageError
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.command import Asked
@@ -16,7 +17,6 @@ from agentrt.lab.sim.study import AMPLE_TOKENS, Study
 from agentrt.lab.sim.sweep import Sweep, sweep, to_json
 from agentrt.lab.sim.sweep_page import sweep_page
 from agentrt.lab.workloads import Call, Piece, ProgramTrace
-from agentrt.report.statistics import jain
 from agentrt.scheduler.estimates.step_model import StepTime
 
 ASKED = Asked("half-cpu", "react,map-reduce,debate", 30, 2, {"output": 0.05, "count": 0.3})

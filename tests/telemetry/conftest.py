@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from agentrt.graph import RunRecord
+from agentrt.analysis import RunRecord
 from agentrt.testing.made_up import play
 from agentrt.testing.statements import Statement, Wait, Work
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from agentrt.analysis import RunRecord
 from agentrt.base.ids import NodeId, RunId
-from agentrt.graph import RunRecord
 from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.telemetry import Span, build
 from agentrt.telemetry.content import LIMIT_BYTES, capture_of, clean, clean_json, cut

@@ -10,11 +10,11 @@ import pytest
 from pydantic import Field
 
 from agentrt import chat, gather, program, tool
+from agentrt.analysis import LABELS, RunRecord, critical_path, summary
+from agentrt.analysis import latency_split as split
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
-from agentrt.graph import LABELS, RunRecord, critical_path, split
 from agentrt.protocol.events import Event
-from agentrt.report import summary
 from agentrt.telemetry import build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from agentrt.analysis import RunRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RunId, trace_id_of
-from agentrt.graph import RunRecord
 from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.telemetry import SpanObserver, build, collector_of
 from agentrt.telemetry.span import Span as PlainSpan

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from agentrt.analysis import RunRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.graph import RunRecord
 from agentrt.protocol.backend import StepDone, StepRecord
 from agentrt.protocol.events import (
     FirstToken,

@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from agentrt import chat, gather, program, tool
+from agentrt.analysis import RunRecord
 from agentrt.app import open_runtime
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import NodeId, RunId
-from agentrt.graph import RunRecord
 from agentrt.protocol.events import Event, NodeDeclared, RequestSent, RunStarted, Scheduled
 from agentrt.telemetry import JaegerFile, Span, build, names
 from agentrt.telemetry.reading import number_of, read, words_of

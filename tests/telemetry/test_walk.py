@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agentrt.graph import Causes, RunRecord, critical_path
+from agentrt.analysis import Causes, RunRecord, critical_path
 from agentrt.telemetry import build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of

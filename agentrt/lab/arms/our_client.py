@@ -20,12 +20,13 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from agentrt.analysis import NodeRecord, Recorder, RunRecord
+from agentrt.analysis import latency_split as split
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError
 from agentrt.base.gc_freeze import settle_heap
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.graph import NodeRecord, Recorder, RunRecord, split
 from agentrt.lab.arms.replay import Play, program_of
 from agentrt.lab.arms.score import Score, ScoredWait, score_of
 from agentrt.lab.arms.wire import (

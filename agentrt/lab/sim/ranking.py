@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from agentrt.analysis.plot import Interval
+from agentrt.analysis.statistics import crossed_interval
 from agentrt.lab.sim.fluid.library import Floats
 from agentrt.lab.sim.statistics import kendall_tau
-from agentrt.report.plot import Interval
-from agentrt.report.statistics import crossed_interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from time import monotonic, process_time
 
 import anyio
 
+from agentrt.analysis import Recorder, RunRecord
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import InternalError, UsageError
-from agentrt.graph import Recorder, RunRecord
 from agentrt.lab.sim.costs import Costs
 from agentrt.lab.workloads.text import Speller, words_of
 from agentrt.program import cfg, chat, gather, program, tool

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import exp, log
 from statistics import fmean, stdev
 
-from agentrt.report.plot import Interval
+from agentrt.analysis.plot import Interval
 
 _T_975 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """Student's t at 97.5 %, from 1 degree of freedom on."""

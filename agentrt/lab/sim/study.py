@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 
+from agentrt.analysis.statistics import jain
 from agentrt.base.config import SchedulerConfig
 from agentrt.lab.sim.arms import SimArm
 from agentrt.lab.sim.costs import Costs
@@ -21,7 +22,6 @@ from agentrt.lab.workloads.arrivals import bursty, poisson
 from agentrt.lab.workloads.mixes import OPEN_MIX, mix
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.trace import prompt_tokens
-from agentrt.report.statistics import jain
 from agentrt.scheduler.estimates.estimates import Estimates
 
 WARM_SHARE = 0.1

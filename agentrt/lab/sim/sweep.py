@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from agentrt.analysis.plot import Interval
+from agentrt.analysis.statistics import percentiles
+from agentrt.analysis.target import Target
 from agentrt.lab.sim.arms import SimArm
 from agentrt.lab.sim.operating_point import OperatingPoint
 from agentrt.lab.sim.statistics import over_seeds, ratio_over_seeds
 from agentrt.lab.sim.study import Point, Study
-from agentrt.report.plot import Interval
-from agentrt.report.statistics import percentiles
-from agentrt.report.target import Target
 
 SCHEMA = "agentrt.lab.sim.sweep/1"
 BASELINE, PLAIN, BEST = "rwa", "fcfs", "oracle"

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from agentrt.analysis.html_page import page, table
+from agentrt.analysis.plot import Line, bars, cdf, lines
+from agentrt.analysis.target import target_table
 from agentrt.lab.sim.statistics import over_seeds
 from agentrt.lab.sim.study import Point
 from agentrt.lab.sim.sweep import Sweep, tail
-from agentrt.report.page import page, table
-from agentrt.report.plot import Line, bars, cdf, lines
-from agentrt.report.target import target_table
 
 _WAITS = ("held_s", "queue_s", "prefill_s", "decode_s")
 

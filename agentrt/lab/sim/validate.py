@@ -9,6 +9,8 @@ from statistics import median
 
 import numpy as np
 
+from agentrt.analysis.plot import Interval
+from agentrt.analysis.statistics import interval
 from agentrt.base.config import Policy, SchedulerConfig
 from agentrt.lab.sim.costs import Costs, Pace, StepWork
 from agentrt.lab.sim.fluid.library import Floats
@@ -16,8 +18,6 @@ from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.ranking import Ranking, ranking_of
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import Workload
-from agentrt.report.plot import Interval
-from agentrt.report.statistics import interval
 
 MOST_ERROR = 0.10
 LEAST_TAU = 0.9

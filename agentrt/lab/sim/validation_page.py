@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from agentrt.analysis.html_page import page, table
+from agentrt.analysis.plot import Interval, Line, lines
 from agentrt.lab.sim.ranking import Ranking
 from agentrt.lab.sim.validate import LEAST_TAU, MOST_ERROR, Case, Validation
-from agentrt.report.page import page, table
-from agentrt.report.plot import Interval, Line, lines
 
 SCHEMA = "agentrt.lab.sim.validation/3"
 

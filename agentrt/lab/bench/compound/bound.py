@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from agentrt.graph import Costs, HardwareCosts, Machine, ModelWork, Step, step_costs
+from agentrt.analysis import Costs, HardwareCosts, Machine, ModelWork, Step, step_costs
 from agentrt.lab.arms.child import ArmChild
 from agentrt.lab.arms.wire import StepTold
 from agentrt.lab.bench.compound.ideal import CallShare, PrefixTree

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from agentrt.analysis.statistics import mean
 from agentrt.lab.bench.compound.figures import Played
 from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
 from agentrt.lab.bench.compound.load_figures import counted
@@ -21,7 +22,6 @@ from agentrt.lab.bench.compound.plan import Drawing, Round
 from agentrt.lab.bench.compound.rate import find_rate
 from agentrt.lab.bench.plan import PAGE_TOKENS
 from agentrt.lab.workloads.arrivals import one_by_one
-from agentrt.report.statistics import mean
 
 ENOUGH_KV_TOKENS = 32_768
 ROOM = 1.1

@@ -16,9 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agentrt.analysis.statistics import percentiles
 from agentrt.base.errors import UsageError
 from agentrt.lab.bench.sample import BenchFailed
-from agentrt.report.statistics import percentiles
 
 _LONGEST_S = 600.0
 

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from agentrt.analysis.plot import Interval
+from agentrt.analysis.statistics import interval, jain, mean, percentile, percentiles
+from agentrt.analysis.target import Target
 from agentrt.lab.arms.wire import StepTold
 from agentrt.lab.bench.compound.figures import Played, hit_rate
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import Round
-from agentrt.report.plot import Interval
-from agentrt.report.statistics import interval, jain, mean, percentile, percentiles
-from agentrt.report.target import Target
 
 SLOWDOWNS = (2.0, 5.0, 10.0)
 """A program is in time where it takes at most so many times what it takes alone."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrt.analysis.html_page import table
+from agentrt.analysis.plot import Line, cdf, lines
+from agentrt.analysis.target import Target, target_table
 from agentrt.lab.bench.compound.result import interval_of
-from agentrt.report.page import table
-from agentrt.report.plot import Line, cdf, lines
-from agentrt.report.target import Target, target_table
 
 Json = Mapping[str, Any]
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from agentrt.analysis.html_page import page, table
+from agentrt.analysis.plot import Interval, bars, cdf
 from agentrt.lab.bench.compound.load_page import load_parts, load_told
 from agentrt.lab.bench.compound.result import interval_of, is_ours
-from agentrt.report.page import page, table
-from agentrt.report.plot import Interval, bars, cdf
 
 Json = Mapping[str, Any]
 _LABELS = ("tool", "decode", "prefill", "queue", "orchestration", "admission", "constraint")

@@ -8,19 +8,19 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from agentrt.lab.arms.program_arm import OURS, OpenPlayer
-from agentrt.lab.bench.compound.figures import Played, hit_rate, mean_split
-from agentrt.lab.bench.compound.ideal import PrefixTree
-from agentrt.lab.bench.compound.measure import ArmSamples
-from agentrt.lab.bench.compound.plan import Round
-from agentrt.report.plot import Interval
-from agentrt.report.statistics import (
+from agentrt.analysis.plot import Interval
+from agentrt.analysis.statistics import (
     geometric_mean,
     interval,
     mean,
     percentile,
     percentiles,
 )
+from agentrt.lab.arms.program_arm import OURS, OpenPlayer
+from agentrt.lab.bench.compound.figures import Played, hit_rate, mean_split
+from agentrt.lab.bench.compound.ideal import PrefixTree
+from agentrt.lab.bench.compound.measure import ArmSamples
+from agentrt.lab.bench.compound.plan import Round
 
 SCHEMA = "agentrt.lab.bench.compound/1"
 Json = dict[str, Any]

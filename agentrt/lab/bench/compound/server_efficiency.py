@@ -14,6 +14,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
+from agentrt.analysis.statistics import interval
 from agentrt.base.record import fact
 from agentrt.base.segments import Close, Open, Text
 from agentrt.lab.arms.engine_arms import Arm, our_arm
@@ -27,7 +28,6 @@ from agentrt.lab.bench.plan import PAGE_TOKENS, Row
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.workloads.text import words_of
 from agentrt.prompt import Codec
-from agentrt.report.statistics import interval
 
 LEAST_SHARE = 0.9
 _TEMPLATE_TOKENS = 64  # at most, beside a prompt's own text

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from agentrt.analysis.html_page import page, table
+from agentrt.analysis.plot import cdf
 from agentrt.base.errors import UsageError
 from agentrt.lab.sim.command import Asked
 from agentrt.lab.sim.costs import load_costs
@@ -20,8 +22,6 @@ from agentrt.lab.sim.fluid.library import Floats, Ints, library_of
 from agentrt.lab.sim.fluid.routing import Routing, routing_named
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup
-from agentrt.report.page import page, table
-from agentrt.report.plot import cdf
 
 SCHEMA = "agentrt.lab.sim.fleet/1"
 COMPARED_ENGINES = 8

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import NodeId
-from agentrt.graph.causes import Causes
-from agentrt.graph.record import NodeRecord, RunRecord
 
 
 def order(record: RunRecord) -> tuple[NodeRecord, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.graph.causes import Causes
-from agentrt.graph.record import RunRecord
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.run_record import RunRecord
 
 
 def work_s(record: RunRecord, causes: Causes | None = None) -> float:

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from agentrt.analysis.chart_axis import Axis, axis, told
 from agentrt.base.record import fact
-from agentrt.report.axis import Axis, axis, told
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a8a8a")
 """Told apart by eyes of every kind (Okabe and Ito)."""

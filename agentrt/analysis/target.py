@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentrt.analysis.html_page import table
+from agentrt.analysis.plot import Interval
 from agentrt.base.record import fact
-from agentrt.report.page import table
-from agentrt.report.plot import Interval
 
 
 @fact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.graph import Bound
+from agentrt.analysis import Bound
 
 _SHOWN = 4
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from agentrt.analysis import Causes, RunRecord, critical_path, parallelism
+from agentrt.analysis import latency_split as split
+from agentrt.analysis.rounding import quanta, shared_quanta
+from agentrt.analysis.spared import spared
 from agentrt.base.ids import RunId, trace_id_of
-from agentrt.graph import Causes, RunRecord, critical_path, parallelism, split
-from agentrt.report.rounding import quanta, shared_quanta
-from agentrt.report.spared import spared
 
 
 def latency_line(record: RunRecord, trace: str = "") -> str:

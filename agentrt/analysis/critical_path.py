@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from agentrt.analysis.causes import Causes, Input
+from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
 from agentrt.base.record import fact
-from agentrt.graph.causes import Causes, Input
-from agentrt.graph.record import NodeRecord, RunRecord
 
 Part = Literal["submit", "code", "work", "stop"]
 

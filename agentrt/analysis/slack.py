@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
 from agentrt.base.record import fact
-from agentrt.graph.causes import Causes
-from agentrt.graph.record import NodeRecord, RunRecord
 
 
 @fact

@@ -9,14 +9,14 @@ where that takes longer.
 
 from __future__ import annotations
 
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.cost_model import Costs
+from agentrt.analysis.critical_path import critical_path
+from agentrt.analysis.latency_split import split
+from agentrt.analysis.replay import replay_s
+from agentrt.analysis.run_record import NodeRecord, RunRecord
+from agentrt.analysis.stages import Label
 from agentrt.base.record import fact
-from agentrt.graph.causes import Causes
-from agentrt.graph.costs import Costs
-from agentrt.graph.path import critical_path
-from agentrt.graph.record import NodeRecord, RunRecord
-from agentrt.graph.replay import replay_s
-from agentrt.graph.split import split
-from agentrt.graph.stages import Label
 
 
 @fact

@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Literal, get_args
 
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import RequestId
 from agentrt.base.record import fact
-from agentrt.graph.causes import Causes
-from agentrt.graph.record import NodeRecord, RunRecord
 from agentrt.protocol.backend import Ledger
 
 Label = Literal[

@@ -10,12 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal
 
+from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
 from agentrt.base.record import fact
-from agentrt.graph.record import NodeRecord, RunRecord
 
 if TYPE_CHECKING:
-    from agentrt.graph.stages import Stage
+    from agentrt.analysis.stages import Stage
 
 
 @fact

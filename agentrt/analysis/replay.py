@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agentrt.analysis.causes import Causes, Input
+from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
-from agentrt.graph.causes import Causes, Input
-from agentrt.graph.record import NodeRecord, RunRecord
 
 Length = Callable[[NodeRecord, float], float]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentrt.report.plot import Interval
+from agentrt.analysis.plot import Interval
 
 _RESAMPLES = 1_000
 _TAIL = 0.025

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentrt.graph import (
+from agentrt.analysis import (
     Causes,
     Label,
     NodeRecord,

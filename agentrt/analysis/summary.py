@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from agentrt.analysis import Causes, RunRecord, critical_path
+from agentrt.analysis import latency_split as split
+from agentrt.analysis.rounding import quanta, shared_quanta
+from agentrt.analysis.spared import spared
+from agentrt.analysis.usage import usage
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, trace_id_of
-from agentrt.graph import Causes, RunRecord, critical_path, split
-from agentrt.report.rounding import quanta, shared_quanta
-from agentrt.report.spared import spared
-from agentrt.report.usage import usage
 
 SCHEMA = "agentrt.run/1"
 _PER_SECOND = 1_000_000  # latencies are told in ms with three decimals

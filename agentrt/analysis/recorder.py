@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from agentrt.analysis.run_record import RunRecord
 from agentrt.base.ids import RunId
-from agentrt.graph.record import RunRecord
 from agentrt.protocol.backend import BackendDown, StepDone
 from agentrt.protocol.events import Event, RunFinished, RunStarted
 

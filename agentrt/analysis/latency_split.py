@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.critical_path import PathStep, critical_path
+from agentrt.analysis.run_record import RunRecord
+from agentrt.analysis.stages import LABELS, Label, stages
 from agentrt.base.record import fact
-from agentrt.graph.causes import Causes
-from agentrt.graph.path import PathStep, critical_path
-from agentrt.graph.record import RunRecord
-from agentrt.graph.stages import LABELS, Label, stages
 
 TOLERANCE_S = 1e-6
 
