@@ -26,11 +26,11 @@ from agentrt.protocol.backend import (
     StepDone,
 )
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.remote.account import Watch, ledger
 from agentrt.remote.body import Server, asking
 from agentrt.remote.chunks import Compact, Reading
 from agentrt.remote.http import Http
 from agentrt.remote.probe import probe
+from agentrt.remote.usage import Watch, ledger
 
 
 @dataclass(slots=True, eq=False)

@@ -10,8 +10,8 @@ from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.base.sampling_params import Sampling
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
+from agentrt.remote.constraint_dialects import Way, tools_in_words, way_for
 from agentrt.remote.messages import messages_of, tools_of
-from agentrt.remote.ways import Way, tools_in_words, way_for
 
 Json = dict[str, Any]
 

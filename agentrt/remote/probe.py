@@ -20,8 +20,8 @@ from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected
 from agentrt.base.segments import ToolSchema
 from agentrt.remote.body import Asking, Server, constrained
 from agentrt.remote.chunks import Compact, Reading
+from agentrt.remote.constraint_dialects import WAYS, Way
 from agentrt.remote.http import Http
-from agentrt.remote.ways import WAYS, Way
 
 Json = dict[str, Any]
 

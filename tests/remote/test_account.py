@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentrt.remote.account import Watch, ledger
 from agentrt.remote.chunks import Reading
+from agentrt.remote.usage import Watch, ledger
 
 VLLM = {"queue_time_ms": 100.0, "time_to_first_token_ms": 300.0, "generation_time_ms": 500.0}
 LLAMA = {"prompt_ms": 250.0, "predicted_ms": 650.0, "cache_n": 7}

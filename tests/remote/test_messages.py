@@ -20,8 +20,8 @@ from agentrt.base.segments import (
 )
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote.body import Server, asking
+from agentrt.remote.constraint_dialects import WAYS
 from agentrt.remote.messages import messages_of
-from agentrt.remote.ways import WAYS
 
 PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})
 CALL = CallMade("c1", "price", '{"symbol":"IBM"}')
