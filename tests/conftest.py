@@ -11,7 +11,7 @@ import anyio.from_thread
 import pytest
 
 from agentrt.base.config import EngineConfig
-from agentrt.server import ServeConfig, serving
+from agentrt.serve import ServeConfig, serving
 from agentrt.testing import tiny_engine
 
 # Triton reads this when a kernel is declared, so it stands before anything may import one. Tests

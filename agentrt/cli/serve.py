@@ -43,7 +43,7 @@ def serve(
     """Serve a model to clients of the chat completions API; each request stands for itself."""
     import anyio
 
-    from agentrt.server import serve as run
+    from agentrt.serve import listener as run
 
     config = _config(
         model=model,
@@ -71,7 +71,7 @@ def _config(**given: Any) -> Any:
     """What is to be served, and how."""
     from agentrt import embedded
     from agentrt.base.config import EngineConfig
-    from agentrt.server import ServeConfig
+    from agentrt.serve import ServeConfig
 
     for flag, known in _CHOICES.items():
         if given[flag] not in known:

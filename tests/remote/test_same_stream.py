@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from agentrt import chat, embedded, program, tool
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, RunConfig
-from agentrt.server import ServeConfig, serving
+from agentrt.serve import ServeConfig, serving
 
 pytestmark = pytest.mark.slow
 ENGINE = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from agentrt.prompt import Codec
-from agentrt.server import ServeConfig, serving
+from agentrt.serve import ServeConfig, serving
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 

@@ -154,7 +154,7 @@ def test_a_call_among_text_is_found(portal, codec):
     """With `auto` a model may write text, calls, or both; a random one does neither well."""
     from agentrt.base.ids import RequestId
     from agentrt.protocol.backend import End
-    from agentrt.server.answer import Answer
+    from agentrt.serve.answer import Answer
 
     frame = codec.call_frame
     text = f'Let me see. {frame.first}{frame.before}paint{frame.middle}{{"colour":"red"}}'

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.server.question import Question
+from agentrt.serve.request_schema import Question
 
 texts = st.text(max_size=12)
 leaves = st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False) | texts

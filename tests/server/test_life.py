@@ -17,9 +17,9 @@ from agentrt.base.config import EngineConfig
 from agentrt.cli.main import answer
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
-from agentrt.server.question import question_of
-from agentrt.server.refusal import Refused
-from agentrt.server.service import Service, failure_of
+from agentrt.serve.dispatch import Service, failure_of
+from agentrt.serve.refusal import Refused
+from agentrt.serve.request_schema import question_of
 
 LONG = {"max_tokens": 4000, "ignore_eos": True}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.server import ServeConfig
+from agentrt.serve import ServeConfig
 
 _SCHEMA = "response_format.json_schema"
 TOOL = {

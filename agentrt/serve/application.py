@@ -16,14 +16,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentrt.base.segments import CallFrame
-from agentrt.server.completion import Completion
-from agentrt.server.question import question_of
-from agentrt.server.refusal import Refused
-from agentrt.server.service import Service
+from agentrt.serve.completion import Completion
+from agentrt.serve.dispatch import Service
+from agentrt.serve.refusal import Refused
+from agentrt.serve.request_schema import question_of
 
 MOST_BODY_BYTES = 8 << 20
 HEALTH = "/health"
-_log = logging.getLogger("agentrt.server")
+_log = logging.getLogger("agentrt.serve")
 
 
 def application(service: Service, frame: CallFrame, key: str = "") -> Starlette:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from agentrt.server.refusal import Refused
+from agentrt.serve.refusal import Refused
 
 Json = dict[str, Any]
 LONGEST_TEXT_CHARS = 4_000_000

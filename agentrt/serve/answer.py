@@ -6,7 +6,7 @@ from typing import Any
 
 from agentrt.base.segments import CallFrame
 from agentrt.protocol.backend import End, Ledger
-from agentrt.server.asking import CallsIn
+from agentrt.serve.request_builder import CallsIn
 from agentrt.structured import CallScanner, CallText
 
 Json = dict[str, Any]

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from agentrt.base.segments import CallFrame
-from agentrt.server.answer import Answer
-from agentrt.server.question import Question
-from agentrt.server.refusal import Refused
-from agentrt.server.service import Ongoing, Part, Service, failure_of
+from agentrt.serve.answer import Answer
+from agentrt.serve.dispatch import Ongoing, Part, Service, failure_of
+from agentrt.serve.refusal import Refused
+from agentrt.serve.request_schema import Question
 
 Json = dict[str, Any]
 _DONE = b"data: [DONE]\n\n"

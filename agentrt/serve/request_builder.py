@@ -24,14 +24,14 @@ from agentrt.base.segments import (
 )
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.server.question import (
+from agentrt.serve.refusal import Refused, refusal_of
+from agentrt.serve.request_schema import (
     Message,
     NamedTool,
     Question,
     ResponseFormat,
     Structured,
 )
-from agentrt.server.refusal import Refused, refusal_of
 from agentrt.structured import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
 
 MOST_CALLS = 32

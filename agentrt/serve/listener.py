@@ -23,8 +23,8 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.process.backend import EmbeddedBackend, Place
 from agentrt.prompt import Codec
-from agentrt.server.application import application
-from agentrt.server.service import DEFAULT_MOST_REQUESTS, Service
+from agentrt.serve.application import application
+from agentrt.serve.dispatch import DEFAULT_MOST_REQUESTS, Service
 
 Hurry = Callable[[], Coroutine[Any, Any, None]]
 _BACKLOG = 1024

@@ -14,9 +14,9 @@ from agentrt.base.ids import RequestId
 from agentrt.base.notifier import Wake
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend, BackendDown, BackendEvent, End
-from agentrt.server.asking import Asked, asked
-from agentrt.server.question import Question
-from agentrt.server.refusal import Refused, refusal_of
+from agentrt.serve.refusal import Refused, refusal_of
+from agentrt.serve.request_builder import Asked, asked
+from agentrt.serve.request_schema import Question
 
 DEFAULT_MOST_REQUESTS = 256
 

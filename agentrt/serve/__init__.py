@@ -4,8 +4,8 @@ Each request is a run of its own, first come, first served: what a program knows
 has no place in this API. `agentrt serve` starts it.
 """
 
-from agentrt.server.application import application
-from agentrt.server.serve import ServeConfig, serve, serving
-from agentrt.server.service import Service
+from agentrt.serve.application import application
+from agentrt.serve.dispatch import Service
+from agentrt.serve.listener import ServeConfig, serve, serving
 
 __all__ = ["ServeConfig", "Service", "application", "serve", "serving"]
