@@ -36,7 +36,7 @@ from agentrt.protocol.backend import (
     TokenPrompt,
 )
 from agentrt.remote import RemoteBackend
-from agentrt.scripted import ScriptedBackend, calls_text
+from agentrt.testing import ScriptedBackend, calls_text
 
 KINDS = (
     "scripted",

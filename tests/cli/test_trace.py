@@ -13,7 +13,7 @@ from agentrt.base.ids import NodeId, RunId, trace_id_of
 from agentrt.cli.main import answer
 from agentrt.protocol.events import Event, NodeDeclared, RequestSent, Scheduled
 from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
-from agentrt.testing.made_up import play
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Statement, Wait, Work
 
 RUNS = RunId("00a1"), RunId("00b2"), RunId("c3")

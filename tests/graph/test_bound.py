@@ -19,8 +19,8 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import play
+from agentrt.testing.random_programs import random_body
+from agentrt.testing.random_runs import play
 
 RUN = RunId("00000000000000a1")
 ROOT, PLAN, TOOL = NodeId("root"), NodeId("root/plan#0"), NodeId("root/tool#0")

@@ -19,8 +19,8 @@ from agentrt.analysis import (
     stages,
 )
 from agentrt.analysis import latency_split as split
-from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import play
+from agentrt.testing.random_programs import random_body
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Call, Race, Statement, Wait, Work
 
 EPSILON_S = 1e-9

@@ -6,7 +6,7 @@ from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import BackendDown, StepDone, StepRecord
 from agentrt.protocol.events import Event
-from agentrt.testing.made_up import play
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Wait, Work
 
 

@@ -20,7 +20,7 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.testing.made_up import play
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
 
 RUN = RunId("00000000000000a1")

@@ -7,8 +7,7 @@ import vote
 
 from agentrt.base.errors import EngineDied
 from agentrt.runtime import Runtime
-from agentrt.scripted import Reply, ScriptedBackend
-from agentrt.testing import LoopClock, run_virtual
+from agentrt.testing import LoopClock, Reply, ScriptedBackend, run_virtual
 
 
 def ask(answers: Iterable[str | Reply], n: int) -> int:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.analysis import RunRecord, bars, gantt
-from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import play
+from agentrt.testing.random_programs import random_body
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Statement, Wait, Work
 
 

@@ -3,7 +3,7 @@
 from agentrt.analysis import RunRecord, latency_line, summary
 from agentrt.base.ids import NodeId
 from agentrt.protocol.events import Event, Scheduled
-from agentrt.testing.made_up import play
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Work
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agentrt.analysis import RunRecord, error_lines, latency_line, summary
 from agentrt.base.errors import ErrorRecord, ToolFailed
-from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import play
+from agentrt.testing.random_programs import random_body
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Statement, Wait, Work
 
 SPLIT_KEYS = [

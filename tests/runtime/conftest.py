@@ -14,8 +14,7 @@ from agentrt.base.config import EngineConfig, RunConfig
 from agentrt.prompt import Codec
 from agentrt.protocol.events import Event
 from agentrt.runtime import RunOptions, Runtime
-from agentrt.scripted import ScriptedBackend
-from agentrt.testing import LoopClock, run_virtual
+from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 
 
 class Recorder:

@@ -20,8 +20,8 @@ from agentrt.base.sampling_params import Sampling
 from agentrt.base.segments import Close, Open, Text
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt, StepDone
 from agentrt.runtime import Runtime
-from agentrt.scripted import ScriptedBackend
 from agentrt.telemetry import SpanObserver
+from agentrt.testing import ScriptedBackend
 
 ASK = chat(system="Be brief.")
 ROUNDS = 7

@@ -13,8 +13,7 @@ from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import Event, NodeFinished, RequestSent, Scheduled
 from agentrt.runtime import RunOptions, Runtime
-from agentrt.scripted import ScriptedBackend
-from agentrt.testing import LoopClock, run_virtual
+from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 
 ASK = chat(system="Be brief.")
 OUTPUT = "y" * 20

@@ -9,7 +9,7 @@ import pytest
 from agentrt import NodeCancelled, UsageError, chat, emit, program, race, tool
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import NodeFinished, ToolStarted
-from agentrt.scripted import calls_text
+from agentrt.testing import calls_text
 
 ASK = chat(system="Be brief.")
 

@@ -7,7 +7,7 @@ from agentrt import chat, program, tool
 from agentrt.base.config import RunConfig
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import NodeFinished
-from agentrt.scripted import calls_text
+from agentrt.testing import calls_text
 
 ASK = chat(system="Be brief.")
 

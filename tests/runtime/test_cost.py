@@ -19,8 +19,8 @@ from agentrt import chat, gather, program, tool
 from agentrt.base.clock import MonotonicClock
 from agentrt.protocol.events import Event
 from agentrt.runtime import Runtime
-from agentrt.scripted import ScriptedBackend
 from agentrt.telemetry import SpanObserver
+from agentrt.testing import ScriptedBackend
 
 PACKAGE = str(Path(agentrt.__file__).parent)
 SCRIPTED = str(Path(PACKAGE) / "scripted")

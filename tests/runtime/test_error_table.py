@@ -21,7 +21,7 @@ from agentrt import (
 )
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import NodeFinished
-from agentrt.scripted import Reply, calls_text
+from agentrt.testing import Reply, calls_text
 
 ASK = chat(system="Be brief.")
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from agentrt import DeadlineExceeded, Truncated, chat, gather, limits, program, regex, tool
 from agentrt.protocol.events import NodeFinished
 from agentrt.runtime import RunOptions
-from agentrt.scripted import calls_text
+from agentrt.testing import calls_text
 
 ASK = chat(system="Be brief.")
 

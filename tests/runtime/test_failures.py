@@ -298,7 +298,7 @@ def test_a_program_that_leaves_prints_no_traceback() -> None:
 import sys
 from agentrt import program
 from agentrt.runtime import Runtime
-from agentrt.scripted import ScriptedBackend
+from agentrt.testing import ScriptedBackend
 from agentrt.testing import LoopClock, run_virtual
 
 @program

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from agentrt import chat, program, tool
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import ItemClosed, NodeDeclared, NodeFinished, RequestSent, ToolStarted
-from agentrt.scripted import calls_text
+from agentrt.testing import calls_text
 
 
 class Report(BaseModel):

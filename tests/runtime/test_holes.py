@@ -7,7 +7,7 @@ import pytest
 
 from agentrt import chat, program, tool
 from agentrt.protocol.events import HoleFilled, NodeFinished, PrefixLost, RequestSent
-from agentrt.scripted import calls_text
+from agentrt.testing import calls_text
 
 ASK = chat(system="Be brief.")
 

@@ -21,8 +21,7 @@ from agentrt.protocol.events import (
     RunStarted,
 )
 from agentrt.runtime import RunOptions, Runtime
-from agentrt.scripted import ScriptedBackend
-from agentrt.testing import LoopClock, run_virtual
+from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 
 ASK = chat(system="Be brief.")
 RUN = RunOptions(run_id=RunId("00000000000000ab"))

@@ -20,8 +20,7 @@ from agentrt.runtime.estimate_store.database import EstimateStore
 from agentrt.runtime.estimate_store.writer import SAVE_EVERY_S, Memory
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.estimates.row import CALLS
-from agentrt.scripted import ScriptedBackend
-from agentrt.testing import LoopClock, run_virtual
+from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 
 ENGINES = "default=scripted"
 

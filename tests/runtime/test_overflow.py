@@ -21,7 +21,7 @@ from agentrt.protocol.events import (
     RequestSent,
 )
 from agentrt.runtime.requests.overflow import Rooms
-from agentrt.scripted import Reply, calls_text
+from agentrt.testing import Reply, calls_text
 
 ASK = chat(system="Be brief.")
 

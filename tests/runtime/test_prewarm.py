@@ -16,7 +16,7 @@ from agentrt.prompt import Codec
 from agentrt.prompt import codec as codecs
 from agentrt.runtime import warmup as ahead
 from agentrt.runtime.warmup import prepared
-from agentrt.scripted import calls_text
+from agentrt.testing import calls_text
 from agentrt.tools import schema
 
 TICKER = regex("[A-Z]{1,5}")

@@ -26,8 +26,7 @@ from agentrt.base.ids import RunId
 from agentrt.prompt import Codec
 from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, Scheduled
 from agentrt.runtime import RunOptions, Runtime
-from agentrt.scripted import Reply, ScriptedBackend
-from agentrt.testing import LoopClock, run_virtual
+from agentrt.testing import LoopClock, Reply, ScriptedBackend, run_virtual
 
 ASK = chat(system="Be brief.")
 CODEC = Codec.load(embedded.path())

@@ -12,8 +12,7 @@ from agentrt.base.config import SchedulerConfig
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
 from agentrt.scheduler import Estimates
-from agentrt.scripted import calls_text
-from agentrt.testing import run_virtual
+from agentrt.testing import calls_text, run_virtual
 
 ASK = chat(system="Be brief and tell only what was asked for, in one sentence of plain words. " * 3)
 LONG = "A long question about many things that fills more than a page of memory. " * 4

@@ -11,8 +11,8 @@ from agentrt import structured as constraints
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import ItemClosed
 from agentrt.runtime import RunOptions
-from agentrt.scripted import calls_text
 from agentrt.structured import ItemScanner, PartialJson
+from agentrt.testing import calls_text
 
 ASK = chat(system="Be brief.")
 

@@ -12,8 +12,7 @@ from agentrt.base.segments import PLAIN_THINK_FRAME, ThinkFrame
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
 from agentrt.runtime.in_flight.reasoning_text import Thoughts
-from agentrt.scripted import Reply, ScriptedBackend
-from agentrt.testing import LoopClock, run_virtual
+from agentrt.testing import LoopClock, Reply, ScriptedBackend, run_virtual
 
 ASK = chat(system="Be brief.").user("Well?")
 

@@ -19,8 +19,7 @@ from agentrt.protocol.backend import (
     RequestFacts,
     TokenPrompt,
 )
-from agentrt.scripted import Reply, ScriptedBackend, calls_text
-from agentrt.testing import LoopClock, run_virtual
+from agentrt.testing import LoopClock, Reply, ScriptedBackend, calls_text, run_virtual
 
 
 def request(number, text="hi", *, ids=None, complete=True, **kwargs):

@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agentrt.analysis import RunRecord
-from agentrt.testing.made_up import play
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Statement, Wait, Work
 
 FINANCE: tuple[Statement, ...] = (

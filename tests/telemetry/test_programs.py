@@ -15,11 +15,10 @@ from agentrt.cli.target import find, load, programs_of
 from agentrt.prompt import Codec
 from agentrt.protocol.events import Event, Observer
 from agentrt.runtime import Runtime
-from agentrt.scripted import ScriptedBackend, calls_text
 from agentrt.telemetry import SpanObserver, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
-from agentrt.testing import LoopClock, jaeger, run_virtual
+from agentrt.testing import LoopClock, ScriptedBackend, calls_text, jaeger, run_virtual
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 Answer = Callable[[str, str], str]

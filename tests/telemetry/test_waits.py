@@ -19,7 +19,7 @@ from agentrt.protocol.events import Event, NodeDeclared, RequestSent, RunStarted
 from agentrt.telemetry import JaegerFile, Span, build, names
 from agentrt.telemetry.reading import number_of, read, words_of
 from agentrt.telemetry.waits import Story
-from agentrt.testing.made_up import play
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Statement, Wait, Work
 from agentrt.testing.tiny_model import tiny_engine
 

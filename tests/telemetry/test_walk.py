@@ -12,8 +12,8 @@ from agentrt.telemetry import build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
 from agentrt.testing import jaeger
-from agentrt.testing.invent import random_body
-from agentrt.testing.made_up import play
+from agentrt.testing.random_programs import random_body
+from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Statement, Think, Wait, Work
 
 quick = settings(max_examples=150, derandomize=True, deadline=None)

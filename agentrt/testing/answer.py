@@ -10,8 +10,8 @@ from agentrt.base.errors import AgentrtError, ConstraintError, ErrorRecord, Requ
 from agentrt.base.ids import RequestId
 from agentrt.base.record import fact
 from agentrt.protocol.backend import FinishReason, GenerateRequest
-from agentrt.scripted.script import Reply
-from agentrt.scripted.spelling import Spelling
+from agentrt.testing.script import Reply
+from agentrt.testing.spelling import Spelling
 
 if TYPE_CHECKING:
     from agentrt.structured import CompiledConstraint

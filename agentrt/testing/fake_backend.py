@@ -41,11 +41,11 @@ from agentrt.protocol.backend import (
     TokenPrompt,
 )
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.scripted.answer import Answerer
-from agentrt.scripted.request import Ongoing
-from agentrt.scripted.script import Answers, Reply, Script, prompt_text
-from agentrt.scripted.seen import Hint, Seen
-from agentrt.scripted.spelling import ByteSpelling, CodecSpelling, Spelling
+from agentrt.testing.answer import Answerer
+from agentrt.testing.request import Ongoing
+from agentrt.testing.script import Answers, Reply, Script, prompt_text
+from agentrt.testing.seen import Hint, Seen
+from agentrt.testing.spelling import ByteSpelling, CodecSpelling, Spelling
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec

@@ -13,7 +13,7 @@ from agentrt.protocol.backend import (
     Ledger,
     TokenPrompt,
 )
-from agentrt.scripted.answer import Answer
+from agentrt.testing.answer import Answer
 
 
 @dataclass(slots=True, eq=False)
