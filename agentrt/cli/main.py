@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from agentrt.base.errors import UsageError
-from agentrt.cli.complaint import INTERRUPTED, exit_code_of, root_of, three_lines
+from agentrt.cli.error_report import INTERRUPTED, exit_code_of, root_of, three_lines
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs
 from agentrt.cli.serve import serve

@@ -68,7 +68,7 @@ def parameters_of(program: Any) -> tuple[Parameter, ...]:
 def place_of(program: Any) -> str:
     """`file:line` of the program's function."""
     function = inspect.unwrap(program)
-    from agentrt.cli.complaint import shortened
+    from agentrt.cli.error_report import shortened
 
     code = function.__code__
     return f"{shortened(Path(code.co_filename))}:{code.co_firstlineno} in {function.__name__}"

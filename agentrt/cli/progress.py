@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from agentrt.base.clock import Clock
-from agentrt.cli.board import Board, Row
+from agentrt.cli.progress_board import Board, Row
 from agentrt.protocol.events import Event
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from agentrt.cli.complaint import INTERRUPTED, TERMINATED
+from agentrt.cli.error_report import INTERRUPTED, TERMINATED
 from agentrt.cli.inputs import arguments_of, batch_of
 from agentrt.cli.parameters import Parameter, place_of
 from agentrt.cli.session import Session

@@ -23,12 +23,12 @@ from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import settle_heap
 from agentrt.base.ids import RunId
-from agentrt.cli.account import Account
-from agentrt.cli.asking import ask_on_terminal
-from agentrt.cli.complaint import exit_code_of, placed, three_lines
+from agentrt.cli.ask_prompt import ask_on_terminal
+from agentrt.cli.error_report import exit_code_of, placed, three_lines
 from agentrt.cli.output import checked, shown
 from agentrt.cli.parameters import place_of
 from agentrt.cli.progress import progress
+from agentrt.cli.run_summary import Account
 from agentrt.cli.settings import RunSettings
 from agentrt.runtime import RunOptions, Runtime
 

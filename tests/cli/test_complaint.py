@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentrt.base.errors import DeadlineExceeded, EngineDied, UsageError
-from agentrt.cli.complaint import exit_code_of, three_lines
+from agentrt.cli.error_report import exit_code_of, three_lines
 
 HERE = Path(__file__).parent
 

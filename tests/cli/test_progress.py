@@ -6,8 +6,8 @@ import pytest
 
 from agentrt.base.clock import FakeClock
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.cli.board import Board, Row
 from agentrt.cli.progress import LiveRows, PlainLines, Silent, crowded, is_live, progress
+from agentrt.cli.progress_board import Board, Row
 from agentrt.protocol.backend import Delta, Ledger, StepDone
 from agentrt.protocol.events import (
     Event,
