@@ -70,7 +70,8 @@ async def open_runtime(
         api_key: `env:NAME`, the variable that holds the key of a remote engine.
         scheduler: How runs share the engines; its policy is that of embedded engines too.
         estimates: What past runs told. None takes what was kept on this machine of runs on the
-            same engines, and keeps what these runs add soon after each (see `agentrt.runtime.estimate_store`).
+            same engines, and keeps what these runs add soon after each (see
+            `agentrt.runtime.estimate_store`).
         programs: That will be run: what they name (types, tools, chats) is made ready meanwhile.
 
     Raises:

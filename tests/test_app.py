@@ -9,7 +9,7 @@ import pytest
 from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
-from agentrt.program import default_runner as door
+from agentrt.program import default_runner
 from agentrt.protocol.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.scheduler import Estimates
 from agentrt.testing import tiny_engine
@@ -42,7 +42,7 @@ def test_run_hands_over_to_the_default_runner(monkeypatch: pytest.MonkeyPatch) -
         called.append((program, args, kwargs))
         return "ran"
 
-    monkeypatch.setattr(door, "_slot", [runner])
+    monkeypatch.setattr(default_runner, "_slot", [runner])
     assert answers.run("x") == "ran"
     assert called == [(answers, ("x",), {})]
 

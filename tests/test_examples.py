@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from agentrt.cli.main import answer
-from agentrt.engine.process.backend import backend as process
+from agentrt.engine.process import backend
 from agentrt.testing import jaeger
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,12 +51,12 @@ def commands_of(path: Path) -> list[list[str]]:
 @pytest.fixture
 def in_thread(folder_here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder to run in, where engines are put into threads."""
-    here = process.EmbeddedBackend
+    here = backend.EmbeddedBackend
 
-    def placed(config: Any, clock: Any, *, place: str) -> process.EmbeddedBackend:
+    def placed(config: Any, clock: Any, *, place: str) -> backend.EmbeddedBackend:
         return here(config, clock, place="thread")
 
-    monkeypatch.setattr(process, "EmbeddedBackend", placed)
+    monkeypatch.setattr(backend, "EmbeddedBackend", placed)
     return folder_here
 
 

@@ -1,5 +1,6 @@
-"""The graph that a run turned out to be: its record, order, critical path, split and slack."""
+"""The analysis of a finished run: its record, critical path, latency split and reports."""
 
+from agentrt.analysis.bound_text import bound_line
 from agentrt.analysis.causes import Causes, Input
 from agentrt.analysis.cost_model import (
     Costs,
@@ -11,7 +12,10 @@ from agentrt.analysis.cost_model import (
     step_costs,
 )
 from agentrt.analysis.critical_path import PathStep, critical_path
+from agentrt.analysis.error_text import error_lines
+from agentrt.analysis.gantt import MARKS, Bar, bars, gantt
 from agentrt.analysis.latency_bound import Bound, bound
+from agentrt.analysis.latency_line import latency_line, trace_line
 from agentrt.analysis.latency_split import Split, split
 from agentrt.analysis.order import order
 from agentrt.analysis.parallelism import parallelism, work_s
@@ -20,9 +24,14 @@ from agentrt.analysis.replay import replay_s, saving_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.analysis.slack import slack_s
 from agentrt.analysis.stages import LABELS, Label, Stage, stages
+from agentrt.analysis.summary import SCHEMA, error_object, summary
+from agentrt.analysis.usage import Usage, usage
 
 __all__ = [
     "LABELS",
+    "MARKS",
+    "SCHEMA",
+    "Bar",
     "Bound",
     "Causes",
     "Costs",
@@ -39,8 +48,15 @@ __all__ = [
     "Stage",
     "Step",
     "StepCosts",
+    "Usage",
+    "bars",
     "bound",
+    "bound_line",
     "critical_path",
+    "error_lines",
+    "error_object",
+    "gantt",
+    "latency_line",
     "order",
     "parallelism",
     "replay_s",
@@ -49,5 +65,8 @@ __all__ = [
     "split",
     "stages",
     "step_costs",
+    "summary",
+    "trace_line",
+    "usage",
     "work_s",
 ]

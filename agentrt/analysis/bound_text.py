@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.analysis import Bound
+from agentrt.analysis.latency_bound import Bound
 
 _SHOWN = 4
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentrt.analysis import (
-    Causes,
-    Label,
-    NodeRecord,
-    RunRecord,
-    Stage,
-    critical_path,
-    saving_s,
-    stages,
-)
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.critical_path import critical_path
+from agentrt.analysis.replay import saving_s
+from agentrt.analysis.run_record import NodeRecord, RunRecord
+from agentrt.analysis.stages import Label, Stage, stages
 
 MARKS: dict[Label, str] = {
     "admission": ":",

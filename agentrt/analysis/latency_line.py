@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from agentrt.analysis import Causes, RunRecord, critical_path, parallelism
-from agentrt.analysis import latency_split as split
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.critical_path import critical_path
+from agentrt.analysis.latency_split import split
+from agentrt.analysis.parallelism import parallelism
 from agentrt.analysis.rounding import quanta, shared_quanta
+from agentrt.analysis.run_record import RunRecord
 from agentrt.analysis.spared import spared
 from agentrt.base.ids import RunId, trace_id_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt.analysis import RunRecord
+from agentrt.analysis.run_record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agentrt.analysis import Causes, RunRecord, critical_path
-from agentrt.analysis import latency_split as split
+from agentrt.analysis.causes import Causes
+from agentrt.analysis.critical_path import critical_path
+from agentrt.analysis.latency_split import split
 from agentrt.analysis.rounding import quanta, shared_quanta
+from agentrt.analysis.run_record import RunRecord
 from agentrt.analysis.spared import spared
 from agentrt.analysis.usage import usage
 from agentrt.base.errors import ErrorRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from agentrt.analysis import RunRecord
+from agentrt.analysis.run_record import RunRecord
 from agentrt.protocol.backend import Ledger
 
 

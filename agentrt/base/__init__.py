@@ -1,0 +1,1 @@
+"""What everything stands on: errors, ids, clock, configuration, plain values."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.analysis import HardwareCosts, RunRecord, Step, bound_line, step_costs
-from agentrt.analysis import latency_bound as bound
+from agentrt.analysis import HardwareCosts, RunRecord, Step, bound, bound_line, step_costs
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.models.load_plan import dtype_name

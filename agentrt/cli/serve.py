@@ -43,7 +43,7 @@ def serve(
     """Serve a model to clients of the chat completions API; each request stands for itself."""
     import anyio
 
-    from agentrt.serve import listener as run
+    from agentrt.serve import serve as run
 
     config = _config(
         model=model,

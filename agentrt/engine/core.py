@@ -27,7 +27,7 @@ from agentrt.engine.request_checks import (
 )
 from agentrt.engine.runner.model_runner import Machine
 from agentrt.engine.runner.scoring import Scorer, ready_to_score
-from agentrt.engine.sampling import sequence_output as output
+from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.grammar_requests import Grammars
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sampling.token_sampler import Decoder
@@ -328,7 +328,7 @@ class EngineCore:
             return None
         record = self._steps.tell_scored(served, began_s, self._clock.now_s())
         for sequence in served:
-            if (finish := output.choose(sequence)) is not None:
+            if (finish := sequence_output.choose(sequence)) is not None:
                 self._outbox.end(sequence, finish, record.ended_at_s)
         return self._outbox.take(record)
 
@@ -387,7 +387,7 @@ class EngineCore:
         if request.scored or self._roster.find(request.request_id) is not sequence:
             return  # no forward is spared by ending it otherwise, or it has just ended
         if sequence.guide is None or sequence.guide.closes:
-            self._outbox.end(sequence, output.close(sequence), now_s)
+            self._outbox.end(sequence, sequence_output.close(sequence), now_s)
 
     def _end_starved(self, now_s: float) -> None:
         total = self.paging.pool.total_pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentrt.base.errors import record
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import Paging
-from agentrt.engine.sampling import sequence_output as output
+from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.grammar_requests import Grammars
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.scheduling.scheduler import Roster
@@ -37,13 +37,13 @@ class Outbox:
 
     def tell(self, sequence: Sequence) -> None:
         """What the sequence has got since the last time."""
-        delta = output.take_delta(sequence)
+        delta = sequence_output.take_delta(sequence)
         if delta is not None:
             self._deltas.append(delta)
 
     def end(self, sequence: Sequence, finish: Finish, now_s: float) -> None:
         """The sequence is over; what it computed stays in the tree."""
-        output.flush(sequence, finish)
+        sequence_output.flush(sequence, finish)
         self.tell(sequence)
         account = sequence.account
         account.book(sequence.waits_in, now_s)

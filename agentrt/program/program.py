@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agentrt.base.errors import UsageError
-from agentrt.program import default_runner as door
+from agentrt.program import default_runner
 from agentrt.program.call_site import call_site, shorten
 from agentrt.program.chat import Chat
 from agentrt.program.node import Node
@@ -77,7 +77,7 @@ class Program(Generic[P, R]):
         Raises:
             UsageError: An event loop is running already: use `await runtime.run(...)` there.
         """
-        return cast(R, door.default_runner()(self, args, kwargs))
+        return cast(R, default_runner.default_runner()(self, args, kwargs))
 
     def work(self, *args: P.args, **kwargs: P.kwargs) -> ProgramWork:
         """One call of it, as work.

@@ -9,10 +9,10 @@ from agentrt.analysis import (
     Split,
     critical_path,
     slack_s,
+    split,
     stages,
     work_s,
 )
-from agentrt.analysis import latency_split as split
 from agentrt.base.ids import NodeId, trace_id_of
 from agentrt.protocol.events import AttemptFailed
 from agentrt.telemetry import names

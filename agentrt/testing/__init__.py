@@ -1,7 +1,21 @@
-"""What tests of agent programs need: virtual time and a clock on it."""
+"""What tests of agent programs need: an engine that answers from a script, and virtual time."""
 
 from agentrt.testing.clock import LoopClock
+from agentrt.testing.fake_backend import ScriptedBackend
 from agentrt.testing.loop import Stuck, VirtualTimeLoop, run_virtual
+from agentrt.testing.script import Reply, Script, calls_text
+from agentrt.testing.seen import Seen
 from agentrt.testing.tiny_model import tiny_engine
 
-__all__ = ["LoopClock", "Stuck", "VirtualTimeLoop", "run_virtual", "tiny_engine"]
+__all__ = [
+    "LoopClock",
+    "Reply",
+    "Script",
+    "ScriptedBackend",
+    "Seen",
+    "Stuck",
+    "VirtualTimeLoop",
+    "calls_text",
+    "run_virtual",
+    "tiny_engine",
+]

@@ -6,8 +6,8 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.engine.sampling import grammar_masks as masking
-from agentrt.engine.sequence.sequence import grammar_state as guide
+from agentrt.engine.sampling import grammar_masks
+from agentrt.engine.sequence import grammar_state
 from agentrt.protocol.backend import RequestFacts
 from agentrt.structured import compile_constraint
 
@@ -149,7 +149,9 @@ def test_preemption_keeps_the_grammar(build, engine):
 
 
 def test_a_deadline_closes_the_output(build, engine, monkeypatch):
-    monkeypatch.setattr(masking, "ROW_BUDGET_S", 60.0)  # no mask is late, however busy the machine
+    monkeypatch.setattr(
+        grammar_masks, "ROW_BUDGET_S", 60.0
+    )  # no mask is late, however busy the machine
     core = build()
     how = {"constraint": SPECS["json"], "on_limit": "close", "temperature": 1.0, "seed": 3}
     core.submit(engine.request(0, PROMPT, max_tokens=40, **how))
@@ -169,7 +171,7 @@ def test_a_deadline_closes_the_output(build, engine, monkeypatch):
 def test_masks_filled_beside_the_forward_are_the_same(build, engine, monkeypatch):
     outputs = []
     for worth_s in (1e9, -1.0):
-        monkeypatch.setattr(masking, "_WORTH_A_THREAD_S", worth_s)
+        monkeypatch.setattr(grammar_masks, "_WORTH_A_THREAD_S", worth_s)
         core = build()
         for number in range(3):
             core.submit(
@@ -200,7 +202,7 @@ def test_a_grammar_that_breaks_on_the_way_ends_its_request_alone(build, engine, 
     def broken(self):
         raise RuntimeError("parser lost")
 
-    monkeypatch.setattr(guide.Guide, "masked_by", property(broken))
+    monkeypatch.setattr(grammar_state.Guide, "masked_by", property(broken))
     engine.drain(core, served)
     assert (served.ends[1].reason, served.ends[1].error.message) == ("failed", "parser lost")
     assert (served.ends[2].reason, served.ends[2].closed_early) == ("length", True)

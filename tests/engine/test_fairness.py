@@ -18,7 +18,7 @@ from agentrt.base.config import EngineConfig, Policy
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
 from agentrt.engine.kv.allocator import Paging
-from agentrt.engine.scheduling import waiting_queue as line
+from agentrt.engine.scheduling import waiting_queue
 from agentrt.engine.scheduling.scheduler import Roster
 from agentrt.engine.sequence.metrics import Account
 from agentrt.engine.sequence.sequence import Sequence
@@ -210,7 +210,7 @@ def test_a_flood_of_higher_priority_holds_nobody_back_for_ever(
     low = flooded(policy, steps=120)
     assert low.ended_s is not None
     assert low.submitted_s + OVERDUE_S < low.ended_s <= bound_s(low, earlier=3)
-    monkeypatch.setattr(line, "is_overdue", lambda *_: False)
+    monkeypatch.setattr(waiting_queue, "is_overdue", lambda *_: False)
     assert flooded(policy, steps=400).ended_s is None, "nothing else would have let it in"
 
 

@@ -11,7 +11,7 @@ import pytest
 from agentrt import chat, fan, gather, program
 from agentrt.app import open_runtime
 from agentrt.engine.core import EngineCore
-from agentrt.engine.process.backend import main as host
+from agentrt.engine.process import main
 from agentrt.runtime import Runtime
 from agentrt.testing import tiny_engine
 
@@ -25,7 +25,7 @@ Opened = Callable[[], Any]
 def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Opened:
     """A runtime over a thread's engine, and that engine's core, to count its forwards."""
     cores: list[EngineCore] = []
-    load = host.load
+    load = main.load
 
     def keep(*given: Any) -> Any:
         cores.append(load(*given))  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Opened:
         async with open_runtime(engine=tiny_engine(tmp_path / "tiny"), place="thread") as runtime:
             yield runtime, cores[0]
 
-    monkeypatch.setattr(host, "load", keep)
+    monkeypatch.setattr(main, "load", keep)
     return use
 
 

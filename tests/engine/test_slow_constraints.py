@@ -7,9 +7,8 @@ import threading
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine.sampling import grammar_masks as masking
-from agentrt.engine.sampling import grammar_requests as grammars
-from agentrt.engine.sequence.sequence import grammar_state as guide
+from agentrt.engine.sampling import grammar_masks, grammar_requests
+from agentrt.engine.sequence import grammar_state
 from agentrt.structured import compile_constraint
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
@@ -69,12 +68,12 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
     plain = serve(build(overlap=overlap))
 
     let_go = threading.Event()
-    masked_by = vars(guide.Guide)["masked_by"].fget
-    monkeypatch.setattr(masking, "ROW_BUDGET_S", 0.0)
+    masked_by = vars(grammar_state.Guide)["masked_by"].fget
+    monkeypatch.setattr(grammar_masks, "ROW_BUDGET_S", 0.0)
     monkeypatch.setattr(
-        guide.Guide, "masked_by", property(lambda self: Held(masked_by(self), let_go))
+        grammar_state.Guide, "masked_by", property(lambda self: Held(masked_by(self), let_go))
     )
-    monkeypatch.setattr(grammars, "is_suspect", lambda spec: True)
+    monkeypatch.setattr(grammar_requests, "is_suspect", lambda spec: True)
     core = build(overlap=overlap)
     core.submit(engine.request(1, PROMPT, seed=5, **how))
     core.submit(engine.request(2, PROMPT[1:], max_tokens=12))
@@ -90,7 +89,7 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
 def test_a_way_out_waits_for_the_mask_under_way(build, engine):
     core = build()
     compiled = compile_constraint(NUMBERS, core.codec.vocab, core.codec.call_frame)
-    walk = guide.Guide(compiled, 24, "close")
+    walk = grammar_state.Guide(compiled, 24, "close")
     waited = []
 
     class Busy:
@@ -134,7 +133,7 @@ def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
 @pytest.mark.parametrize(("each_s", "is_apart"), [((0.009, 0.0), False), ((0.001,), True)])
 def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, each_s, is_apart):
     """One that was slow, as the first of a grammar is, sends none of the next there."""
-    told, begin, finish = [], masking.MaskFiller.begin, masking.Masks.__init__
+    told, begin, finish = [], grammar_masks.MaskFiller.begin, grammar_masks.Masks.__init__
     slow = iter([*each_s, *[each_s[-1]] * 99])
 
     def timed(masks, *args):
@@ -146,8 +145,8 @@ def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, ea
         told.append(future is not None)
         return future
 
-    monkeypatch.setattr(masking.Masks, "__init__", timed)
-    monkeypatch.setattr(masking.MaskFiller, "begin", begun)
+    monkeypatch.setattr(grammar_masks.Masks, "__init__", timed)
+    monkeypatch.setattr(grammar_masks.MaskFiller, "begin", begun)
     core = build()
     core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=24))
     engine.drain(core)
@@ -171,7 +170,7 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monk
 
     plain = serve(build())
     begun: list[Late] = []
-    begin = masking.MaskFiller.begin
+    begin = grammar_masks.MaskFiller.begin
 
     def late_once(self, rows):
         future = begin(self, rows)
@@ -180,8 +179,8 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monk
             return begun[0]
         return future
 
-    monkeypatch.setattr(masking, "_WORTH_A_THREAD_S", -1.0)
-    monkeypatch.setattr(masking.MaskFiller, "begin", late_once)
+    monkeypatch.setattr(grammar_masks, "_WORTH_A_THREAD_S", -1.0)
+    monkeypatch.setattr(grammar_masks.MaskFiller, "begin", late_once)
     core = build()
     served = serve(core)
     assert begun

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine.batch.batch import shared_prefix as siblings
-from agentrt.engine.runner import cuda_graphs as graphs
+from agentrt.engine.batch import shared_prefix
+from agentrt.engine.runner import cuda_graphs
 from tests.engine.transformers_said import EPSILON, said
 
 pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")
@@ -47,7 +47,7 @@ def test_generation_is_the_references(
     build, model_dir, engine, seen, monkeypatch, kind, chunk
 ) -> None:
     """Prompts whole and in chunks, siblings over one prefix, windows, experts."""
-    monkeypatch.setattr(siblings, "LEAST_TOKENS", 8)
+    monkeypatch.setattr(shared_prefix, "LEAST_TOKENS", 8)
     core = build(kind, kernels="triton", page_tokens=4, prefill_chunk_tokens=chunk)
     assert core.report.kernels == "triton"
     for number, prompt in enumerate(PROMPTS):
@@ -75,7 +75,7 @@ class Again:
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 def test_a_captured_step_of_several_rows_says_the_same(engine, tmp_path, monkeypatch) -> None:
     """Rows of nobody change nothing, nor what experts they are sent to; one layer shows it."""
-    monkeypatch.setattr(graphs, "WIDE_ROWS", (4,))
+    monkeypatch.setattr(cuda_graphs, "WIDE_ROWS", (4,))
     engine.save_model("mixtral", tmp_path, num_hidden_layers=1)
     spec = ConstraintSpec("regex", "[ab]xyz[cd]vw")
     told = []

@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from agentrt import DeadlineExceeded, UsageError, chat, program
-from agentrt.analysis import RunRecord
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import RunRecord, split
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import Event, NodeFinished, RequestSent, Scheduled

@@ -6,8 +6,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from agentrt import CheckFailed, chat, choice, json_schema, limits, program, tool
-from agentrt.analysis import Causes, RunRecord, critical_path
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import Causes, RunRecord, critical_path, split
 from agentrt.analysis.usage import usage
 from agentrt.base.errors import BudgetExceeded, ConstraintError, Unsupported, UsageError
 from agentrt.prompt import Codec

@@ -9,8 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentrt import Chat, ContextOverflow, Overflow, chat, gather, program, tool, trim
-from agentrt.analysis import RunRecord, critical_path, order
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import RunRecord, critical_path, order, split
 from agentrt.base.segments import Open, Text
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import (

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 import agentrt.structured
 from agentrt import chat, program, regex, tool
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.program import output_types as shapes
+from agentrt.program import output_types
 from agentrt.prompt import Codec
 from agentrt.prompt import codec as codecs
-from agentrt.runtime import warmup as ahead
+from agentrt.runtime import warmup
 from agentrt.runtime.warmup import prepared
 from agentrt.testing import calls_text
 from agentrt.tools import schema
@@ -73,7 +73,7 @@ def test_what_a_program_names_is_built_before_it_runs(
         monkeypatch.setattr(where, name, counting)
 
     counted(schema, "adapter_of")
-    counted(shapes, "_make")
+    counted(output_types, "_make")
     counted(agentrt.structured, "calls_spec")
     counted(codecs, "layout_with")
     told = prepared([planned], [codec])
@@ -98,9 +98,9 @@ def test_what_goes_wrong_ahead_is_nobodys_matter(codec: Codec, monkeypatch: pyte
 
     async def main() -> None:
         for prepare in (prepared, None):  # None cannot be called
-            monkeypatch.setattr(ahead, "prepared", prepare)
+            monkeypatch.setattr(warmup, "prepared", prepare)
             made: Any = [(Told(), codec), (Told(), None)]
-            began = ahead.make_ready([planned], made)
+            began = warmup.make_ready([planned], made)
             assert began is not None
             await to_thread.run_sync(began.join)
             await lowlevel.checkpoint()
@@ -115,7 +115,7 @@ def test_nothing_begins_where_no_program_is_named(codec: Codec) -> None:
     async def main() -> set[threading.Thread]:
         made: Any = [(None, codec)]  # nobody is told of anything
         before = {*threading.enumerate()}
-        assert ahead.make_ready([], made) is None
+        assert warmup.make_ready([], made) is None
         return {*threading.enumerate()} - before
 
     assert anyio.run(main) == set()

@@ -6,8 +6,7 @@ import anyio
 import pytest
 
 from agentrt import ToolFailed, chat, gather, program, tool
-from agentrt.analysis import RunRecord
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import RunRecord, split
 from agentrt.base.config import SchedulerConfig
 from agentrt.protocol.events import NodeFinished, Scheduled, ToolEnded, ToolStarted
 from agentrt.runtime import Runtime

@@ -6,8 +6,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from agentrt import Calls, Final, Truncated, chat, emit, program, tool
-from agentrt import structured as constraints
+from agentrt import Calls, Final, Truncated, chat, emit, program, structured, tool
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import ItemClosed
 from agentrt.runtime import RunOptions
@@ -276,8 +275,8 @@ def test_what_streams_is_read_once_and_alike(
             fed["partial"].append(text)
             super().push(text)
 
-    monkeypatch.setattr(constraints, "ItemScanner", Items)
-    monkeypatch.setattr(constraints, "PartialJson", Read)
+    monkeypatch.setattr(structured, "ItemScanner", Items)
+    monkeypatch.setattr(structured, "PartialJson", Read)
     answer = '[{"x":1,"name":"a]\\"é"},{"x":-20,"name":""}]'
 
     @program

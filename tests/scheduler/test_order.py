@@ -7,9 +7,8 @@ import pytest
 from agentrt.base.config import Policy as Name
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler import Order
+from agentrt.scheduler import Order, policy
 from agentrt.scheduler.order.order import BEFORE_TIES, Slack, is_overdue, slack_of
-from agentrt.scheduler.policies import policy
 
 NAMES: tuple[Name, ...] = get_args(Name)
 

@@ -10,8 +10,7 @@ from agentrt.base.config import Policy as Name
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RequestId, RunId
 from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler import Order
-from agentrt.scheduler.policies import policy
+from agentrt.scheduler import Order, policy
 from agentrt.scheduler.policies.priority_key import aged_s, level_of
 
 NAMES: tuple[Name, ...] = get_args(Name)

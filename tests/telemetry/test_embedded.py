@@ -10,8 +10,7 @@ import pytest
 from pydantic import Field
 
 from agentrt import chat, gather, program, tool
-from agentrt.analysis import LABELS, RunRecord, critical_path, summary
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import LABELS, RunRecord, critical_path, split, summary
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
 from agentrt.protocol.events import Event

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agentrt import chat, embedded
-from agentrt.analysis import Causes, RunRecord, critical_path, slack_s
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import Causes, RunRecord, critical_path, slack_s, split
 from agentrt.cli.target import find, load, programs_of
 from agentrt.prompt import Codec
 from agentrt.protocol.events import Event, Observer

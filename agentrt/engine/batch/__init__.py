@@ -1,0 +1,1 @@
+"""The batch of a step and its packed inputs."""

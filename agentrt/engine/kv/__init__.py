@@ -1,0 +1,1 @@
+"""The engine's KV cache: tensors, allocator, block tables, offload."""

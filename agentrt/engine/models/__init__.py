@@ -1,0 +1,1 @@
+"""Loading of models: checkpoints, native definitions, modules of transformers."""

@@ -1,0 +1,1 @@
+"""Operations of a forward pass: attention, linear layers, the choice of kernels."""

@@ -147,7 +147,7 @@ def environment(config: EngineConfig, inherited: Mapping[str, str]) -> dict[str,
 
 def _python_path(inherited: str) -> str:
     """Where the child finds agentrt when it is not installed but lies somewhere on our path."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[3])
     if root == str(Path(sysconfig.get_path("purelib")).resolve()):
         return inherited
     kernels = Path(root, "kernels")

@@ -1,6 +1,7 @@
 """The loop around an engine core, in a process of its own (or in a thread, for tests).
 
-Run as `python -m agentrt.engine.process.main FD OWNER_PID`: the environment is set by whoever starts it,
+Run as `python -m agentrt.engine.process.main FD OWNER_PID`: the environment is set by whoever
+starts it,
 before torch loads here. Commands come as frames over the socket, one report goes back a step.
 """
 

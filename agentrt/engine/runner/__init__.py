@@ -1,0 +1,1 @@
+"""The forward pass of a step on its device."""

@@ -1,0 +1,1 @@
+"""From logits to tokens: grammar masks, sampler, text of an output."""

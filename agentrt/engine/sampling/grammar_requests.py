@@ -10,7 +10,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.ids import RequestId
 from agentrt.engine.request_checks import check_shortest
-from agentrt.engine.sampling import sequence_output as output
+from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sequence.grammar_state import Guide
 from agentrt.engine.sequence.jump_forward import Speller
@@ -91,7 +91,7 @@ class Grammars:
             sequence.guide = begin(0)
         else:
             sequence.guide = self._thoughtful(sequence, begin, compiled, window_tokens)
-        return output.open_with(sequence, sequence.most_output_tokens)
+        return sequence_output.open_with(sequence, sequence.most_output_tokens)
 
     def think(self, sequence: Sequence, window_tokens: int) -> Finish | None:
         """Let a sequence whose answer is free think before it.
@@ -101,7 +101,7 @@ class Grammars:
             ContextOverflow: Nor into the window.
         """
         sequence.guide = self._thoughtful(sequence, _free, None, window_tokens)
-        return output.open_with(sequence, sequence.most_output_tokens)
+        return sequence_output.open_with(sequence, sequence.most_output_tokens)
 
     def _thoughtful(
         self,

@@ -14,7 +14,7 @@ from torch import Tensor
 from agentrt.base.errors import InternalError, record
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.transfer import to_device
-from agentrt.engine.sampling import sequence_output as output
+from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.grammar_masks import MaskFiller, Masks
 from agentrt.engine.sampling.sampler import Draw, Picked, Picks, pick
 from agentrt.engine.sampling.sequence_output import Finish
@@ -203,7 +203,7 @@ class Decoder:
                 mask = None if words is None else words[index : index + 1]
                 return pick(self._kernels, logits, [drawing.draws[index].again()], mask).wait()[0]
 
-        return output.append(sequence, picked, redraw, self._eos_ids)
+        return sequence_output.append(sequence, picked, redraw, self._eos_ids)
 
 
 def _changing(logits: Tensor) -> AbstractContextManager[object]:
@@ -222,7 +222,7 @@ def _raise_fault(drawing: Drawing, picked: Picked, index: int) -> None:
 def _give_up(sequence: Sequence, error: Exception) -> Finish:
     """The grammar cannot go on: its way out where one is held, else the error."""
     if sequence.guide is not None and sequence.guide.closes:
-        return output.close(sequence)
+        return sequence_output.close(sequence)
     return Finish("failed", error=record(error))
 
 

@@ -16,9 +16,8 @@ from agentrt.engine.scheduling.token_budget import Cause
 from agentrt.engine.sequence.sequence import Phase, Place, Sequence, Standing, Urgency
 from agentrt.kv_cache.radix import TOKEN_BYTES
 from agentrt.protocol.backend import Admission, RequestFacts
-from agentrt.scheduler import Order, Terms
+from agentrt.scheduler import Order, Terms, policy
 from agentrt.scheduler.order.order import BEFORE_TIES, OVERDUE_S, is_overdue
-from agentrt.scheduler.policies import policy
 
 _TELLING_TOKENS = 16
 """Steps over fewer tokens of prompts say more about the step than about the tokens."""

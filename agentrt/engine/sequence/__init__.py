@@ -1,0 +1,1 @@
+"""One sequence in the engine: tokens, grammar state, stop strings, metrics."""

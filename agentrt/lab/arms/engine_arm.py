@@ -1,6 +1,7 @@
 """Our arm: an engine core in a process of its own, as the product runs it.
 
-Run as `python -P -m agentrt.lab.arms.engine_arm`; each line of standard input is a question, each line
+Run as `python -P -m agentrt.lab.arms.engine_arm`; each line of standard input is a question, each
+line
 of standard output its answer.
 """
 

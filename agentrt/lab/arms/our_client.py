@@ -20,8 +20,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from agentrt.analysis import NodeRecord, Recorder, RunRecord
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import NodeRecord, Recorder, RunRecord, split
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError

@@ -107,4 +107,4 @@ def peers_root() -> Path:
     if named:
         return Path(named)
     here = Path.cwd() / ".peers"
-    return here if here.is_dir() else Path(__file__).resolve().parents[2] / ".peers"
+    return here if here.is_dir() else Path(__file__).resolve().parents[3] / ".peers"

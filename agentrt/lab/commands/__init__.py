@@ -1,0 +1,1 @@
+"""`agentrt bench` and `agentrt sim`."""

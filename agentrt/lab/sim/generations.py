@@ -1,6 +1,7 @@
 """The generations of simulated programs on their way: sent, filled, joined, stopped, ended.
 
-It is `agentrt.runtime.requests.dispatch` without text. Which requests are alike, whose urgency an engine
+It is `agentrt.runtime.requests.dispatch` without text. Which requests are alike, whose urgency an
+engine
 goes by and what each gets of the account is decided by the runtime's own sharing.
 """
 

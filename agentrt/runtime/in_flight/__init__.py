@@ -1,0 +1,1 @@
+"""A request in flight and the readers of its output."""

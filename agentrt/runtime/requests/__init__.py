@@ -1,0 +1,1 @@
+"""Requests of generate nodes: dispatch, results, coalescing, retries."""

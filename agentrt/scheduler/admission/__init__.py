@@ -1,0 +1,1 @@
+"""Admission control of runs against the KV budget."""

@@ -1,0 +1,1 @@
+"""What past runs teach: lengths, durations, call patterns."""

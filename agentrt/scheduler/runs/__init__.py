@@ -1,0 +1,1 @@
+"""The process table: runs, nodes, the share of each tenant."""

@@ -1,0 +1,1 @@
+"""Grammars compiled by llguidance and outlines-core."""

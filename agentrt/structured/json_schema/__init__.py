@@ -1,0 +1,1 @@
+"""JSON Schema rewritten into what grammars can hold."""

@@ -1,0 +1,1 @@
+"""Compilation of constraints under limits, in a process that may be killed."""

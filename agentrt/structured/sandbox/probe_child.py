@@ -1,6 +1,7 @@
 """The process that tries constraints which look hostile, and dies of them in our stead.
 
-Run as `python -m agentrt.structured.sandbox.probe_child`: orders come on standard input, answers go to
+Run as `python -m agentrt.structured.sandbox.probe_child`: orders come on standard input, answers
+go to
 what was standard output. Time and memory are limited by the kernel, since native code in the
 middle of its work listens to nobody else.
 """

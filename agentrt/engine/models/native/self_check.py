@@ -165,7 +165,7 @@ def home() -> Path:
 def _sources() -> str:
     """Digest of the code that computes: a change asks again."""
     digest = hashlib.sha256()
-    rooms = (Path(__file__).resolve().parent.parent, Path(agentrt_kernels.__file__).parent)
+    rooms = (Path(__file__).resolve().parents[2], Path(agentrt_kernels.__file__).parent)
     for file in sorted(file for room in rooms for file in room.rglob("*") if _is_source(file)):
         digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -1,6 +1,7 @@
 """What plain clients have in common: how they are asked to play, and how they speak to a server.
 
-Runs in the peers' environment. Questions and answers are lines of JSON, as `lab/arms/program_arm.py`
+Runs in the peers' environment. Questions and answers are lines of JSON, as
+`lab/arms/program_arm.py`
 and `wire.py` beside it say. A client is a good one: one pool of connections that are kept alive,
 whatever may go at once goes at once, nobody sleeps but the tools. It waits for whole answers,
 because nothing it does next could use a part of one; only where a server notices a client that

@@ -21,7 +21,7 @@ from agentrt.lab.bench.structured.measure import Told
 from agentrt.lab.bench.structured.vocabularies import made_up, vocabulary_file, vocabulary_from
 from agentrt.structured.vocabulary import alphabet_of
 
-DATA = Path(__file__).parents[1] / "constraints" / "data"
+DATA = Path(__file__).parents[2] / "structured" / "data"
 QUICK = ["--vocabulary", "embedded", "--most", "12", "--quick"]
 
 

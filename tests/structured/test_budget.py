@@ -26,8 +26,7 @@ from agentrt.structured import (
     regex_shape,
     shape_of,
 )
-from agentrt.structured.backends import llguidance_backend as earley
-from agentrt.structured.backends import llguidance_closing as closing
+from agentrt.structured.backends import llguidance_backend, llguidance_closing
 from agentrt.structured.closing import budget
 from agentrt.structured.matcher import allowed_ids
 
@@ -241,13 +240,13 @@ def test_a_way_out_is_searched_for_once(compiled, vocab, monkeypatch):
     """What one output found the next guesses; a guess is checked from where it stands."""
     constraint = compiled(json_schema_shape(NODE).spec)
     searches = []
-    find = closing.find_completion
+    find = llguidance_closing.find_completion
 
     def counted(state, limit, alphabet):
         searches.append(limit)
         return find(state, limit, alphabet)
 
-    monkeypatch.setattr(earley, "find_completion", counted)
+    monkeypatch.setattr(llguidance_backend, "find_completion", counted)
     monkeypatch.setattr(budget, "_WAYS", WeakKeyDictionary())
     counts = []
     for _ in range(3):

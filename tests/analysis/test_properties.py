@@ -16,9 +16,9 @@ from agentrt.analysis import (
     replay_s,
     saving_s,
     slack_s,
+    split,
     stages,
 )
-from agentrt.analysis import latency_split as split
 from agentrt.testing.random_programs import random_body
 from agentrt.testing.random_runs import play
 from agentrt.testing.statements import Call, Race, Statement, Wait, Work

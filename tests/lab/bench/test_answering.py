@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import agentrt.lab.bench
+import agentrt.lab.arms
 
-PEERS = Path(agentrt.lab.bench.__file__).parent / "peers"
+PEERS = Path(agentrt.lab.arms.__file__).parent / "peers"
 SCRIPT = """
 from answering import answer_lines
 answer_lines(lambda question: {"is": 6 // question["by"]})

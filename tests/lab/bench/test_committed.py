@@ -8,7 +8,7 @@ import pytest
 
 from agentrt.lab.bench.result import SCHEMA
 
-FOLDER = Path(__file__).resolve().parents[2] / "traces" / "bench"
+FOLDER = Path(__file__).resolve().parents[3] / "traces" / "bench"
 FILES = [
     path for path in sorted(FOLDER.glob("*.json")) if f'"{SCHEMA}"' in path.read_text("utf-8")[:200]
 ]

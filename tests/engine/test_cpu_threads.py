@@ -7,7 +7,7 @@ import pytest
 
 import agentrt
 from agentrt.base.config import EngineConfig
-from agentrt.engine.ops import cpu_threads as threads
+from agentrt.engine.ops import cpu_threads
 from agentrt.engine.ops.cpu_threads import Timing, Wait, candidates, choose, probe
 
 BOTH: tuple[Wait, ...] = ("passive", "active")
@@ -75,7 +75,7 @@ def test_choices_take_turns_and_a_budget_ends_them():
 def machine(tmp_path, monkeypatch):
     """Two cores, a cache of its own, and a config."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(threads, "cores", lambda: 2)
+    monkeypatch.setattr(cpu_threads, "cores", lambda: 2)
     (tmp_path / "config.json").write_text("{}")
     return EngineConfig(tmp_path)
 
@@ -87,8 +87,8 @@ def settled(config, parameters=50_000_000, computed_by="cpu fp32", costs=None):
         return probe(tried, use, step, costs.clock)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threads, "probe", probed)
-        choice = threads.settle(config, computed_by, parameters, BOTH, costs.use, costs.step)
+        patch.setattr(cpu_threads, "probe", probed)
+        choice = cpu_threads.settle(config, computed_by, parameters, BOTH, costs.use, costs.step)
     assert costs.using == (choice.threads, choice.wait)
     return choice, len(costs.order)
 
@@ -99,19 +99,19 @@ def test_the_answer_is_kept_until_it_is_forgotten(machine):
     assert asked > 3
     again, asked = settled(machine)
     assert (again, asked) == (first, 1)
-    assert threads.known(machine, "cpu fp32") == first
-    assert threads.known(machine, "torch fp32") is None
-    threads.forget(machine)
-    assert threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.known(machine, "cpu fp32") == first
+    assert cpu_threads.known(machine, "torch fp32") is None
+    cpu_threads.forget(machine)
+    assert cpu_threads.known(machine, "cpu fp32") is None
 
 
 def test_an_old_answer_is_asked_for_again(machine):
     """It was taken beside neighbours who may have gone, or come."""
     settled(machine)
     (file,) = (machine.model_path / "agentrt" / "threads").iterdir()
-    old_s = file.stat().st_mtime - threads.KEPT_S - 60.0
+    old_s = file.stat().st_mtime - cpu_threads.KEPT_S - 60.0
     os.utime(file, (old_s, old_s))
-    assert threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.known(machine, "cpu fp32") is None
     _, asked = settled(machine)
     assert asked > 3
 
@@ -120,27 +120,27 @@ def test_an_answer_that_cannot_be_is_not_believed(machine, monkeypatch):
     settled(machine)
     for file in (machine.model_path / "agentrt" / "threads").iterdir():
         file.write_text(file.read_text().replace('"threads": 2', '"threads": 99', 1))
-    assert threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.known(machine, "cpu fp32") is None
     for file in (machine.model_path / "agentrt" / "threads").iterdir():
         file.write_text("[]")
-    assert threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.known(machine, "cpu fp32") is None
 
 
 def test_what_is_asked_for_or_small_is_not_measured(machine):
     asked = EngineConfig(machine.model_path, threads=2)
     choice, steps = settled(asked)
     assert (choice.threads, choice.reason, steps) == (2, "asked for", 1)
-    assert threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.known(machine, "cpu fp32") is None
     choice, steps = settled(machine, parameters=1_000)
     assert (choice.threads, steps) == (1, 1)
     assert "too short" in choice.reason
-    assert threads.known(machine, "cpu fp32") == choice  # for those who ask
+    assert cpu_threads.known(machine, "cpu fp32") == choice  # for those who ask
 
 
 def test_nothing_else_counts_cores(monkeypatch):
     """Where the system cannot say which ones a process may use, all the others would fail."""
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert threads.cores() == os.cpu_count()
+    assert cpu_threads.cores() == os.cpu_count()
     (package,) = agentrt.__path__
     counting = ("sched_getaffinity", "cpu_count")
     found = [

@@ -13,7 +13,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import RequestRejected
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine.process.backend import main as host_module
+from agentrt.engine.process import main
 from agentrt.engine.process.channel import Link, OwnerGone
 from agentrt.engine.process.main import Host
 from agentrt.engine.process.messages import (
@@ -238,7 +238,7 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
 
 
 def test_its_heap_is_settled_once_all_is_loaded_and_before_its_owner_is_told(monkeypatch):
-    monkeypatch.setattr(host_module, "load", lambda config, clock: Counter())
+    monkeypatch.setattr(main, "load", lambda config, clock: Counter())
     ours, theirs = socket.socketpair()
     ours.sendall(COMMANDS.frame(Load(EngineConfig(Path("counter")))) + COMMANDS.frame(Quit()))
 
@@ -246,6 +246,6 @@ def test_its_heap_is_settled_once_all_is_loaded_and_before_its_owner_is_told(mon
         return bool(select.select([ours], [], [], 0)[0])
 
     before: list[bool] = []
-    code = host_module.host(theirs, MonotonicClock(), loaded=lambda: before.append(was_told()))
+    code = main.host(theirs, MonotonicClock(), loaded=lambda: before.append(was_told()))
     assert (code, before, was_told()) == (0, [False], True)
     ours.close()

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.base import constraint_spec, errors, ids, segments
-from agentrt.base import sampling_params as sampling
+from agentrt.base import constraint_spec, errors, ids, sampling_params, segments
 from agentrt.base.config import EngineConfig
 from agentrt.protocol import backend
 from agentrt.protocol.wire import FrameReader, Wire
@@ -31,9 +30,9 @@ SCHEMAS = st.builds(
 )
 st.register_type_strategy(segments.ToolSchema, SCHEMAS)
 st.register_type_strategy(
-    sampling.Sampling,
+    sampling_params.Sampling,
     st.builds(
-        sampling.Sampling,
+        sampling_params.Sampling,
         max_tokens=st.integers(1, 10**6),
         temperature=st.floats(0, 10),
         top_k=st.integers(0, 100),
@@ -149,8 +148,8 @@ def test_a_literal_outside_its_values_is_an_error():
 
 
 def test_a_value_out_of_range_is_an_error():
-    wire = Wire(sampling.Sampling)
-    payload = wire.frame(sampling.Sampling(max_tokens=7))[4:]
+    wire = Wire(sampling_params.Sampling)
+    payload = wire.frame(sampling_params.Sampling(max_tokens=7))[4:]
     assert payload.count(b"\x07") == 1
     with pytest.raises(errors.InternalError, match="max_tokens=0"):
         wire.value(payload.replace(b"\x07", b"\x00"))

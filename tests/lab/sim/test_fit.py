@@ -14,7 +14,7 @@ from agentrt.lab.sim.fit import Observed, fit
 from agentrt.scheduler.estimates.step_model import StepTime
 
 TRUE = Costs(StepTime(base_s=0.02, prefill_s=2e-3, decode_s=1e-3, kv_s=2e-6), pair_s=5e-7)
-TRACES = Path(__file__).parent.parent.parent / "traces" / "bench"
+TRACES = Path(__file__).parents[3] / "traces" / "bench"
 
 
 def steps(costs: Costs, *, noise: float, count: int = 200) -> list[Observed]:

@@ -8,7 +8,7 @@ import pytest
 from agentrt.base.errors import UsageError
 from agentrt.lab.bench.compound.live import CASES, measured_live, told_of_runs
 
-PROGRAMS = Path(__file__).resolve().parents[2] / "programs"
+PROGRAMS = Path(__file__).resolve().parents[3] / "programs"
 
 
 def run(compound_ms: float, *, ok: bool = True) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from agentrt.analysis import RunRecord, critical_path, replay_s, slack_s
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import RunRecord, critical_path, replay_s, slack_s, split
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.backend import Ledger, StepDone, StepRecord

@@ -10,7 +10,7 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import Sampling
-from agentrt.engine.process.backend import backend as process
+from agentrt.engine.process import backend
 from agentrt.engine.process.child import Death
 from agentrt.engine.process.messages import REPORTS, Ping
 from agentrt.engine.process.watchdog import falls_silent
@@ -77,18 +77,18 @@ class Mute:
 
 
 def test_an_engine_that_stops_answering_is_ended_and_its_requests_are_lost(monkeypatch):
-    monkeypatch.setattr(process, "ProcessChild", Mute)
+    monkeypatch.setattr(backend, "ProcessChild", Mute)
     request = GenerateRequest(
         RequestId(1), RunId("run"), NodeId("node"), "", TokenPrompt((1,)), Sampling()
     )
 
     async def first_event():
-        backend = process.EmbeddedBackend(EngineConfig(Path(), stall_s=0.1), MonotonicClock())
-        await backend.start()
-        backend.submit(request)
-        async with aclosing(backend.events()) as events:  # type: ignore[type-var]
+        engine = backend.EmbeddedBackend(EngineConfig(Path(), stall_s=0.1), MonotonicClock())
+        await engine.start()
+        engine.submit(request)
+        async with aclosing(engine.events()) as events:  # type: ignore[type-var]
             event = await anext(events)
-        await backend.aclose()
+        await engine.aclose()
         return event
 
     down = anyio.run(first_event)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import PageId
+from agentrt.engine.batch import shared_prefix
 from agentrt.engine.batch.batch import Part, wanted_rows
-from agentrt.engine.batch.batch import shared_prefix as siblings
 from agentrt.engine.batch.shared_prefix import Siblings, find_groups, unrolled
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvLayout, PagedKv
@@ -124,7 +124,7 @@ def test_forced_runs_stay_with_their_siblings(build, engine, monkeypatch):
     spec = ConstraintSpec("regex", "(?:[ab]xyz){3,6}")
     told = []
     for least in (1 << 20, 8):
-        monkeypatch.setattr(siblings, "LEAST_TOKENS", least)
+        monkeypatch.setattr(shared_prefix, "LEAST_TOKENS", least)
         core = build("llama", kernels="reference", page_tokens=4, max_running=8)
         for number in range(4):
             prompt = [*range(40), 50 + number]
@@ -147,6 +147,6 @@ def test_forced_runs_stay_with_their_siblings(build, engine, monkeypatch):
             assert any(one.most_query_tokens == 4 for one in seen)
         else:
             longest = {one.most_query_tokens for one in grouped}  # a prompt may be among them
-            assert not longest & set(range(2, siblings.MOST_ROWS + 1))
+            assert not longest & set(range(2, shared_prefix.MOST_ROWS + 1))
             assert max(len(one.prefix.members) for one in grouped) == 1 + 3 * 4
     assert told[0] == told[1]

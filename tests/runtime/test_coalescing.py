@@ -6,8 +6,7 @@ import anyio
 import pytest
 
 from agentrt import EngineDied, NodeCancelled, chat, gather, program, tool
-from agentrt.analysis import RunRecord
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import RunRecord, split
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import FirstToken, ItemClosed, NodeFinished, RequestSent, Scheduled
 from agentrt.runtime import RunOptions

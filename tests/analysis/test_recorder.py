@@ -1,7 +1,6 @@
 """Runs that go on at the same time are kept apart."""
 
-from agentrt.analysis import Recorder, RunRecord
-from agentrt.analysis import latency_split as split
+from agentrt.analysis import Recorder, RunRecord, split
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import BackendDown, StepDone, StepRecord

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.analysis import RunRecord, StepCosts, bound_line
-from agentrt.analysis import latency_bound as bound
+from agentrt.analysis import RunRecord, StepCosts, bound, bound_line
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import (
