@@ -25,7 +25,7 @@ from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer
 from agentrt.runtime import Runtime
 from agentrt.runtime.estimate_store import estimates_path
-from agentrt.runtime.estimate_store.writer import Memory
+from agentrt.runtime.estimate_store.writer import EstimateWriter
 from agentrt.runtime.warmup import make_ready
 from agentrt.scheduler import Estimates
 from agentrt.telemetry import collector_of
@@ -89,9 +89,9 @@ async def open_runtime(
             )
         ready = make_ready(programs, backends.values())
         memory = (
-            Memory(estimates_path(os.environ), _engines(choices, remote_model))
+            EstimateWriter(estimates_path(os.environ), _engines(choices, remote_model))
             if estimates is None
-            else Memory(None, "", estimates)
+            else EstimateWriter(None, "", estimates)
         )
         await to_thread.run_sync(memory.recall)  # while the engines start
         runtime = Runtime(

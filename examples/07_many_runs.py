@@ -6,7 +6,7 @@ python examples/07_many_runs.py
 import anyio
 
 from agentrt import chat, program
-from agentrt.analysis import Recorder, RunRecord, latency_line
+from agentrt.analysis import RunRecord, RunRecorder, latency_line
 from agentrt.app import open_runtime
 
 SOLVER = chat(system="Solve step by step.")
@@ -22,7 +22,7 @@ async def solve(question: str) -> int:
 async def main() -> None:
     """Run them all at once, then tell where the time of each went."""
     records: list[RunRecord] = []
-    async with open_runtime(observers=[Recorder(records.append)]) as runtime:
+    async with open_runtime(observers=[RunRecorder(records.append)]) as runtime:
 
         async def answer(question: str) -> None:
             number = await runtime.run(solve, question)

@@ -3,9 +3,9 @@
 from agentrt.analysis.bound_text import bound_line
 from agentrt.analysis.causes import Causes, Input
 from agentrt.analysis.cost_model import (
-    Costs,
+    ForwardCosts,
     HardwareCosts,
-    Machine,
+    MachineRates,
     ModelWork,
     Step,
     StepCosts,
@@ -14,12 +14,12 @@ from agentrt.analysis.cost_model import (
 from agentrt.analysis.critical_path import PathStep, critical_path
 from agentrt.analysis.error_text import error_lines
 from agentrt.analysis.gantt import MARKS, Bar, bars, gantt
-from agentrt.analysis.latency_bound import Bound, bound
+from agentrt.analysis.latency_bound import LatencyBound, bound
 from agentrt.analysis.latency_line import latency_line, trace_line
 from agentrt.analysis.latency_split import Split, split
 from agentrt.analysis.order import order
 from agentrt.analysis.parallelism import parallelism, work_s
-from agentrt.analysis.recorder import Recorder
+from agentrt.analysis.recorder import RunRecorder
 from agentrt.analysis.replay import replay_s, saving_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.analysis.slack import slack_s
@@ -32,18 +32,18 @@ __all__ = [
     "MARKS",
     "SCHEMA",
     "Bar",
-    "Bound",
     "Causes",
-    "Costs",
+    "ForwardCosts",
     "HardwareCosts",
     "Input",
     "Label",
-    "Machine",
+    "LatencyBound",
+    "MachineRates",
     "ModelWork",
     "NodeRecord",
     "PathStep",
-    "Recorder",
     "RunRecord",
+    "RunRecorder",
     "Split",
     "Stage",
     "Step",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agentrt.analysis.latency_bound import Bound
+from agentrt.analysis.latency_bound import LatencyBound
 
 _SHOWN = 4
 
 
-def bound_line(found: Bound, by: str) -> str:
+def bound_line(found: LatencyBound, by: str) -> str:
     """Such as `2.3x the least by the machine (0.21 s); of the excess: queue 41 %, decode 22 %`.
 
     Args:

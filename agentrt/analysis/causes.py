@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 if TYPE_CHECKING:
     from agentrt.analysis.stages import Stage
 
 
-@fact
+@record
 class Input:
     """Something that a node, or a program's code, waited for.
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Protocol
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 
-class Costs(Protocol):
+class ForwardCosts(Protocol):
     """Least times of forwards.
 
     What is handed to these is tokens; `context` counts all tokens that are attended to, new ones
@@ -33,8 +33,8 @@ class Costs(Protocol):
         ...
 
 
-@fact
-class Machine:
+@record
+class MachineRates:
     """What a machine does at most, as measured.
 
     Attributes:
@@ -46,7 +46,7 @@ class Machine:
     flops_s: float
 
 
-@fact
+@record
 class ModelWork:
     """What a model takes.
 
@@ -65,7 +65,7 @@ class ModelWork:
     kv_bytes_a_token: float
 
 
-@fact
+@record
 class HardwareCosts:
     """By what the machine can do: nothing that computes the model in its dtype is faster.
 
@@ -74,7 +74,7 @@ class HardwareCosts:
         model: What is computed.
     """
 
-    machine: Machine
+    machine: MachineRates
     model: ModelWork
 
     def prompt_s(self, new: int, context: int) -> float:
@@ -102,7 +102,7 @@ class HardwareCosts:
         return bytes_ / self.machine.read_bytes_s
 
 
-@fact
+@record
 class Step:
     """What an engine's step did, and how long it took.
 
@@ -117,7 +117,7 @@ class Step:
     decode_tokens: int
 
 
-@fact
+@record
 class StepCosts:
     """By the engine's own steps: what its forwards take, were nothing between them.
 

@@ -7,12 +7,12 @@ from typing import Literal
 from agentrt.analysis.causes import Causes, Input
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 Part = Literal["submit", "code", "work", "stop"]
 
 
-@fact
+@record
 class PathStep:
     """A stretch of time that one node is answerable for.
 
@@ -50,10 +50,10 @@ def critical_path(record: RunRecord, causes: Causes | None = None) -> tuple[Path
         record: A run that is over, however it ended.
         causes: Of the same record, when the caller has them already.
     """
-    return _Walk(record, causes or Causes(record)).steps()
+    return _CriticalWalk(record, causes or Causes(record)).steps()
 
 
-class _Walk:
+class _CriticalWalk:
     def __init__(self, record: RunRecord, causes: Causes) -> None:
         self._record = record
         self._causes = causes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.base.errors import ErrorRecord
-from agentrt.base.errors import record as as_record
+from agentrt.base.errors import record_of as as_record
 
 _NO_PLACE = "not in the program's code"
 _NO_HINT = "run with -v for the traceback"

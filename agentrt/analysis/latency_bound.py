@@ -10,17 +10,17 @@ where that takes longer.
 from __future__ import annotations
 
 from agentrt.analysis.causes import Causes
-from agentrt.analysis.cost_model import Costs
+from agentrt.analysis.cost_model import ForwardCosts
 from agentrt.analysis.critical_path import critical_path
 from agentrt.analysis.latency_split import split
 from agentrt.analysis.replay import replay_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.analysis.stages import Label
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 
-@fact
-class Bound:
+@record
+class LatencyBound:
     """The least time of a run.
 
     Attributes:
@@ -46,7 +46,7 @@ class Bound:
         return self.compound_s / self.least_s if self.least_s > 0.0 else float("inf")
 
 
-def bound(record: RunRecord, costs: Costs) -> Bound:
+def bound(record: RunRecord, costs: ForwardCosts) -> LatencyBound:
     """The bound of a run that is over.
 
     Args:
@@ -61,10 +61,10 @@ def bound(record: RunRecord, costs: Costs) -> Bound:
     prompt = sum(ledger.prompt_tokens - ledger.cached_tokens for ledger in ledgers)
     output = sum(ledger.output_tokens for ledger in ledgers)
     work_s = costs.work_s(prompt, output)
-    return Bound(path_s, work_s, _excess(record, causes, costs), record.compound_s)
+    return LatencyBound(path_s, work_s, _excess(record, causes, costs), record.compound_s)
 
 
-def _least(node: NodeRecord, took_s: float, costs: Costs) -> dict[Label, float]:
+def _least(node: NodeRecord, took_s: float, costs: ForwardCosts) -> dict[Label, float]:
     """Least seconds of a node from its last input on, by label; never more than it took."""
     if node.kind != "generate":
         return {"tool": min(took_s, _attempts_s(node)) if node.attempts else took_s}
@@ -85,7 +85,9 @@ def _attempts_s(node: NodeRecord) -> float:
     return sum((one.ended_at_s or one.started_at_s) - one.started_at_s for one in node.attempts)
 
 
-def _excess(record: RunRecord, causes: Causes, costs: Costs) -> tuple[tuple[Label, float], ...]:
+def _excess(
+    record: RunRecord, causes: Causes, costs: ForwardCosts
+) -> tuple[tuple[Label, float], ...]:
     """What the path had of each label beyond the least times of the nodes on it."""
     path = critical_path(record, causes)
     over = dict(split(record, path, causes).parts())

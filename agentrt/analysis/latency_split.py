@@ -6,12 +6,12 @@ from agentrt.analysis.causes import Causes
 from agentrt.analysis.critical_path import PathStep, critical_path
 from agentrt.analysis.run_record import RunRecord
 from agentrt.analysis.stages import LABELS, Label, stages
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 TOLERANCE_S = 1e-6
 
 
-@fact
+@record
 class Split:
     """Seconds of the critical path by what was waited for; they sum to `compound_s`.
 

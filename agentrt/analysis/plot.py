@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from agentrt.analysis.chart_axis import Axis, axis, told
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a8a8a")
 """Told apart by eyes of every kind (Okabe and Ito)."""
@@ -19,8 +19,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 30, 44
 _ROW = 15  # pixels of a line of the legend
 
 
-@fact
-class Line:
+@record
+class PlotLine:
     """Points joined in order.
 
     Attributes:
@@ -36,7 +36,7 @@ class Line:
     dashed: bool = False
 
 
-@fact
+@record
 class Interval:
     """A value and how far it may be off.
 
@@ -53,7 +53,7 @@ class Interval:
 
 def lines(
     title: str,
-    series: Sequence[Line],
+    series: Sequence[PlotLine],
     *,
     x: str,
     y: str,
@@ -99,7 +99,7 @@ def cdf(
 
     What is not finite (never ended) counts in the share and has no place: the staircase ends lower.
     """
-    series = [Line(name, _stairs(values)) for name, values in samples.items()]
+    series = [PlotLine(name, _stairs(values)) for name, values in samples.items()]
     return lines(title, series, x=x, y="share", log_x=log_x, width=width, height=height)
 
 
@@ -160,7 +160,7 @@ def _ends(one: Interval) -> tuple[float, ...]:
     return (one.value, one.low, one.high) if math.isfinite(one.value) else ()
 
 
-def _line(one: Line, across: Axis, up: Axis, colour: str) -> str:
+def _line(one: PlotLine, across: Axis, up: Axis, colour: str) -> str:
     drawn = ""
     if one.band:
         ends = [(x, *ends) for (x, _), ends in zip(one.points, one.band, strict=True)]

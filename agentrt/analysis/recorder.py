@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from agentrt.analysis.run_record import RunRecord
 from agentrt.base.ids import RunId
-from agentrt.protocol.backend import BackendDown, StepDone
 from agentrt.protocol.events import Event, RunFinished, RunStarted
+from agentrt.protocol.step_output import BackendDown, StepDone
 
 
-class Recorder:
+class RunRecorder:
     """An observer that hands out the record of each run when it is over.
 
     Args:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.record import fact
-from agentrt.protocol.backend import BackendDown, Ledger, StepDone, StepRecord
+from agentrt.base.record import record
 from agentrt.protocol.events import (
     AttemptFailed,
     Event,
@@ -34,6 +33,7 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
+from agentrt.protocol.step_output import BackendDown, Ledger, StepDone, StepRecord
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Attempt:
     error: ErrorRecord | None = None
 
 
-@fact
+@record
 class Closed:
     """An item of a streamed output was complete."""
 

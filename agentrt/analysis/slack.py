@@ -9,11 +9,11 @@ from graphlib import TopologicalSorter
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 
-@fact
-class Bound:
+@record
+class LatestEnd:
     """What a node's end must not delay, and the time there is until then."""
 
     node_id: NodeId
@@ -36,8 +36,8 @@ def slack_s(record: RunRecord, causes: Causes | None = None) -> dict[NodeId, flo
     return found
 
 
-def _bounds(record: RunRecord, causes: Causes) -> dict[NodeId, list[Bound]]:
-    found: dict[NodeId, list[Bound]] = defaultdict(list)
+def _bounds(record: RunRecord, causes: Causes) -> dict[NodeId, list[LatestEnd]]:
+    found: dict[NodeId, list[LatestEnd]] = defaultdict(list)
     for node in record.nodes.values():
         ready_at_s = causes.ready_at_s(node)
         for given in causes.inputs(node):
@@ -50,20 +50,20 @@ def _bounds(record: RunRecord, causes: Causes) -> dict[NodeId, list[Bound]]:
             found[waited.node.node_id] += _begins_with(node, gap_s, causes)
         stopper = causes.before_stop(node) if causes.stopped_at_s(node) is not None else None
         if stopper is not None:
-            found[stopper.node.node_id].append(Bound(node.node_id, 0.0))
+            found[stopper.node.node_id].append(LatestEnd(node.node_id, 0.0))
         for child in node.children:
             gap_s = record.end_of(node) - record.end_of(child)
-            found[child.node_id].append(Bound(node.node_id, gap_s))
+            found[child.node_id].append(LatestEnd(node.node_id, gap_s))
         if node.kind == "program":
             last = causes.before_end(node)
             if last is not None and last.node is not node:
-                found[last.node.node_id].append(Bound(node.node_id, 0.0))
+                found[last.node.node_id].append(LatestEnd(node.node_id, 0.0))
     return found
 
 
-def _begins_with(node: NodeRecord, gap_s: float, causes: Causes) -> Iterator[Bound]:
+def _begins_with(node: NodeRecord, gap_s: float, causes: Causes) -> Iterator[LatestEnd]:
     """A node that may begin later by `gap_s`; with a program, what its code made at once."""
-    yield Bound(node.node_id, gap_s)
+    yield LatestEnd(node.node_id, gap_s)
     for child in node.children:
         if causes.before_declaration(child) is None:
             more_s = causes.ready_at_s(child) - child.declared.at_s

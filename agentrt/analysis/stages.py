@@ -13,8 +13,8 @@ from typing import Literal, get_args
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import RequestId
-from agentrt.base.record import fact
-from agentrt.protocol.backend import Ledger
+from agentrt.base.record import record
+from agentrt.protocol.step_output import Ledger
 
 Label = Literal[
     "admission",
@@ -32,7 +32,7 @@ LABELS: tuple[Label, ...] = get_args(Label)
 Shares = tuple[tuple[Label, float], ...]
 
 
-@fact
+@record
 class Stage:
     """A stretch of a node's time.
 

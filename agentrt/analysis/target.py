@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from agentrt.analysis.html_page import table
 from agentrt.analysis.plot import Interval
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 
-@fact
+@record
 class Target:
     """Something that is to be reached.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from agentrt.analysis.run_record import RunRecord
-from agentrt.protocol.backend import Ledger
+from agentrt.protocol.step_output import Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 Device = Literal["cpu", "cuda"]
-Policy = Literal["fcfs", "lpm", "plas", "rwa", "oracle"]
+PolicyName = Literal["fcfs", "lpm", "plas", "rwa", "oracle"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 
@@ -69,7 +69,7 @@ class EngineConfig:
     host_kv_bytes: int = 0
     jump_forward: bool = True
     stall_s: float = 300.0
-    policy: Policy = "rwa"
+    policy: PolicyName = "rwa"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class SchedulerConfig:
             still holds.
     """
 
-    policy: Policy = "rwa"
+    policy: PolicyName = "rwa"
     gate_share: float = 0.8
     retention: bool = True
     share_nodes: bool = True

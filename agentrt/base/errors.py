@@ -33,8 +33,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agentrt.base.run_progress import NodeSoFar as NodeSoFar
-from agentrt.base.run_progress import SoFar as SoFar
+from agentrt.base.run_progress import NodeProgress as NodeProgress
+from agentrt.base.run_progress import RunProgress as RunProgress
 
 
 class AgentrtError(Exception):
@@ -156,9 +156,9 @@ class DeadlineExceeded(LimitExceeded):
     default_hint = "Raise the deadline, or use on_limit='close' to get the shortest valid answer"
 
     def __init__(
-        self, message: str, *, so_far: SoFar | None = None, hint: str = "", where: str = ""
+        self, message: str, *, so_far: RunProgress | None = None, hint: str = "", where: str = ""
     ) -> None:
-        self.so_far = so_far or SoFar()
+        self.so_far = so_far or RunProgress()
         told = f"{message}: {self.so_far}" if self.so_far.path else message
         super().__init__(told, hint=hint, where=where)
 
@@ -343,7 +343,7 @@ class ErrorRecord:
     where: str = ""
 
 
-def record(error: BaseException) -> ErrorRecord:
+def record_of(error: BaseException) -> ErrorRecord:
     """The error as plain data; errors from outside the tree keep their class name."""
     if isinstance(error, AgentrtError):
         return ErrorRecord(type(error).__name__, error.message, error.hint, error.where)

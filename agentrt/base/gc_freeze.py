@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 
 
-def settle_heap() -> None:
+def freeze_gc() -> None:
     """Take what is there by now out of the collector's sight; what comes later is still seen.
 
     For the end of a start, in a process in which only our own objects lie: what is garbage already

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Wake:
+class Notifier:
     """Wakes all who wait, as often as there is something new. For one event loop."""
 
     __slots__ = ("_waiting",)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def fact(cls: type[T]) -> type[T]:
+def record(cls: type[T]) -> type[T]:
     """Makes a class a fact: a dataclass with slots, equal and hashed by value, not to be changed.
 
     Example:

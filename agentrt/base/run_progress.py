@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSoFar:
+class NodeProgress:
     """One node of a run, as far as it had come.
 
     Attributes:
@@ -37,7 +37,7 @@ class NodeSoFar:
 
 
 @dataclass(frozen=True, slots=True)
-class SoFar:
+class RunProgress:
     """What took the time of a run until now.
 
     Attributes:
@@ -45,8 +45,8 @@ class SoFar:
         branches: What else was under way, what would be latest first.
     """
 
-    path: tuple[NodeSoFar, ...] = ()
-    branches: tuple[NodeSoFar, ...] = ()
+    path: tuple[NodeProgress, ...] = ()
+    branches: tuple[NodeProgress, ...] = ()
 
     def __str__(self) -> str:
         """Such as `plan 1.2 s -> report 1.9 s, 212/700 tokens; also under way: news 0.4 s`."""

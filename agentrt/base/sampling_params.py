@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.base.errors import UsageError
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 _RANGES = (
     ("max_tokens", "at least 1"),
@@ -18,8 +18,8 @@ _RANGES = (
 """What each parameter may be, in words, in the order in which they are looked at."""
 
 
-@fact
-class Sampling:
+@record
+class SamplingParams:
     """Parameters of one generation.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 Role = Literal["system", "user", "assistant", "tool"]
 History = Literal["template", "append"]
@@ -17,26 +17,26 @@ History = Literal["template", "append"]
 out its reasoning and so loses the prefix from there on, or just as they were generated."""
 
 
-@fact
+@record
 class Open:
     """A message of `role` begins."""
 
     role: Role
 
 
-@fact
+@record
 class Close:
     """The message ends."""
 
 
-@fact
+@record
 class Text:
     """Text of a message. It is data: what looks like a special token in it stays text."""
 
     text: str
 
 
-@fact
+@record
 class CallMade:
     """One tool call inside an assistant message.
 
@@ -51,7 +51,7 @@ class CallMade:
     arguments_json: str
 
 
-@fact
+@record
 class Generated:
     """What a model wrote, with the ids that it wrote.
 
@@ -84,7 +84,7 @@ class Generated:
         return Generated(self.text.removeprefix(self.thinking), (), "", self.calls, self.content)
 
 
-@fact
+@record
 class Hole:
     """A part whose value is still pending.
 
@@ -97,7 +97,7 @@ class Hole:
     generated: bool = False
 
 
-@fact
+@record
 class ResultOf:
     """Marks that the tool message it stands in answers this call."""
 
@@ -108,7 +108,7 @@ class ResultOf:
 Segment = Open | Close | Text | CallMade | Generated | Hole | ResultOf
 
 
-@fact
+@record
 class ToolSchema:
     """A tool as the model is told of it.
 
@@ -123,7 +123,7 @@ class ToolSchema:
     parameters: dict[str, Any]
 
 
-@fact
+@record
 class CallFrame:
     """How a model writes tool calls, as its template shows them.
 
@@ -154,7 +154,7 @@ JSON_ARRAY_FRAME = CallFrame(
 """For models whose template shows no call frame: a plain JSON array of calls."""
 
 
-@fact
+@record
 class ThinkFrame:
     """How a model thinks before it answers.
 

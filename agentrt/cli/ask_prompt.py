@@ -7,10 +7,10 @@ import sys
 import anyio
 
 from agentrt.base.errors import UsageError
-from agentrt.runtime import Question
+from agentrt.runtime import PersonQuestion
 
 
-async def ask_on_terminal(question: Question) -> str:
+async def ask_on_terminal(question: PersonQuestion) -> str:
     """What the person at the terminal types; the run goes on meanwhile.
 
     Raises:

@@ -10,7 +10,7 @@ from agentrt.lab.bench.compound.bound import measured_machine, model_work
 from agentrt.lab.bench.shapes import shape_in
 
 
-class Limits:
+class BoundLimits:
     """Costs of an embedded engine's model on this machine, measured when it is made.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from agentrt.base.errors import AgentrtError, ErrorRecord, record
+from agentrt.base.errors import AgentrtError, ErrorRecord, record_of
 
 COMMAND_LINE = "the command line"
 TRACEBACK_HINT = "run with -v for the traceback"
@@ -42,7 +42,7 @@ def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
 def placed(error: BaseException, *, folder: Path | None = None) -> ErrorRecord:
     """The first of an error as data, with its place and a way on whoever raised it."""
     first = root_of(error)
-    told = record(first)
+    told = record_of(first)
     place = place_of(first, folder) or place_of(error, folder)
     return replace(told, where=place or COMMAND_LINE, hint=told.hint or TRACEBACK_HINT)
 

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agentrt.runtime.estimate_store.database import fits
-from agentrt.scheduler.estimates.estimates import QUANTITIES, Estimates, Place
-from agentrt.scheduler.estimates.row import CALLS, Row
+from agentrt.scheduler.estimates.estimates import QUANTITIES, Estimates, SiteEstimates
+from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 
 SCHEMA = "agentrt.estimates/1"
 HEAD = ("call site", "seen", "tokens", "takes", "rest", "path", "depth", "then")
 
-Kept = Sequence[tuple[str, Row]]
+Kept = Sequence[tuple[str, EstimateRow]]
 
 
 def lines_of(kept: Kept, pattern: str) -> list[str]:
     """A table for each program on each set of engines; quantiles are p50/p90."""
     lines: list[str] = []
     for engines, places in _by_engines(kept, pattern):
-        by_template: dict[str, list[Place]] = {}
+        by_template: dict[str, list[SiteEstimates]] = {}
         for place in places:
             if place.depth is None and place.site:
                 by_template.setdefault(place.template, []).append(place)
@@ -42,8 +42,8 @@ def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
     return {"schema": SCHEMA, "places": told}
 
 
-def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[Place]]]:
-    by_engines: dict[str, list[Row]] = {}
+def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[SiteEstimates]]]:
+    by_engines: dict[str, list[EstimateRow]] = {}
     for engines, row in kept:
         if row.quantity != CALLS:
             by_engines.setdefault(engines, []).append(row)
@@ -52,7 +52,7 @@ def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[Place]]]:
         yield engines, places
 
 
-def _told(place: Place) -> dict[str, Any]:
+def _told(place: SiteEstimates) -> dict[str, Any]:
     quantities = {
         name: {
             "count": learned.count,
@@ -68,7 +68,7 @@ def _told(place: Place) -> dict[str, Any]:
     return {"quantities": quantities, "follows": place.follows()}
 
 
-def _cells(place: Place) -> tuple[str, ...]:
+def _cells(place: SiteEstimates) -> tuple[str, ...]:
     learned = place.learned
     seen = max([one.count for one in learned.values()], default=place.seen)
     takes = "tool_s" if "tool_s" in learned else "busy_s"
@@ -91,12 +91,12 @@ def _cells(place: Place) -> tuple[str, ...]:
     )
 
 
-def _tokens(place: Place, name: Any) -> str:
+def _tokens(place: SiteEstimates, name: Any) -> str:
     learned = place.learned.get(name)
     return "" if learned is None else f"{learned.p50:.0f}/{learned.p90:.0f}"
 
 
-def _seconds(place: Place, name: Any) -> str:
+def _seconds(place: SiteEstimates, name: Any) -> str:
     learned = place.learned.get(name)
     return "" if learned is None else f"{_s(learned.p50)}/{_s(learned.p90)}"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from agentrt.base.clock import Clock
-from agentrt.cli.progress_board import Board, Row
+from agentrt.cli.progress_board import Board, BoardRow
 from agentrt.protocol.events import Event
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class LiveRows:
         return Group(*parts)
 
 
-def crowded(rows: Sequence[Row]) -> list[Row]:
+def crowded(rows: Sequence[BoardRow]) -> list[BoardRow]:
     """The rows worth showing when there are too many: what is under way, then the latest."""
     under_way = [row for row in rows if row.ended_at_s is None][:ROWS_SHOWN]
     room = ROWS_SHOWN - len(under_way)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.protocol.backend import StepDone
 from agentrt.protocol.events import (
     Event,
     FirstToken,
@@ -18,12 +17,13 @@ from agentrt.protocol.events import (
     RunStarted,
     ToolStarted,
 )
+from agentrt.protocol.step_output import StepDone
 
 State = Literal["waiting", "prefill", "decode", "running", "ok", "failed", "cancelled"]
 
 
 @dataclass(slots=True)
-class Row:
+class BoardRow:
     """One node that a person would want to see.
 
     Attributes:
@@ -61,17 +61,17 @@ class Board:
         finished: Rows that ended since `take_finished` was called last.
     """
 
-    rows: dict[tuple[RunId, NodeId], Row] = field(default_factory=dict)
+    rows: dict[tuple[RunId, NodeId], BoardRow] = field(default_factory=dict)
     runs_done: int = 0
-    finished: list[Row] = field(default_factory=list)
-    _requests: dict[RequestId, Row] = field(default_factory=dict)
+    finished: list[BoardRow] = field(default_factory=list)
+    _requests: dict[RequestId, BoardRow] = field(default_factory=dict)
 
     def see(self, events: Sequence[Event]) -> None:
         """Takes a batch of events."""
         for event in events:
             self._take(event)
 
-    def take_finished(self) -> list[Row]:
+    def take_finished(self) -> list[BoardRow]:
         """Rows that ended since the last call."""
         ended, self.finished = self.finished, []
         return ended
@@ -84,7 +84,7 @@ class Board:
                 pass  # the run itself: its line comes at the end
             case NodeDeclared():
                 name = event.node_id.partition("/")[2] or event.node_id
-                row = Row(event.run_id, name, event.kind, event.at_s)
+                row = BoardRow(event.run_id, name, event.kind, event.at_s)
                 self.rows[event.run_id, event.node_id] = row
             case StepDone():
                 for delta in event.deltas:

@@ -7,9 +7,9 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from agentrt.analysis import Recorder, RunRecord, gantt, latency_line, summary, trace_line
+from agentrt.analysis import RunRecord, RunRecorder, gantt, latency_line, summary, trace_line
 from agentrt.base.clock import Clock
-from agentrt.base.errors import ErrorRecord, record
+from agentrt.base.errors import ErrorRecord, record_of
 from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.settings import TraceTarget
 from agentrt.program import Program
@@ -26,7 +26,7 @@ from agentrt.telemetry import Settings, SpanObserver, settings_of
 COLLECTOR = "http://localhost:4318"
 
 
-class Account:
+class RunSummary:
     """Records every run, and traces it where the command was told to.
 
     Args:
@@ -39,7 +39,7 @@ class Account:
     def __init__(self, target: TraceTarget) -> None:
         self._records: dict[RunId, RunRecord] = {}
         self._not_begun: set[RunId] = set()
-        self._recorder = Recorder(self._keep)
+        self._recorder = RunRecorder(self._keep)
         settings = None if target.kind == "off" else trace_settings(target)
         self._endpoint = settings.endpoint if settings else ""
         self._spans = SpanObserver(settings=settings, warn=warn) if settings else None
@@ -75,7 +75,7 @@ class Account:
     ) -> None:
         """Account for a run whose engine did not start: it was asked for, and it failed."""
         self._not_begun.add(run_id)
-        now_s, what = clock.now_s(), record(error)
+        now_s, what = clock.now_s(), record_of(error)
         root = NodeId(f"{program.name}#0")
         events: list[Event] = [
             RunStarted(run_id, program.name, program.source, now_s, clock.unix_ns()),

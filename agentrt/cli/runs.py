@@ -13,9 +13,9 @@ from agentrt.base.errors import UsageError
 
 if TYPE_CHECKING:
     from agentrt.runtime.estimate_store.database import EstimateStore
-    from agentrt.scheduler.estimates.row import Row
+    from agentrt.scheduler.estimates.row import EstimateRow
 
-    Kept = Sequence[tuple[str, Row]]
+    Kept = Sequence[tuple[str, EstimateRow]]
 
 runs = typer.Typer(help="What past runs taught.", no_args_is_help=True)
 

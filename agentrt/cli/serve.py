@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agentrt.base.errors import UsageError
-from agentrt.base.gc_freeze import settle_heap
+from agentrt.base.gc_freeze import freeze_gc
 from agentrt.cli.threads import Threads
 
 
@@ -60,7 +60,7 @@ def serve(
     )
 
     def tell(url: str) -> None:
-        settle_heap()
+        freeze_gc()
         typer.echo(f"{config.name} is served at {url}")
 
     anyio.run(lambda: run(config, tell=tell))

@@ -21,20 +21,20 @@ from agentrt.app import open_runtime
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
-from agentrt.base.gc_freeze import settle_heap
+from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RunId
 from agentrt.cli.ask_prompt import ask_on_terminal
 from agentrt.cli.error_report import exit_code_of, placed, three_lines
 from agentrt.cli.output import checked, shown
 from agentrt.cli.parameters import place_of
 from agentrt.cli.progress import progress
-from agentrt.cli.run_summary import Account
+from agentrt.cli.run_summary import RunSummary
 from agentrt.cli.settings import RunSettings
 from agentrt.runtime import RunOptions, Runtime
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How one run ended.
 
     Attributes:
@@ -66,9 +66,9 @@ class Session:
         self._clock = MonotonicClock()
         self._scope = anyio.CancelScope()
         self._progress = progress(quiet=settings.quiet, runs=len(inputs), clock=self._clock)
-        self._account = Account(settings.trace)
+        self._account = RunSummary(settings.trace)
         self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
-        self._outcomes: dict[int, Outcome] = {}
+        self._outcomes: dict[int, RunOutcome] = {}
         self._told = 0
         self._unwritten: OSError | UnicodeError | None = None
 
@@ -81,7 +81,7 @@ class Session:
         with self._scope:
             try:
                 async with self._open() as runtime:
-                    settle_heap()
+                    freeze_gc()
                     await self._run_all(runtime)
             except Exception as error:
                 self._not_started(error)
@@ -101,9 +101,9 @@ class Session:
 
     def _tell_bounds(self) -> None:
         """How far each run was from what was possible; the engine has ended by now."""
-        from agentrt.cli.bound import Limits
+        from agentrt.cli.bound import BoundLimits
 
-        limits = Limits(engine_of(self._settings))
+        limits = BoundLimits(engine_of(self._settings))
         for run_id in self._run_ids:
             record = self._account.record_of(run_id)
             for line in limits.lines(record) if record is not None else ():
@@ -143,13 +143,15 @@ class Session:
         configured = runtime.with_options(options)
         try:
             value = await configured.run(self._program, **self._inputs[index])
-            self._outcomes[index] = Outcome(run_id, checked(value, where=place_of(self._program)))
+            self._outcomes[index] = RunOutcome(
+                run_id, checked(value, where=place_of(self._program))
+            )
         except Exception as error:
-            self._outcomes[index] = Outcome(run_id, error=error)
+            self._outcomes[index] = RunOutcome(run_id, error=error)
         except SystemExit as error:  # the program's own way to end, with its own exit code
-            self._outcomes[index] = Outcome(run_id, error=error)
+            self._outcomes[index] = RunOutcome(run_id, error=error)
         except anyio.get_cancelled_exc_class() as error:
-            self._outcomes[index] = Outcome(run_id, error=error)
+            self._outcomes[index] = RunOutcome(run_id, error=error)
             raise
         finally:
             limiter.release_on_behalf_of(index)
@@ -160,7 +162,7 @@ class Session:
         for index, run_id in enumerate(self._run_ids):
             if index not in self._outcomes:
                 self._account.failed_start(run_id, self._program, self._clock, error)
-                self._outcomes[index] = Outcome(run_id, error=error)
+                self._outcomes[index] = RunOutcome(run_id, error=error)
 
     def _tell_due(self) -> None:
         """Tell every outcome whose predecessors have been told: results stay in input order."""
@@ -170,7 +172,7 @@ class Session:
                 self._progress.close()
             self._tell(outcome)
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: RunOutcome) -> None:
         error = outcome.error
         folder = Path(inspect.getfile(self._program.fn)).resolve().parent
         if isinstance(error, Exception):

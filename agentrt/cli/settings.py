@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from agentrt.base.config import Policy
+from agentrt.base.config import PolicyName
 from agentrt.base.errors import UsageError
 
 Device = Literal["cpu", "cuda"]
@@ -69,7 +69,7 @@ class RunSettings:
     deadline_s: float | None = None
     tenant: str = ""
     priority: int = 0
-    policy: Policy = "rwa"
+    policy: PolicyName = "rwa"
     speculate: bool = False
     seed: int | None = None
     trace: TraceTarget = TraceTarget()
@@ -79,15 +79,15 @@ class RunSettings:
     bound: bool = False
 
 
-def policy_of(text: str) -> Policy:
+def policy_of(text: str) -> PolicyName:
     """A policy that serves real runs.
 
     Raises:
         UsageError: When there is none of that name, or it is for replays.
     """
-    for name in get_args(Policy):
+    for name in get_args(PolicyName):
         if name == text and name != "oracle":
-            return cast(Policy, name)
+            return cast(PolicyName, name)
     replays = "is for replays, which know what their runs will need"
     why = replays if text == "oracle" else "is no policy"
     raise UsageError(f"--policy {text!r} {why}", hint="give rwa, plas, lpm or fcfs")

@@ -6,7 +6,7 @@ from agentrt.prompt import Codec
 from agentrt.protocol.backend import Capabilities
 
 
-def abilities(
+def capabilities_of(
     codec: Codec, model: str, window_tokens: int, kv_tokens: int, host_kv_tokens: int
 ) -> Capabilities:
     """Everything the contract knows: this engine has it all."""

@@ -13,11 +13,11 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, InternalError, RequestRejected
 from agentrt.base.ids import RequestId
-from agentrt.engine.capabilities import abilities
-from agentrt.engine.kv.allocator import Paging
-from agentrt.engine.kv.hints import Hints
-from agentrt.engine.kv.offload import host_kv
-from agentrt.engine.outputs import Outbox
+from agentrt.engine.capabilities import capabilities_of
+from agentrt.engine.kv.allocator import KvAllocator
+from agentrt.engine.kv.hints import KvHints
+from agentrt.engine.kv.offload import open_offload
+from agentrt.engine.outputs import StepOutputs
 from agentrt.engine.request_checks import (
     check_ids,
     check_length,
@@ -25,27 +25,21 @@ from agentrt.engine.request_checks import (
     check_shortest,
     out_of_pages,
 )
-from agentrt.engine.runner.model_runner import Machine
+from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.engine.runner.scoring import Scorer, ready_to_score
 from agentrt.engine.sampling import sequence_output
-from agentrt.engine.sampling.grammar_requests import Grammars
+from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.sequence_output import Finish
-from agentrt.engine.sampling.token_sampler import Decoder
-from agentrt.engine.scheduling.scheduler import Roster
-from agentrt.engine.sequence.metrics import Account
+from agentrt.engine.sampling.token_sampler import TokenSampler
+from agentrt.engine.scheduling.scheduler import Scheduler
+from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.engine.step import Flight, Steps
 from agentrt.kv_cache import PagePool
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import (
-    Fill,
-    GenerateRequest,
-    KvHint,
-    RequestFacts,
-    StepDone,
-    TokenPrompt,
-)
+from agentrt.protocol.backend import GenerateRequest, HoleFill, KvHint, SchedulingInfo, TokenPrompt
+from agentrt.protocol.step_output import StepDone
 
 TILE_TOKENS = 4096
 _COMPILE_WAIT_S = 0.005
@@ -79,18 +73,18 @@ class EngineCore:
         clock: Clock,
         *,
         tile_tokens: int = TILE_TOKENS,
-        machine: Machine | None = None,
+        machine: ModelRunner | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
         self.codec = Codec.load(config.model_path)
-        self._machine = machine or Machine(config, tile_tokens)
+        self._machine = machine or ModelRunner(config, tile_tokens)
         model = self._machine.model
         vocab = self.codec.vocab
         self._logits_size = model.logits_size
         windows = [tokens for tokens in (self.codec.window_tokens, model.window_tokens) if tokens]
         self._window_tokens = min(windows, default=0)
-        self._decoder = Decoder(
+        self._decoder = TokenSampler(
             frozenset(vocab.eos_ids),
             frozenset(vocab.special_ids.values()),
             used_ids=vocab.size,
@@ -98,19 +92,19 @@ class EngineCore:
             kernels=model.kernels,
         )
         kv = self._machine.kv
-        host = host_kv(config, kv, model.kernels, clock)
+        host = open_offload(config, kv, model.kernels, clock)
         self._machine.arrivals = host.copier if host is not None else None
-        self.paging = Paging(
+        self.paging = KvAllocator(
             PagePool(kv.pages), config.page_tokens, self._machine.tables, config.max_running, host
         )
-        self._hints = Hints(self.paging)
-        self._roster = Roster(config, self.paging)
+        self._hints = KvHints(self.paging)
+        self._roster = Scheduler(config, self.paging)
         on_cuda = model.layout.device.type == "cuda"
         self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
         # A step that is launched before the last is told would not know which guesses were right.
         drafts = config.jump_forward and not self._overlaps
-        self._grammars = Grammars(self.codec, jumps=config.jump_forward, drafts=drafts)
-        self._outbox = Outbox(self._roster, self._grammars, self.paging)
+        self._grammars = GrammarRequests(self.codec, jumps=config.jump_forward, drafts=drafts)
+        self._outbox = StepOutputs(self._roster, self._grammars, self.paging)
         self._steps = Steps(
             self._machine,
             self._decoder,
@@ -128,7 +122,7 @@ class EngineCore:
         self._serial = 0
         self.report = model.report
         self.threads = self._machine.threads
-        self.capabilities = abilities(
+        self.capabilities = capabilities_of(
             self.codec,
             model.name,
             self._window_tokens,
@@ -149,7 +143,7 @@ class EngineCore:
     def submit(self, request: GenerateRequest) -> None:
         """Take a request; what is wrong with it comes as its `End`."""
         now_s = self._clock.now_s()
-        account = Account(received_at_s=now_s, mark_s=now_s)
+        account = RequestMetrics(received_at_s=now_s, mark_s=now_s)
         try:
             token_ids = check_request(request, self._logits_size)
             if self._roster.find(request.request_id) is not None:
@@ -179,7 +173,7 @@ class EngineCore:
         else:
             self._fits(sequence)
 
-    def fill(self, request_id: RequestId, fill: Fill) -> None:
+    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to a prompt that was submitted incomplete; a request that is over is no error."""
         sequence = self._roster.find(request_id)
         if sequence is None:
@@ -197,7 +191,7 @@ class EngineCore:
         else:
             self._fits(sequence)
 
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
         for fact in facts:
             self._roster.tell(fact)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from agentrt.base.errors import record
+from agentrt.base.errors import record_of
 from agentrt.base.ids import RequestId
-from agentrt.engine.kv.allocator import Paging
+from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.sampling import sequence_output
-from agentrt.engine.sampling.grammar_requests import Grammars
+from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.sequence_output import Finish
-from agentrt.engine.scheduling.scheduler import Roster
-from agentrt.engine.sequence.metrics import Account
+from agentrt.engine.scheduling.scheduler import Scheduler
+from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Sequence
-from agentrt.protocol.backend import Admission, Delta, End, StepDone, StepRecord
+from agentrt.protocol.step_output import Admission, Delta, End, StepDone, StepRecord
 
 
-class Outbox:
+class StepOutputs:
     """Deltas and ends since the last delivery.
 
     Args:
@@ -23,7 +23,7 @@ class Outbox:
         paging: Whose free pages are told.
     """
 
-    def __init__(self, roster: Roster, grammars: Grammars, paging: Paging) -> None:
+    def __init__(self, roster: Scheduler, grammars: GrammarRequests, paging: KvAllocator) -> None:
         self._roster = roster
         self._grammars = grammars
         self._paging = paging
@@ -70,14 +70,14 @@ class Outbox:
 
     def fail(self, sequence: Sequence, error: Exception, now_s: float) -> None:
         """The sequence is over with an error."""
-        self.end(sequence, Finish("failed", error=record(error)), now_s)
+        self.end(sequence, Finish("failed", error=record_of(error)), now_s)
 
     def refuse(
-        self, request_id: RequestId, error: Exception, account: Account, now_s: float
+        self, request_id: RequestId, error: Exception, account: RequestMetrics, now_s: float
     ) -> None:
         """The request never became a sequence."""
         ledger = account.close(now_s, prompt_tokens=0, output_tokens=0)
-        self._ends.append(End(request_id, "failed", ledger, error=record(error)))
+        self._ends.append(End(request_id, "failed", ledger, error=record_of(error)))
 
     def take(self, step: StepRecord | None, admissions: tuple[Admission, ...] = ()) -> StepDone:
         """Everything, for delivery, with those that got their place in the step."""

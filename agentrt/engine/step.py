@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from agentrt.base.clock import Clock
-from agentrt.engine.batch.batch import Part
-from agentrt.engine.kv.allocator import Paging
-from agentrt.engine.kv.offload import Rates
-from agentrt.engine.outputs import Outbox
-from agentrt.engine.runner.model_runner import Machine
-from agentrt.engine.sampling.grammar_masks import Masks
-from agentrt.engine.sampling.token_sampler import Decoder, Drawing
-from agentrt.engine.scheduling.scheduler import Roster, Share
-from agentrt.engine.sequence.jump_forward import Drafted
+from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.kv.allocator import KvAllocator
+from agentrt.engine.kv.offload import CopyRates
+from agentrt.engine.outputs import StepOutputs
+from agentrt.engine.runner.model_runner import ModelRunner
+from agentrt.engine.sampling.grammar_masks import GrammarMasks
+from agentrt.engine.sampling.token_sampler import PendingSample, TokenSampler
+from agentrt.engine.scheduling.scheduler import Scheduler, Share
+from agentrt.engine.sequence.jump_forward import DraftedTokens
 from agentrt.engine.sequence.metrics import Bucket
 from agentrt.engine.sequence.sequence import Sequence
-from agentrt.protocol.backend import Admission, StepRecord
+from agentrt.protocol.step_output import Admission, StepRecord
 
 
 @dataclass(slots=True, eq=False)
@@ -56,10 +56,10 @@ class Flight:
     kv_tokens: int
     rows: list[Sequence]
     logits: Tensor
-    masks: Future[Masks] | None
+    masks: Future[GrammarMasks] | None
     drawn: list[Sequence]
-    drawing: Drawing | None = None
-    drafted: dict[Sequence, Drafted] = field(default_factory=dict)
+    drawing: PendingSample | None = None
+    drafted: dict[Sequence, DraftedTokens] = field(default_factory=dict)
     admissions: tuple[Admission, ...] = ()
     waiting: int = 0
 
@@ -75,13 +75,13 @@ class Steps:
 
     def __init__(
         self,
-        machine: Machine,
-        decoder: Decoder,
-        roster: Roster,
-        paging: Paging,
-        outbox: Outbox,
+        machine: ModelRunner,
+        decoder: TokenSampler,
+        roster: Scheduler,
+        paging: KvAllocator,
+        outbox: StepOutputs,
         clock: Clock,
-        rates: Rates | None = None,
+        rates: CopyRates | None = None,
         *,
         step_tokens: int,
         overlaps: bool,
@@ -109,7 +109,7 @@ class Steps:
             began_s: When planning began.
             ahead: The step before is not told yet, so that masks have to wait for it.
         """
-        parts: list[Part] = []
+        parts: list[SequenceSlice] = []
         members: list[Sequence] = []
         decodes: list[bool] = []
         rows: list[Sequence] = []
@@ -126,7 +126,7 @@ class Steps:
         if drafts and not ahead:
             self._add_drafts(members, parts)
         logits = self._machine.forward(parts)
-        drafted: dict[Sequence, Drafted] = {}
+        drafted: dict[Sequence, DraftedTokens] = {}
         if drafts:
             logits, drafted = _apart(rows, [part for part in parts if part.wants_logits], logits)
         self.forwards += 1
@@ -155,7 +155,7 @@ class Steps:
             waiting=self._roster.waiting,
         )
 
-    def _add_drafts(self, members: list[Sequence], parts: list[Part]) -> None:
+    def _add_drafts(self, members: list[Sequence], parts: list[SequenceSlice]) -> None:
         """Guesses go with what is known, as far as there is room for them without asking."""
         left = self._step_tokens - sum(len(part.token_ids) for part in parts)
         size = self._paging.page_tokens
@@ -266,26 +266,26 @@ class Steps:
 
 
 def _apart(
-    rows: Rows[Sequence], parts: Rows[Part], logits: Tensor
-) -> tuple[Tensor, dict[Sequence, Drafted]]:
+    rows: Rows[Sequence], parts: Rows[SequenceSlice], logits: Tensor
+) -> tuple[Tensor, dict[Sequence, DraftedTokens]]:
     """The logits of `rows`, and what was computed behind them."""
     own: list[int] = []
-    drafted: dict[Sequence, Drafted] = {}
+    drafted: dict[Sequence, DraftedTokens] = {}
     at = 0
     for sequence, part in zip(rows, parts, strict=True):
         own.append(at)
         past = at + 1 + part.drafted
         if part.drafted:
             guess = list(part.token_ids[-part.drafted :])
-            drafted[sequence] = Drafted(guess, logits[at + 1 : past])
+            drafted[sequence] = DraftedTokens(guess, logits[at + 1 : past])
         at = past
     return logits[own], drafted
 
 
-def _part(sequence: Sequence, count: int) -> Part:
+def _part(sequence: Sequence, count: int) -> SequenceSlice:
     done, tokens = sequence.computed_tokens, sequence.tokens
     known = tokens[done : done + count]
     if len(known) < count:
         known.append(-1 - sequence.slot)  # drawn by the step before, known on the device only
     whole = done + count == len(tokens) + sequence.in_flight
-    return Part(sequence.slot, known, done, sequence.complete and whole)
+    return SequenceSlice(sequence.slot, known, done, sequence.complete and whole)

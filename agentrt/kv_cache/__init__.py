@@ -1,28 +1,20 @@
 """Who owns which page of KV memory, and which prefixes are there to be shared. No tensors here."""
 
-from agentrt.kv_cache.offload_tier import Copier, LowerTier
+from agentrt.kv_cache.node import EvictionPriority, PrefixLookup, RadixNode, key_of
+from agentrt.kv_cache.offload_tier import Copier, OffloadTier
 from agentrt.kv_cache.pages import PagePool
-from agentrt.kv_cache.radix import (
-    Evicted,
-    Inserted,
-    PrefixMatch,
-    RadixNode,
-    RadixTree,
-    Retention,
-    Seen,
-    key_of,
-)
+from agentrt.kv_cache.radix import Evicted, Inserted, PrefixMatch, RadixTree
 
 __all__ = [
     "Copier",
     "Evicted",
+    "EvictionPriority",
     "Inserted",
-    "LowerTier",
+    "OffloadTier",
     "PagePool",
+    "PrefixLookup",
     "PrefixMatch",
     "RadixNode",
     "RadixTree",
-    "Retention",
-    "Seen",
     "key_of",
 ]

@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from agentrt.kv_cache.eviction_cost import MOST_CANDIDATES, Candidate, guarded
-from agentrt.kv_cache.node import RadixNode, Retention
+from agentrt.kv_cache.node import EvictionPriority, RadixNode
 
 HORIZON_S = 30.0
 """How long from now a return counts half."""
@@ -25,14 +25,16 @@ WAIT_PAGES = 4.0
 
 Entry = tuple[float, int, RadixNode]
 Cut = tuple[RadixNode, int]
-_UNSAID = (Retention.DROP, Retention.DEMOTED, Retention.NORMAL)
+_UNSAID = (EvictionPriority.DROP, EvictionPriority.DEMOTED, EvictionPriority.NORMAL)
 
 
-class Leaves:
+class EvictionQueue:
     """A heap for each thing that can be said of a leaf; entries that went stale are passed over."""
 
     def __init__(self) -> None:
-        self._heaps: dict[Retention, list[Entry]] = {retention: [] for retention in Retention}
+        self._heaps: dict[EvictionPriority, list[Entry]] = {
+            retention: [] for retention in EvictionPriority
+        }
         self._serial = 0
         self._begun: RadixNode | None = None
 
@@ -62,7 +64,7 @@ class Leaves:
         leaf has to go as well; none when there are no leaves.
         """
         first = self._head_unsaid(now_s)
-        kept = self._head(Retention.KEEP)
+        kept = self._head(EvictionPriority.KEEP)
         if kept is None:
             return self._all_of(first, wanted_pages)
         least = _cost(kept, now_s)
@@ -84,7 +86,7 @@ class Leaves:
         node = self._begun
         if node is None or not (node.is_free_leaf and node.is_cut):
             return None
-        return node if node.retention is Retention.KEEP else None
+        return node if node.retention is EvictionPriority.KEEP else None
 
     def _all_of(self, first: RadixNode | None, wanted_pages: int) -> list[Cut]:
         """As much of this one as is wanted."""
@@ -104,8 +106,10 @@ class Leaves:
             heappop(self._heaps[node.retention])
             pages += len(node.pages)
             found[id(node)] = node
-        while len(found) < MOST_CANDIDATES and (node := self._head(Retention.KEEP)) is not None:
-            heappop(self._heaps[Retention.KEEP])
+        while (
+            len(found) < MOST_CANDIDATES and (node := self._head(EvictionPriority.KEEP)) is not None
+        ):
+            heappop(self._heaps[EvictionPriority.KEEP])
             found[id(node)] = node
         taken = list(found.values())
         candidates = [_candidate(node, now_s) for node in taken]
@@ -115,7 +119,7 @@ class Leaves:
             if id(node) not in chosen:
                 self.offer(node)
         last = cuts[-1][0]
-        self._begun = last if last.retention is Retention.KEEP else None
+        self._begun = last if last.retention is EvictionPriority.KEEP else None
         return cuts
 
     def _head_unsaid(self, now_s: float) -> RadixNode | None:
@@ -127,7 +131,7 @@ class Leaves:
             default=None,
         )
 
-    def _head(self, retention: Retention) -> RadixNode | None:
+    def _head(self, retention: EvictionPriority) -> RadixNode | None:
         heap = self._heaps[retention]
         while heap:
             order, _, node = heap[0]
@@ -146,7 +150,7 @@ class Leaves:
 
 def _order(node: RadixNode) -> float:
     """Its place among those of which the same was said: the oldest, or the last to be back."""
-    if node.retention is not Retention.KEEP:
+    if node.retention is not EvictionPriority.KEEP:
         return node.used
     return 1.0 if node.back_by_s is None else -node.back_by_s
 
@@ -154,18 +158,18 @@ def _order(node: RadixNode) -> float:
 def _cost(node: RadixNode, now_s: float) -> float:
     """Of a page of it."""
     match node.retention:
-        case Retention.DROP:
+        case EvictionPriority.DROP:
             return 0.0
-        case Retention.KEEP:
+        case EvictionPriority.KEEP:
             left_s = 0.0 if node.back_by_s is None else max(0.0, node.back_by_s - now_s)
             return 1.0 / (1.0 + left_s / HORIZON_S)
         case unsaid:
             age_s = max(0.0, now_s - node.used_at_s)
             cost = 0.5 / (1.0 + age_s / HORIZON_S)
-            return cost * RELOAD_SHARE if unsaid is Retention.DEMOTED else cost
+            return cost * RELOAD_SHARE if unsaid is EvictionPriority.DEMOTED else cost
 
 
 def _candidate(node: RadixNode, now_s: float) -> Candidate:
     cost = _cost(node, now_s)
-    waited_for = node.retention is Retention.KEEP and not node.is_cut
+    waited_for = node.retention is EvictionPriority.KEEP and not node.is_cut
     return Candidate(len(node.pages), cost, cost * WAIT_PAGES if waited_for else 0.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from agentrt.base.ids import PageId
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 TOKEN_BYTES = 4
 
@@ -18,7 +18,7 @@ def key_of(token_ids: Sequence[int]) -> bytes:
     return array("i", token_ids).tobytes()
 
 
-class Retention(IntEnum):
+class EvictionPriority(IntEnum):
     """What becomes of a prefix, as far as its program says.
 
     `DROP`: nobody can go on from it. `DEMOTED`: slower memory has it too. `NORMAL`: nothing is
@@ -56,7 +56,7 @@ class RadixNode:
     locks: int = 0
     used: int = 0
     used_at_s: float = 0.0
-    retention: Retention = Retention.NORMAL
+    retention: EvictionPriority = EvictionPriority.NORMAL
     back_by_s: float | None = None
     is_cut: bool = False
     changes: int = 0
@@ -67,8 +67,8 @@ class RadixNode:
         return self.parent is not None and not self.children and self.locks == 0
 
 
-@fact
-class Seen:
+@record
+class PrefixLookup:
     """How far a prompt was found, and what tells whether that is still so.
 
     Attributes:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from agentrt.base.ids import PageId
+from agentrt.kv_cache.node import TOKEN_BYTES, EvictionPriority, RadixNode
 from agentrt.kv_cache.pages import PagePool
-from agentrt.kv_cache.radix import TOKEN_BYTES, RadixNode, RadixTree, Retention
+from agentrt.kv_cache.radix import RadixTree
 
 _ONE_MORE = bytes(TOKEN_BYTES)
 """A match leaves one token to compute; for a whole prefix that is a token behind it."""
@@ -29,7 +30,7 @@ class Copier(Protocol):
         ...
 
 
-class LowerTier:
+class OffloadTier:
     """Pages below those of another tree.
 
     Attributes:
@@ -88,6 +89,6 @@ class LowerTier:
         self._copier.load(match.pages[known_pages : known_pages + len(upper)], upper)
         self.loaded_pages += len(upper)
 
-    def retain(self, key: bytes, retention: Retention) -> None:
+    def retain(self, key: bytes, retention: EvictionPriority) -> None:
         """Say what becomes of `key` here."""
         self.tree.retain(key, retention)

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import PageId
-from agentrt.kv_cache.eviction import Leaves
-from agentrt.kv_cache.node import TOKEN_BYTES, RadixNode, Retention, Seen, key_of
+from agentrt.kv_cache.eviction import EvictionQueue
+from agentrt.kv_cache.node import TOKEN_BYTES, EvictionPriority, PrefixLookup, RadixNode, key_of
 from agentrt.kv_cache.pages import PagePool
 
 __all__ = [
     "TOKEN_BYTES",
     "Evicted",
+    "EvictionPriority",
     "Inserted",
+    "PrefixLookup",
     "PrefixMatch",
     "RadixNode",
     "RadixTree",
-    "Retention",
-    "Seen",
     "key_of",
 ]
 
@@ -89,7 +89,7 @@ class RadixTree:
         self._page_tokens = page_tokens
         self._page_bytes = page_tokens * TOKEN_BYTES
         self._tick = 0
-        self._leaves = Leaves()
+        self._leaves = EvictionQueue()
         self._node_count = 0
         self.now_s = 0.0
         self.root = RadixNode(b"", [], None)
@@ -124,7 +124,7 @@ class RadixTree:
         """How much `match` would find; changes nothing."""
         return self.look(key).tokens
 
-    def look(self, key: bytes) -> Seen:
+    def look(self, key: bytes) -> PrefixLookup:
         """The same, to be asked later whether it is still so."""
         node = self.root
         at = 0
@@ -138,7 +138,7 @@ class RadixTree:
             node = child
             if same < len(child.key):
                 break
-        return Seen(at // TOKEN_BYTES, len(key) // TOKEN_BYTES, node, node.changes)
+        return PrefixLookup(at // TOKEN_BYTES, len(key) // TOKEN_BYTES, node, node.changes)
 
     def lock(self, node: RadixNode) -> None:
         """Hold `node` and all above it."""
@@ -208,7 +208,7 @@ class RadixTree:
     def retain(
         self,
         key: bytes,
-        retention: Retention,
+        retention: EvictionPriority,
         *,
         back_by_s: float | None = None,
         from_tokens: int = 0,
@@ -223,7 +223,7 @@ class RadixTree:
             back_by_s: When whoever it is kept for is back at the latest.
             from_tokens: Nothing is said of so many tokens at its start.
         """
-        given_up = retention <= Retention.DEMOTED
+        given_up = retention <= EvictionPriority.DEMOTED
         node = self.root
         at = 0
         end = self._floor(len(key))
@@ -239,14 +239,14 @@ class RadixTree:
             node = child
             at += same
         gone = end - at > self._page_bytes  # more than the page that an output may leave unfinished
-        if node is self.root or (gone and retention is Retention.DROP):
+        if node is self.root or (gone and retention is EvictionPriority.DROP):
             return False
         if given_up:
             return self._give_up(node, at, retention, from_tokens * TOKEN_BYTES)
         self._say(node, retention, back_by_s)
         return True
 
-    def _give_up(self, node: RadixNode, end: int, retention: Retention, start: int) -> bool:
+    def _give_up(self, node: RadixNode, end: int, retention: EvictionPriority, start: int) -> bool:
         """Mark `node`, which ends after `end` bytes, and those before it that lead to it alone."""
         start += -start % self._page_bytes
         below: RadixNode | None = None
@@ -254,7 +254,7 @@ class RadixTree:
             others = [child for child in node.children.values() if child is not below]
             if below is not None and any(child.retention > retention for child in others):
                 break
-            if below is not None and node.retention is Retention.KEEP:
+            if below is not None and node.retention is EvictionPriority.KEEP:
                 break
             if end - len(node.key) < start:
                 self._split(node, start - end + len(node.key))  # `node` stays the lower part
@@ -263,9 +263,9 @@ class RadixTree:
             below, node = node, node.parent
         return below is not None
 
-    def _say(self, node: RadixNode, retention: Retention, back_by_s: float | None) -> None:
+    def _say(self, node: RadixNode, retention: EvictionPriority, back_by_s: float | None) -> None:
         """Mark a node; of several that will be back for it the last one counts."""
-        if retention is Retention.KEEP is node.retention and back_by_s is not None:
+        if retention is EvictionPriority.KEEP is node.retention and back_by_s is not None:
             back_by_s = None if node.back_by_s is None else max(back_by_s, node.back_by_s)
         node.retention = retention
         node.back_by_s = back_by_s
@@ -282,10 +282,10 @@ class RadixTree:
             at += len(child.key)
             node = child
             back_by_s = node.back_by_s
-            if node.retention is not Retention.KEEP or back_by_s is None:
+            if node.retention is not EvictionPriority.KEEP or back_by_s is None:
                 continue
             if back_by_s <= self.now_s:
-                self._say(node, Retention.NORMAL, None)
+                self._say(node, EvictionPriority.NORMAL, None)
 
     def nodes(self) -> Iterator[RadixNode]:
         """Every node but the root, parents first."""
@@ -355,7 +355,7 @@ class RadixTree:
             raise InternalError("the root of the radix tree cannot be evicted")
         count = min(wanted_pages, len(leaf.pages))
         keep = len(leaf.pages) - count
-        if self.before_eviction is not None and leaf.retention is not Retention.DROP:
+        if self.before_eviction is not None and leaf.retention is not EvictionPriority.DROP:
             key, pages = self._path(leaf)
             self.before_eviction(Evicted(key, pages, count))
         leaf.is_cut = True
@@ -386,8 +386,8 @@ class RadixTree:
     def _touch(self, node: RadixNode) -> None:
         node.used = self._tick
         node.used_at_s = self.now_s
-        if node.retention <= Retention.DEMOTED:
-            node.retention = Retention.NORMAL  # somebody reached it after all
+        if node.retention <= EvictionPriority.DEMOTED:
+            node.retention = EvictionPriority.NORMAL  # somebody reached it after all
         self._offer(node)
 
     def _offer(self, node: RadixNode) -> None:

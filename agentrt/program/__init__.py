@@ -10,7 +10,14 @@ from agentrt.program.gather import gather
 from agentrt.program.gen import Gen, GenMeta, Partial, Score
 from agentrt.program.limits import limits
 from agentrt.program.node import Node
-from agentrt.program.node_specs import AskWork, GenerateWork, Output, ProgramWork, ToolWork, Work
+from agentrt.program.node_specs import (
+    AskWork,
+    GenerateWork,
+    OutputSpec,
+    ProgramWork,
+    ToolWork,
+    Work,
+)
 from agentrt.program.options import GenOptions
 from agentrt.program.output_types import Constraint, cfg, choice, json_schema, regex
 from agentrt.program.overflow import OnOverflow, Overflow, trim
@@ -33,7 +40,7 @@ __all__ = [
     "GenerateWork",
     "Node",
     "OnOverflow",
-    "Output",
+    "OutputSpec",
     "Overflow",
     "Partial",
     "Program",

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from agentrt.base.notifier import Wake
+from agentrt.base.notifier import Notifier
 from agentrt.program.node import Node, note_wait
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ class Arrivals(Generic[T]):
     def __init__(self, nodes: Sequence[Node[T]]) -> None:
         self._nodes = tuple(nodes)
         self._ended: deque[Node[T]] = deque()
-        self._wake = Wake()
+        self._wake = Notifier()
         self._wanted = True
         for node in self._nodes:
             node.want()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agentrt.base.errors import ToolFailed
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.base.segments import CallMade
-from agentrt.program.gen import Gen, Reading
+from agentrt.program.gen import Gen, OutputReading
 from agentrt.program.node import Node, note_wait
-from agentrt.program.node_specs import Output
+from agentrt.program.node_specs import OutputSpec
 from agentrt.program.options import GenOptions
 from agentrt.program.scope import Scope
 
@@ -31,7 +31,13 @@ class Each(Gen[list[T]]):
     __slots__ = ("items",)
 
     def __init__(
-        self, scope: Scope, chat: Chat, output: Output, name: str, site: str, options: GenOptions
+        self,
+        scope: Scope,
+        chat: Chat,
+        output: OutputSpec,
+        name: str,
+        site: str,
+        options: GenOptions,
     ) -> None:
         super().__init__(scope, chat, output, name, site, options)
         self.items: list[T] = []
@@ -45,7 +51,7 @@ class Each(Gen[list[T]]):
         self.changed()
 
 
-class Items(Reading, Generic[T]):
+class Items(OutputReading, Generic[T]):
     """One reading of an `Each`."""
 
     def __init__(self, each: Each[T]) -> None:
@@ -113,7 +119,7 @@ class ToolCall:
         return f"<ToolCall {self.call.name}({self.call.arguments_json})>"
 
 
-@fact
+@record
 class Final(Generic[T_co]):
     """The model gave its final answer.
 
@@ -124,7 +130,7 @@ class Final(Generic[T_co]):
     value: T_co
 
 
-@fact
+@record
 class Calls:
     """The model wants tools to run.
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from weakref import ReferenceType, ref
 
 from agentrt.base.errors import FailedAttempt, UsageError
-from agentrt.base.notifier import Wake
-from agentrt.base.record import fact
+from agentrt.base.notifier import Notifier
+from agentrt.base.record import record
 from agentrt.base.segments import Generated
 from agentrt.program.call_site import call_site
 from agentrt.program.node import Node, note_wait
-from agentrt.program.node_specs import GenerateWork, Output
+from agentrt.program.node_specs import GenerateWork, OutputSpec
 from agentrt.program.options import (
     PHASES,
     RETRIES,
@@ -23,7 +23,7 @@ from agentrt.program.options import (
     sampling_of,
 )
 from agentrt.program.scope import Scope, here, sooner
-from agentrt.protocol.backend import Ledger, TokenLogprob
+from agentrt.protocol.step_output import Ledger, TokenLogprob
 
 if TYPE_CHECKING:
     from agentrt.program.chat import Chat
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-@fact
+@record
 class GenMeta:
     """How a generation went; complete once it is done.
 
@@ -54,7 +54,7 @@ _NO_META = GenMeta()
 _NOTHING_WRITTEN = Generated("")
 
 
-@fact
+@record
 class Score(Generic[T_co]):
     """How likely one option of a choice is.
 
@@ -73,7 +73,7 @@ class Score(Generic[T_co]):
     tokens: int
 
 
-@fact
+@record
 class Partial(Generic[T_co]):
     """What is known of an answer that is still being written.
 
@@ -118,7 +118,13 @@ class Gen(Node[T_co]):
     )
 
     def __init__(
-        self, scope: Scope, chat: Chat, output: Output, name: str, site: str, options: GenOptions
+        self,
+        scope: Scope,
+        chat: Chat,
+        output: OutputSpec,
+        name: str,
+        site: str,
+        options: GenOptions,
     ) -> None:
         run = scope.run
         own_s = options.get("deadline")
@@ -149,14 +155,14 @@ class Gen(Node[T_co]):
         self.thought: list[str] = []
         self.attempts: tuple[FailedAttempt, ...] = ()
         self.scores: tuple[Score[T_co], ...] = ()
-        self._changed: Wake | None = None
+        self._changed: Notifier | None = None
         self.meta = _NO_META
         self.generated = _NOTHING_WRITTEN
         self.produced_tokens = 0
         self.first_token_at_s = 0.0
 
     @classmethod
-    def submit(cls, chat: Chat, output: Output, options: GenOptions) -> Self:
+    def submit(cls, chat: Chat, output: OutputSpec, options: GenOptions) -> Self:
         """Make the node and hand it to the run."""
         scope = here("generate")
         check_options(options)
@@ -271,7 +277,7 @@ class Gen(Node[T_co]):
     async def change(self) -> None:
         """Wait for more text, another item, or the end."""
         if self._changed is None:
-            self._changed = Wake()
+            self._changed = Notifier()
         await self._changed.wait()
 
     def _settle(self) -> None:
@@ -279,7 +285,7 @@ class Gen(Node[T_co]):
         self.changed()
 
 
-class Reading:
+class OutputReading:
     """Demands a generation while somebody reads along: from the first wait to the end.
 
     A class rather than an async generator, for a reader may be left at any point; the demand ends
@@ -312,7 +318,7 @@ class Reading:
             self._gen.unwant()
 
 
-class _Chunks(Reading):
+class _Chunks(OutputReading):
     """Reads the text of a generation along."""
 
     def __init__(self, gen: Gen[Any]) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 
-from agentrt.base.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, SoFar, UsageError
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, UsageError
+from agentrt.base.run_progress import RunProgress
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.program.call_site import call_site
 from agentrt.program.options import GenOptions
 from agentrt.program.scope import Scope, active, here, sooner
@@ -17,7 +18,7 @@ from agentrt.program.scope import Scope, active, here, sooner
 if TYPE_CHECKING:
     from agentrt.program.gen import Gen
 
-DEFAULT_MAX_TOKENS = Sampling().max_tokens
+DEFAULT_MAX_TOKENS = SamplingParams().max_tokens
 
 
 class limits:
@@ -58,7 +59,7 @@ class limits:
         self._close = on_limit == "close"
         self._site = call_site()
         self._reached: LimitExceeded | None = None
-        self._so_far: SoFar | None = None
+        self._so_far: RunProgress | None = None
         self._token: Token[Scope | None] | None = None
 
     def __enter__(self) -> Self:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from agentrt.base.errors import NodeCancelled, NotYetKnown
 from agentrt.base.ids import NodeId
-from agentrt.base.notifier import Wake
+from agentrt.base.notifier import Notifier
 from agentrt.program.scope import Scope, active
 from agentrt.protocol.events import NodeKind
 
@@ -69,7 +69,7 @@ class Node(Generic[T_co]):
         self._done = False
         self._value: Any = None
         self._error: Exception | None = None
-        self._wake: Wake | None = None
+        self._wake: Notifier | None = None
         self._waiting = 0
         self._observed = False  # somebody awaited it: a failure is theirs to handle
         self._told = False  # its failure goes to a model as text, so a failure is handled
@@ -151,7 +151,7 @@ class Node(Generic[T_co]):
         """Wait for the end without demanding it and without raising its error."""
         if not self._done:
             if self._wake is None:
-                self._wake = Wake()
+                self._wake = Notifier()
             await self._wake.wait()
 
     @property

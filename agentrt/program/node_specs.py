@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ToolFailed
-from agentrt.base.record import fact
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.record import record
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import CallMade
 from agentrt.program.overflow import OnOverflow
 from agentrt.protocol.backend import OnLimit
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Parse = Callable[[str], Any]
 
 
-@fact
-class Output:
+@record
+class OutputSpec:
     """What a generation writes and how its text becomes a value.
 
     Attributes:
@@ -45,7 +45,7 @@ class Output:
     checked: bool = False
 
 
-@fact
+@record
 class GenerateWork:
     """One generation.
 
@@ -63,8 +63,8 @@ class GenerateWork:
     """
 
     chat: Chat
-    output: Output
-    sampling: Sampling
+    output: OutputSpec
+    sampling: SamplingParams
     on_limit: OnLimit
     model: str
     deadline_at_s: float | None
@@ -74,7 +74,7 @@ class GenerateWork:
     retries: int = 0
 
 
-@fact
+@record
 class ToolWork:
     """One tool call.
 
@@ -97,7 +97,7 @@ class ToolWork:
     refused: ToolFailed | None = None
 
 
-@fact
+@record
 class ProgramWork:
     """One call of a program.
 
@@ -118,7 +118,7 @@ class ProgramWork:
         return replace(self, deadline_s=deadline_s)
 
 
-@fact
+@record
 class AskWork:
     """One question to a person.
 

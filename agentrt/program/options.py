@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from agentrt.base.errors import UsageError
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.program.overflow import OnOverflow
 
 if TYPE_CHECKING:
-    from agentrt.program.node_specs import Output
+    from agentrt.program.node_specs import OutputSpec
 
 
 class GenOptions(TypedDict, total=False):
@@ -122,7 +122,7 @@ def check_options(options: GenOptions) -> None:
 
 def _check_phases(options: GenOptions) -> None:
     """What the options say of thinking, checks and scores, and of each other."""
-    most = options.get("max_tokens", Sampling().max_tokens)
+    most = options.get("max_tokens", SamplingParams().max_tokens)
     thinking = options.get("thinking", 0)
     if not 0 <= thinking < most:
         raise UsageError(
@@ -144,7 +144,7 @@ def _check_phases(options: GenOptions) -> None:
         )
 
 
-def check_output(output: Output, options: GenOptions) -> None:
+def check_output(output: OutputSpec, options: GenOptions) -> None:
     """Refuse those of `PHASES` that make no sense for this output.
 
     Raises:
@@ -165,11 +165,11 @@ def check_output(output: Output, options: GenOptions) -> None:
         raise UsageError("retries is for what is checked", hint="Give check=True with it")
 
 
-def sampling_of(options: GenOptions, seed: int) -> Sampling:
+def sampling_of(options: GenOptions, seed: int) -> SamplingParams:
     """The sampling parameters among the options; `seed` stands in for one that is left out."""
     given: dict[str, Any] = {name: value for name, value in options.items() if name in _SAMPLING}
     stop = options.get("stop", ())
-    return Sampling(
+    return SamplingParams(
         **given,
         seed=options.get("seed", seed),
         stop=(stop,) if isinstance(stop, str) else tuple(stop),

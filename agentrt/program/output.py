@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
-from agentrt.program.node_specs import Output
+from agentrt.program.node_specs import OutputSpec
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
 
 if TYPE_CHECKING:
@@ -17,30 +17,30 @@ MAX_CALLS = 32
 _specs: dict[str, ConstraintSpec] = {}
 
 
-def value_of(form: Any, *, check: bool = False) -> Output:
+def value_of(form: Any, *, check: bool = False) -> OutputSpec:
     """One value of a type; with `check` also of one that cannot be enforced as a whole."""
     shape = checked_for(form) if check else shape_for(form)
-    return Output("value", shape.spec, shape.parse, _name(shape.name), checked=shape.checked)
+    return OutputSpec("value", shape.spec, shape.parse, _name(shape.name), checked=shape.checked)
 
 
-def items_of(item: Any) -> Output:
+def items_of(item: Any) -> OutputSpec:
     """A streamed array."""
     shape = array_for(item)
     assert shape.item is not None, "an array has a shape for its items"
-    return Output("items", shape.spec, shape.item.parse, _name(shape.item.name))
+    return OutputSpec("items", shape.spec, shape.item.parse, _name(shape.item.name))
 
 
-def calls_of(tools: tuple[Tool[..., Any], ...]) -> Output:
+def calls_of(tools: tuple[Tool[..., Any], ...]) -> OutputSpec:
     """A plan of calls."""
     by_name = _by_name(tools)
-    return Output("calls", _spec(tools, None), _no_value, "calls", by_name)
+    return OutputSpec("calls", _spec(tools, None), _no_value, "calls", by_name)
 
 
-def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> Output:
+def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
     """Calls or a final answer."""
     by_name = _by_name(tools)
     shape = final_for(final)
-    return Output("step", _spec(tools, shape.schema), shape.parse, "step", by_name)
+    return OutputSpec("step", _spec(tools, shape.schema), shape.parse, "step", by_name)
 
 
 def _spec(tools: tuple[Tool[..., Any], ...], final: dict[str, Any] | None) -> ConstraintSpec:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentrt.base.errors import PromptPart
-from agentrt.program.trimming import Cuts
+from agentrt.program.trimming import Trimmings
 
 if TYPE_CHECKING:
     from agentrt.program.chat import Chat
@@ -74,7 +74,7 @@ def trim(overflow: Overflow) -> Chat | None:
     Returns:
         The chat without those; None where it cannot become short enough.
     """
-    cuts = Cuts(overflow.chat)
+    cuts = Trimmings(overflow.chat)
     if not len(cuts):
         return None
     if overflow.count is None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentrt.base.errors import SoFar
 from agentrt.base.ids import NodeId, RunId
+from agentrt.base.run_progress import RunProgress
 
 if TYPE_CHECKING:
     from agentrt.program.node import Node
@@ -62,7 +62,7 @@ class Submit(Protocol):
         """Raises `UsageError` when no engine has this role."""
         ...
 
-    def so_far(self) -> SoFar:
+    def so_far(self) -> RunProgress:
         """What took the time until now, for an error."""
         ...
 

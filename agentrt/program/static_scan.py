@@ -19,7 +19,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
 from agentrt.base.segments import ToolSchema
 from agentrt.program.chat import Chat
-from agentrt.program.node_specs import Output
+from agentrt.program.node_specs import OutputSpec
 from agentrt.program.output import calls_of, items_of, step_of, value_of
 from agentrt.program.program import Program
 from agentrt.program.tool import Tool
@@ -149,7 +149,7 @@ def _bound(tools: Toolset, code: _Code) -> Iterator[Toolset]:
     yield tools
 
 
-def _outputs(code: _Code) -> Iterator[Output]:
+def _outputs(code: _Code) -> Iterator[OutputSpec]:
     for form in code.forms:
         for name, output_of in (("generate", value_of), ("each", items_of)):
             if name in code.names:
@@ -159,7 +159,7 @@ def _outputs(code: _Code) -> Iterator[Output]:
                     continue
 
 
-def _plans(code: _Code, toolsets: list[Toolset]) -> Iterator[Output]:
+def _plans(code: _Code, toolsets: list[Toolset]) -> Iterator[OutputSpec]:
     for tools in toolsets:
         try:
             if "calls" in code.names:

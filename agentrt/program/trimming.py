@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from agentrt.program.chat import Chat
 
 
-class Cuts(Sequence["Chat"]):
+class Trimmings(Sequence["Chat"]):
     """Shorter and shorter versions of a chat; each is made when it is asked for.
 
     Args:

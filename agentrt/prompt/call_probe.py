@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentrt.base.segments import CallFrame
-from agentrt.prompt.message_form import Dialect, Turn
+from agentrt.prompt.message_form import MessageForm, Turn
 from agentrt.prompt.probe import (
     PROBE_TOOL,
-    Probe,
+    TemplateProbe,
     argued,
     call_id,
     call_to,
@@ -17,7 +17,7 @@ from agentrt.prompt.probe import (
     named,
     said,
 )
-from agentrt.prompt.tokenizer_parts import Lexicon, Marker
+from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 
 USER = Turn("user", said(0))
 RESULTS = [Turn("tool", said(i), call_id=call_id(i), name=named(i)) for i in (2, 3)]
@@ -29,7 +29,7 @@ class NoFrame(Exception):
     """Why calls cannot be written in this template's own way."""
 
 
-def find_calls(probe: Probe) -> tuple[Dialect, str]:
+def find_calls(probe: TemplateProbe) -> tuple[MessageForm, str]:
     """The dialect with the template's own calls, or as it was and the reason why not."""
     reason = ""
     for arguments in ("object", "text"):
@@ -44,7 +44,7 @@ def find_calls(probe: Probe) -> tuple[Dialect, str]:
     return probe.dialect, reason
 
 
-def _frame(probe: Probe) -> CallFrame:
+def _frame(probe: TemplateProbe) -> CallFrame:
     one = probe.text(ONE, (PROBE_TOOL,))
     if one is None or named(2) not in one:
         raise NoFrame("the template shows no calls")
@@ -74,7 +74,7 @@ def _frame(probe: Probe) -> CallFrame:
     return replace(frame, special=tuple(sorted(special)))
 
 
-def _opened(probe: Probe, text: str) -> str:
+def _opened(probe: TemplateProbe, text: str) -> str:
     """The part of `text` before what the assistant writes itself."""
     plain = probe.text([USER, Turn("assistant", said(1)), Turn("user", said(4))], (PROBE_TOOL,))
     asked = probe.text([USER], (PROBE_TOOL,))
@@ -86,7 +86,7 @@ def _opened(probe: Probe, text: str) -> str:
     raise NoFrame("the template opens a message of calls in another way than one of text")
 
 
-def _closing(probe: Probe) -> str:
+def _closing(probe: TemplateProbe) -> str:
     """What follows the text of an answer."""
     plain = probe.text([USER, Turn("assistant", said(1)), Turn("user", said(4))], (PROBE_TOOL,))
     return plain.partition(said(1))[2] if plain else ""
@@ -99,7 +99,9 @@ def _around(opening: str, text: str, index: int) -> tuple[str, str, str]:
     return head, middle, tail
 
 
-def _joined(probe: Probe, two: str, lead: str, middle: str, closing: Marker | None) -> CallFrame:
+def _joined(
+    probe: TemplateProbe, two: str, lead: str, middle: str, closing: Marker | None
+) -> CallFrame:
     """The frame from a rendering of two calls: what stands around each, and what only once."""
     lexicon = probe.lexicon
     first_lead, first_middle, rest = _around(_opened(probe, two), two, 2)
@@ -121,7 +123,7 @@ def _joined(probe: Probe, two: str, lead: str, middle: str, closing: Marker | No
     )
 
 
-def _before_end(tail: str, lexicon: Lexicon, closing: Marker | None) -> str:
+def _before_end(tail: str, lexicon: TokenizerParts, closing: Marker | None) -> str:
     """`tail` up to the token that ends the answer."""
     ends = {index: text for text, index in lexicon.vocab.special_ids.items()}
     texts = [ends[index] for index in lexicon.eos_ids if index in ends]
@@ -132,7 +134,7 @@ def _before_end(tail: str, lexicon: Lexicon, closing: Marker | None) -> str:
     return tail[: min(found)]
 
 
-def _shared_start(lexicon: Lexicon, left: str, right: str) -> str:
+def _shared_start(lexicon: TokenizerParts, left: str, right: str) -> str:
     shared = ""
     for a, b in zip(_units(lexicon, left), _units(lexicon, right), strict=False):
         if a != b:
@@ -141,7 +143,7 @@ def _shared_start(lexicon: Lexicon, left: str, right: str) -> str:
     return shared
 
 
-def _shared_end(lexicon: Lexicon, left: str, right: str) -> str:
+def _shared_end(lexicon: TokenizerParts, left: str, right: str) -> str:
     shared = ""
     pairs = zip(reversed(_units(lexicon, left)), reversed(_units(lexicon, right)), strict=False)
     for a, b in pairs:
@@ -151,7 +153,7 @@ def _shared_end(lexicon: Lexicon, left: str, right: str) -> str:
     return shared
 
 
-def _units(lexicon: Lexicon, text: str) -> Sequence[str]:
+def _units(lexicon: TokenizerParts, text: str) -> Sequence[str]:
     """Characters, markers whole."""
     units: list[str] = []
     for piece in lexicon.pieces(text):

@@ -30,16 +30,16 @@ from agentrt.prompt.detokenizer import Detokenizer
 from agentrt.prompt.encoded import Encoded, PrefixLoss
 from agentrt.prompt.full_render import encode_whole, escaped_tools
 from agentrt.prompt.layout import Layout, find_layout
-from agentrt.prompt.message_form_probe import find_dialect
+from agentrt.prompt.message_form_probe import find_message_form
 from agentrt.prompt.model_files import ModelFiles, read_model_files
 from agentrt.prompt.prefix import Prefix
 from agentrt.prompt.prefix_cache import PrefixCache
-from agentrt.prompt.probe import Probe
+from agentrt.prompt.probe import TemplateProbe
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.template_set import TemplateSet
 from agentrt.prompt.think_probe import find_think_frame
-from agentrt.prompt.tokenizer_parts import Lexicon, Marker
-from agentrt.prompt.tool_view import View, Views
+from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
+from agentrt.prompt.tool_view import ToolView, ToolViews
 from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
 
@@ -62,10 +62,12 @@ class Codec:
         Raises:
             ModelInvalid: They cannot be taken apart.
         """
-        self._lexicon = Lexicon(files)
+        self._lexicon = TokenizerParts(files)
         self._templates = TemplateSet(files)
         self.window_tokens = files.window_tokens
-        self._dialect, notes = find_dialect(self._templates.render, self._lexicon, str(files.path))
+        self._dialect, notes = find_message_form(
+            self._templates.render, self._lexicon, str(files.path)
+        )
         if not files.templates:
             notes.insert(0, "there is no chat template: messages are written as `Role: text`")
         if not self._lexicon.texts.seals:
@@ -76,7 +78,7 @@ class Codec:
         self.think_frame: ThinkFrame = find_think_frame(
             self._templates.render, self._lexicon, self._templates.source
         )
-        self._views = Views(self._new_view)
+        self._views = ToolViews(self._new_view)
         mark = self._lexicon.vocab.fingerprint + self._templates.source
         self.fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]
         self.vocab: Vocab = self._lexicon.with_eos(self._ending(self._views.of(()).layout))
@@ -187,7 +189,7 @@ class Codec:
             case _:
                 return 0
 
-    def _sealed(self, view: View, prefix: Prefix, pending: Segment) -> Encoded:
+    def _sealed(self, view: ToolView, prefix: Prefix, pending: Segment) -> Encoded:
         """What is known for good before a hole, or before a segment that once was one."""
         ids = view.prefixes.token_ids(prefix)
         with suppress(Irregular):
@@ -199,7 +201,7 @@ class Codec:
             ids = (*ids, *view.composer.sealed(prefix, for_answer))
         return Encoded(ids, False, prefix.losses)
 
-    def _whole(self, view: View, segments: Sequence[Segment], prefix: Prefix) -> Encoded:
+    def _whole(self, view: ToolView, segments: Sequence[Segment], prefix: Prefix) -> Encoded:
         """Encode from one rendering; of it what follows the last answer that `prefix` appended."""
         history: History = "append" if prefix.appends else "template"
         messages = turns_of(segments)
@@ -225,7 +227,7 @@ class Codec:
         return Encoded(tuple(ids), True, self._rewritten(view, segments, tuple(ids), history))
 
     def _rewritten(
-        self, view: View, segments: Sequence[Segment], ids: tuple[int, ...], history: History
+        self, view: ToolView, segments: Sequence[Segment], ids: tuple[int, ...], history: History
     ) -> tuple[PrefixLoss, ...]:
         """What of the last answer, and the prompt that it answered, does not stand in `ids`."""
         last = opened = latest = -1
@@ -251,8 +253,8 @@ class Codec:
         lost = len(computed) - shared
         return (PrefixLoss(lost, "template_rewrite"),) if lost else ()
 
-    def _new_view(self, tools: tuple[ToolSchema, ...]) -> View:
-        probe = Probe(self._templates.render, self._lexicon, self._dialect)
+    def _new_view(self, tools: tuple[ToolSchema, ...]) -> ToolView:
+        probe = TemplateProbe(self._templates.render, self._lexicon, self._dialect)
         safe_tools = escaped_tools(self._lexicon, tools)
         layout = None
         if tools:
@@ -261,7 +263,7 @@ class Codec:
             layout = find_layout(probe, safe_tools)
         telling = self._templates.telling
         composer = Composer(self._lexicon, self._dialect, layout, telling, self.fingerprint)
-        return View(tools, safe_tools, probe, layout, composer, PrefixCache(composer))
+        return ToolView(tools, safe_tools, probe, layout, composer, PrefixCache(composer))
 
     def _ending(self, layout: Layout) -> tuple[int, ...]:
         """The marker that the template writes right after an answer."""
@@ -270,7 +272,7 @@ class Codec:
         return (pieces[0].token_id,) if pieces and isinstance(pieces[0], Marker) else ()
 
 
-def _texts(vocab: Vocab, lexicon: Lexicon, keep_special: bool) -> tuple[bytes, ...]:
+def _texts(vocab: Vocab, lexicon: TokenizerParts, keep_special: bool) -> tuple[bytes, ...]:
     texts = list(vocab.token_bytes)
     for marker in lexicon.markers.values():
         if keep_special or not marker.hidden:

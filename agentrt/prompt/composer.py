@@ -18,11 +18,11 @@ from agentrt.base.segments import (
     Text,
 )
 from agentrt.prompt.encoded import PrefixLoss
-from agentrt.prompt.id_writer import ESCAPE, Pen
+from agentrt.prompt.id_writer import ESCAPE, IdWriter
 from agentrt.prompt.layout import Kind, Layout, filled, quoted
-from agentrt.prompt.message_form import Dialect
-from agentrt.prompt.prefix import Message, Prefix
-from agentrt.prompt.tokenizer_parts import Lexicon
+from agentrt.prompt.message_form import MessageForm
+from agentrt.prompt.prefix import Prefix, PrefixMessage
+from agentrt.prompt.tokenizer_parts import TokenizerParts
 
 PLAIN = re.compile(r"[\w .,:;!?()-]*")
 """What even a template that escapes quotes leaves as it is."""
@@ -37,8 +37,8 @@ class Composer:
 
     def __init__(
         self,
-        lexicon: Lexicon,
-        dialect: Dialect,
+        lexicon: TokenizerParts,
+        dialect: MessageForm,
         layout: Layout,
         telling: re.Pattern[str],
         codec: str,
@@ -68,7 +68,7 @@ class Composer:
             case Open(role):
                 if prefix.message is not None:
                     raise Irregular("a message opens inside another")
-                return replace(prefix, parent=prefix, ids=(), message=Message(role))
+                return replace(prefix, parent=prefix, ids=(), message=PrefixMessage(role))
             case ResultOf(call_id, name):
                 call_id, name = (self._lexicon.escape(text, ESCAPE) for text in (call_id, name))
                 message = replace(_open(prefix), call_id=call_id, name=name)
@@ -173,7 +173,7 @@ class Composer:
         changed = _written(prefix, pen, message)
         return replace(changed, losses=(), rewritten=False, appended=prefix.appended + 1)
 
-    def _foreign(self, pen: Pen, made: Generated) -> None:
+    def _foreign(self, pen: IdWriter, made: Generated) -> None:
         """What another model wrote, in this one's words."""
         if not made.calls:
             pen.text(made.text)
@@ -199,7 +199,7 @@ class Composer:
         self._call(pen, call, message.calls)
         return _written(prefix, pen, replace(message, calls=message.calls + 1))
 
-    def _call(self, pen: Pen, call: CallMade, index: int) -> None:
+    def _call(self, pen: IdWriter, call: CallMade, index: int) -> None:
         frame: CallFrame = self._dialect.frame
         pen.literal((frame.between if index else frame.first) + frame.before)
         pen.text(call.name)
@@ -222,7 +222,7 @@ class Composer:
         after = _written(prefix, pen, None)
         return replace(after, before=kind, closed=(message.name, message.call_id))
 
-    def _enter(self, pen: Pen, prefix: Prefix, kind: Kind) -> Message:
+    def _enter(self, pen: IdWriter, prefix: Prefix, kind: Kind) -> PrefixMessage:
         message = _open(prefix)
         pen.literal(self._between(prefix, kind, (message.name, message.call_id)))
         return replace(message, entered=kind)
@@ -246,17 +246,17 @@ class Composer:
             raise Irregular(f"the template rewrites the content of {kind}")
         return edges
 
-    def _pen(self, prefix: Prefix) -> Pen:
-        return Pen(self._lexicon, prefix.held, prefix.place, prefix.eats)
+    def _pen(self, prefix: Prefix) -> IdWriter:
+        return IdWriter(self._lexicon, prefix.held, prefix.place, prefix.eats)
 
 
-def _open(prefix: Prefix) -> Message:
+def _open(prefix: Prefix) -> PrefixMessage:
     if prefix.message is None:
         raise Irregular("content outside a message")
     return prefix.message
 
 
-def _written(prefix: Prefix, pen: Pen, message: Message | None) -> Prefix:
+def _written(prefix: Prefix, pen: IdWriter, message: PrefixMessage | None) -> Prefix:
     return replace(
         prefix,
         parent=prefix,

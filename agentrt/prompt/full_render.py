@@ -14,20 +14,20 @@ from dataclasses import replace
 from typing import Any
 
 from agentrt.base.segments import CallMade, Generated, History, ToolSchema
-from agentrt.prompt.id_writer import ESCAPE, Pen
+from agentrt.prompt.id_writer import ESCAPE, IdWriter
 from agentrt.prompt.layout import Layout
 from agentrt.prompt.message_form import Turn
-from agentrt.prompt.probe import Probe, holds_placeholder, said
+from agentrt.prompt.probe import TemplateProbe, holds_placeholder, said
 from agentrt.prompt.template import TemplateRefused
-from agentrt.prompt.tokenizer_parts import Lexicon
-from agentrt.prompt.tool_view import View
+from agentrt.prompt.tokenizer_parts import TokenizerParts
+from agentrt.prompt.tool_view import ToolView
 from agentrt.prompt.turns import Written
 
 PLACE = re.compile("\U0010fe00([0-9]+)\U0010fe01")
 
 
 def encode_whole(
-    view: View,
+    view: ToolView,
     messages: Sequence[Written],
     codec: str,
     telling: re.Pattern[str],
@@ -71,7 +71,7 @@ def encode_whole(
     return _ids(probe.lexicon, text, turns, messages, codec)
 
 
-def escaped_tools(lexicon: Lexicon, tools: tuple[ToolSchema, ...]) -> tuple[ToolSchema, ...]:
+def escaped_tools(lexicon: TokenizerParts, tools: tuple[ToolSchema, ...]) -> tuple[ToolSchema, ...]:
     """The tools, with no marker in what they say of themselves."""
 
     def escaped(value: Any) -> Any:
@@ -101,9 +101,9 @@ def _is_kept(turn: Turn, written: Written, codec: str) -> bool:
 
 
 def _ids(
-    lexicon: Lexicon, text: str, turns: list[Turn], messages: Sequence[Written], codec: str
+    lexicon: TokenizerParts, text: str, turns: list[Turn], messages: Sequence[Written], codec: str
 ) -> tuple[list[int], dict[int, int]]:
-    pen = Pen(lexicon)
+    pen = IdWriter(lexicon)
     own = [made for written in messages for made in written.generated if _own(made, codec)]
     waiting = list(enumerate(own))
     ends: dict[int, int] = {}
@@ -128,7 +128,7 @@ def _ids(
 
 
 def _literal(
-    pen: Pen, text: str, waiting: list[tuple[int, Generated]], ends: dict[int, int]
+    pen: IdWriter, text: str, waiting: list[tuple[int, Generated]], ends: dict[int, int]
 ) -> None:
     """Write template text; where it holds, in order, what a model generated, keep those ids."""
     while waiting and (at := text.find(waiting[0][1].text)) >= 0:
@@ -144,13 +144,13 @@ def _own(made: Generated, codec: str) -> bool:
     return made.codec == codec and bool(made.token_ids) and bool(made.text)
 
 
-def _text(probe: Probe, turns: list[Turn], tools: tuple[ToolSchema, ...]) -> str:
+def _text(probe: TemplateProbe, turns: list[Turn], tools: tuple[ToolSchema, ...]) -> str:
     messages = probe.dialect.messages(turns, tools)
     return probe.render(messages, probe.dialect.tools(tools), True)
 
 
 def _escaped(
-    lexicon: Lexicon, written: Written, layout: Layout, codec: str, telling: re.Pattern[str]
+    lexicon: TokenizerParts, written: Written, layout: Layout, codec: str, telling: re.Pattern[str]
 ) -> Turn:
     """The message, its data free of markers; a model's own answers keep theirs."""
     turn = written.turn
@@ -171,7 +171,7 @@ def _escaped(
     return replace(turn, text=text, calls=calls)
 
 
-def _escaped_call(lexicon: Lexicon, call: CallMade) -> CallMade:
+def _escaped_call(lexicon: TokenizerParts, call: CallMade) -> CallMade:
     return CallMade(
         lexicon.escape(call.call_id, ESCAPE),
         lexicon.escape(call.name, ESCAPE),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt.prompt.text_encoder import Place
-from agentrt.prompt.tokenizer_parts import Lexicon, Marker
+from agentrt.prompt.text_encoder import TextPosition
+from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 
 LONG_CHARACTERS = 128
 """Held text longer than this is sealed, so that forks do not encode it again."""
@@ -14,7 +14,7 @@ ESCAPE = "\U0010fef0"
 """Stands inside marker text that is data while a template handles it."""
 
 
-class Pen:
+class IdWriter:
     """Ids written so far, and text whose ids are not settled yet.
 
     Attributes:
@@ -27,7 +27,11 @@ class Pen:
     __slots__ = ("_lexicon", "eats", "held", "ids", "place")
 
     def __init__(
-        self, lexicon: Lexicon, held: str = "", place: Place = Place.START, eats: bool = False
+        self,
+        lexicon: TokenizerParts,
+        held: str = "",
+        place: TextPosition = TextPosition.START,
+        eats: bool = False,
     ) -> None:
         self._lexicon = lexicon
         self.ids: list[int] = []
@@ -56,7 +60,7 @@ class Pen:
         """Write ids as a model wrote them; no text around merges with them."""
         self.end()
         self.ids += ids
-        self.place = Place.INSIDE
+        self.place = TextPosition.INSIDE
         self.eats = False
 
     def seal(self) -> None:
@@ -64,19 +68,19 @@ class Pen:
         ids, self.held = self._lexicon.texts.seal(self.held, self.place)
         if ids:
             self.ids += ids
-            self.place = Place.INSIDE
+            self.place = TextPosition.INSIDE
 
     def end(self) -> None:
         """Settle all: nothing that follows merges with it."""
         if self.held:
             self.ids += self._lexicon.texts.encode(self.held, self.place)
             self.held = ""
-            self.place = Place.INSIDE
+            self.place = TextPosition.INSIDE
 
     def _mark(self, marker: Marker) -> None:
         if marker.eats_left:
             self.held = self.held.rstrip()
         self.end()
         self.ids.append(marker.token_id)
-        self.place = Place.AFTER_MARKER
+        self.place = TextPosition.AFTER_MARKER
         self.eats = marker.eats_right

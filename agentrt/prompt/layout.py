@@ -13,7 +13,7 @@ from typing import Literal
 
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.message_form import Turn, written
-from agentrt.prompt.probe import Probe, call_id, call_to, holds_placeholder, named, said
+from agentrt.prompt.probe import TemplateProbe, call_id, call_to, holds_placeholder, named, said
 
 Kind = Literal["start", "system", "user", "assistant", "calls", "tool", "answer"]
 """Of a message; `start` stands before the first, `answer` is where the model goes on."""
@@ -56,7 +56,7 @@ class Layout:
     unsteady: frozenset[tuple[Kind, Kind]] = frozenset()
 
 
-def find_layout(probe: Probe, tools: tuple[ToolSchema, ...]) -> Layout:
+def find_layout(probe: TemplateProbe, tools: tuple[ToolSchema, ...]) -> Layout:
     """Ask a template for the texts between contents when these tools are offered."""
     texts: dict[tuple[Kind, Kind], set[str]] = {}
     unsteady: set[tuple[Kind, Kind]] = set()
@@ -92,7 +92,7 @@ def filled(text: str, previous: tuple[str, str], following: tuple[str, str]) -> 
 
 
 def _add_answered(
-    probe: Probe,
+    probe: TemplateProbe,
     tools: tuple[ToolSchema, ...],
     between: dict[tuple[Kind, Kind], str],
     unsteady: set[tuple[Kind, Kind]],
@@ -113,7 +113,7 @@ def _add_answered(
 
 
 def texts_between(
-    probe: Probe, letters: str, tools: tuple[ToolSchema, ...]
+    probe: TemplateProbe, letters: str, tools: tuple[ToolSchema, ...]
 ) -> list[tuple[tuple[Kind, Kind], str | None]] | None:
     """The texts of one conversation, a letter a message.
 
@@ -158,7 +158,7 @@ def kind_of(turn: Turn) -> Kind:
     return "calls" if turn.calls else turn.role
 
 
-def _content(probe: Probe, turn: Turn) -> str:
+def _content(probe: TemplateProbe, turn: Turn) -> str:
     return turn.text + (written(probe.dialect.frame, turn.calls) if turn.calls else "")
 
 
@@ -189,7 +189,7 @@ def _slotted(text: str, index: int) -> str | None:
 
 
 def _contents(
-    probe: Probe, tools: tuple[ToolSchema, ...]
+    probe: TemplateProbe, tools: tuple[ToolSchema, ...]
 ) -> tuple[dict[Kind, Edges], frozenset[Kind]]:
     """What happens to contents of each kind, and kinds that are not written when empty."""
     found: dict[Kind, Edges] = {}
@@ -225,7 +225,7 @@ def _contents(
     return found, frozenset(omits)
 
 
-def _joiner(probe: Probe, tools: tuple[ToolSchema, ...]) -> str | None:
+def _joiner(probe: TemplateProbe, tools: tuple[ToolSchema, ...]) -> str | None:
     """What stands between an assistant's text and the calls it makes in the same message."""
     silent = _turns("uct")
     spoken = [silent[0], Turn("assistant", said(1), silent[1].calls), silent[2]]

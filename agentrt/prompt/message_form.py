@@ -34,7 +34,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class MessageForm:
     """What a template has a place for.
 
     Attributes:

@@ -8,12 +8,14 @@ from typing import Any
 from agentrt.base.errors import ModelInvalid
 from agentrt.base.segments import JSON_ARRAY_FRAME
 from agentrt.prompt.call_probe import find_calls
-from agentrt.prompt.message_form import Dialect, Turn
-from agentrt.prompt.probe import PROBE_TOOL, Probe, Render, call_id, call_to, named, said
-from agentrt.prompt.tokenizer_parts import Lexicon
+from agentrt.prompt.message_form import MessageForm, Turn
+from agentrt.prompt.probe import PROBE_TOOL, Render, TemplateProbe, call_id, call_to, named, said
+from agentrt.prompt.tokenizer_parts import TokenizerParts
 
 
-def find_dialect(render: Render, lexicon: Lexicon, where: str) -> tuple[Dialect, list[str]]:
+def find_message_form(
+    render: Render, lexicon: TokenizerParts, where: str
+) -> tuple[MessageForm, list[str]]:
     """Ask a template for its dialect.
 
     Returns:
@@ -28,7 +30,7 @@ def find_dialect(render: Render, lexicon: Lexicon, where: str) -> tuple[Dialect,
         Turn("assistant", said(2)),
     )
     result = Turn("tool", said(3), call_id=call_id(3), name=named(3))
-    probe = Probe(render, lexicon, Dialect())
+    probe = TemplateProbe(render, lexicon, MessageForm())
     notes: list[str] = []
 
     def lacks(note: str, **change: Any) -> None:
@@ -37,7 +39,7 @@ def find_dialect(render: Render, lexicon: Lexicon, where: str) -> tuple[Dialect,
         notes.append(note)
 
     if not probe.shows([user]):
-        probe = replace(probe, dialect=Dialect(no_tools="list"))
+        probe = replace(probe, dialect=MessageForm(no_tools="list"))
     if not probe.shows([user]):
         why = probe.refusal([user]) or "its text is missing"
         raise ModelInvalid(

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from agentrt.base.segments import Role
 from agentrt.prompt.encoded import PrefixLoss
 from agentrt.prompt.layout import Kind
-from agentrt.prompt.text_encoder import Place
+from agentrt.prompt.text_encoder import TextPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class PrefixMessage:
     """The message that a prefix ends in.
 
     Attributes:
@@ -55,11 +55,11 @@ class Prefix:
     parent: Prefix | None = None
     ids: tuple[int, ...] = ()
     held: str = ""
-    place: Place = Place.START
+    place: TextPosition = TextPosition.START
     eats: bool = False
     before: Kind = "start"
     closed: tuple[str, str] = ("", "")
-    message: Message | None = None
+    message: PrefixMessage | None = None
     losses: tuple[PrefixLoss, ...] = ()
     rewritten: bool = False
     appends: bool = False

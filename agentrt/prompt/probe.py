@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.segments import CallMade, ToolSchema
-from agentrt.prompt.message_form import Dialect, Turn
+from agentrt.prompt.message_form import MessageForm, Turn
 from agentrt.prompt.template import TemplateRefused
-from agentrt.prompt.tokenizer_parts import Lexicon
+from agentrt.prompt.tokenizer_parts import TokenizerParts
 
 FIRST, LAST = "\U0010fe00", "\U0010feff"
 """All placeholders lie within these."""
@@ -57,7 +57,7 @@ def holds_placeholder(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class TemplateProbe:
     """One template being asked.
 
     Attributes:
@@ -67,8 +67,8 @@ class Probe:
     """
 
     render: Render
-    lexicon: Lexicon
-    dialect: Dialect
+    lexicon: TokenizerParts
+    dialect: MessageForm
 
     def shows(self, turns: list[Turn], tools: tuple[ToolSchema, ...] = ()) -> bool:
         """Whether the template takes these turns and writes each of their texts once."""

@@ -28,7 +28,7 @@ SAMPLE = (
 )
 
 
-class Place(IntEnum):
+class TextPosition(IntEnum):
     """Where in the whole text some text stands; prefix spaces depend on it."""
 
     START = 0
@@ -63,7 +63,7 @@ class TextEncoder:
         self.seals = not _strips(tokenizer.get("normalizer"))
         self.seals = self.seals and self._sealing_is_exact()
 
-    def encode(self, text: str, place: Place) -> tuple[int, ...]:
+    def encode(self, text: str, place: TextPosition) -> tuple[int, ...]:
         """The ids of a text that ends here (at a marker, or at the end)."""
         if not text:
             return ()
@@ -73,9 +73,9 @@ class TextEncoder:
 
     def count(self, text: str) -> int:
         """Tokens of a text."""
-        return len(self.encode(text, Place.AFTER_MARKER))
+        return len(self.encode(text, TextPosition.AFTER_MARKER))
 
-    def seal(self, text: str, place: Place) -> tuple[tuple[int, ...], str]:
+    def seal(self, text: str, place: TextPosition) -> tuple[tuple[int, ...], str]:
         """Split `text`, which may go on, into ids that stay whatever follows, and the rest.
 
         Returns:
@@ -107,7 +107,7 @@ class TextEncoder:
                 return min(settled, len(text) - n)
         return settled
 
-    def _encode(self, text: str, place: Place) -> tuple[int, ...]:
+    def _encode(self, text: str, place: TextPosition) -> tuple[int, ...]:
         return self._numbered(self._tokenizers[place].encode(text, add_special_tokens=False).ids)
 
     def _numbered(self, ids: list[int]) -> tuple[int, ...]:
@@ -116,12 +116,14 @@ class TextEncoder:
 
     def _sealing_is_exact(self) -> bool:
         """Try the rule on a text with everything awkward in it, cut at each place."""
-        places = {id(self._tokenizers[p]): p for p in (Place.AFTER_MARKER, Place.START)}
+        places = {
+            id(self._tokenizers[p]): p for p in (TextPosition.AFTER_MARKER, TextPosition.START)
+        }
         for place in places.values():
             whole = self._encode(SAMPLE, place)
             for cut in range(1, len(SAMPLE)):
                 ids, rest = self.seal(SAMPLE[:cut], place)
-                rest_place = Place.INSIDE if ids else place
+                rest_place = TextPosition.INSIDE if ids else place
                 if ids + self._encode(rest + SAMPLE[cut:], rest_place) != whole:
                     return False
         return True
@@ -160,7 +162,7 @@ def _variants(
     }
     by_text: dict[str, Tokenizer] = {}
     found: list[Tokenizer] = []
-    for place in Place:
+    for place in TextPosition:
         settings = {
             **plain,
             "pre_tokenizer": _placed(plain.get("pre_tokenizer"), place),
@@ -198,9 +200,9 @@ def _merged(pair: Any) -> str:
     return pair.replace(" ", "") if isinstance(pair, str) else "".join(pair)
 
 
-def _placed(part: Any, place: Place) -> Any:
+def _placed(part: Any, place: TextPosition) -> Any:
     """A normalizer or pre-tokenizer as it works at `place`."""
-    if not isinstance(part, dict) or place is Place.START:
+    if not isinstance(part, dict) or place is TextPosition.START:
         return part
     kind = part.get("type")
     if kind == "Sequence":
@@ -209,11 +211,11 @@ def _placed(part: Any, place: Place) -> Any:
         return {**part, key: [step for step in steps if step is not None]}
     if kind == "Metaspace":
         first_only = part.get("prepend_scheme") == "first"
-        if place is Place.INSIDE or first_only:
+        if place is TextPosition.INSIDE or first_only:
             return {**part, "prepend_scheme": "never", "add_prefix_space": False}
-    elif place is Place.INSIDE and kind == "Prepend":
+    elif place is TextPosition.INSIDE and kind == "Prepend":
         return None
-    elif place is Place.INSIDE and kind == "ByteLevel":
+    elif place is TextPosition.INSIDE and kind == "ByteLevel":
         return {**part, "add_prefix_space": False}
     return part
 

@@ -12,7 +12,7 @@ import re
 from agentrt.base.segments import PLAIN_THINK_FRAME, ThinkFrame
 from agentrt.prompt.probe import Render, said
 from agentrt.prompt.template import TemplateRefused
-from agentrt.prompt.tokenizer_parts import Lexicon, Marker
+from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 
 KEYS = ("reasoning_content", "thinking", "reasoning")
 """Under which templates look for the reasoning of an answer."""
@@ -28,7 +28,7 @@ KNOWN = (
 _LAST_TAG = re.compile(r"(<[^<>]+>|\[[A-Z_]+\])\s*$")
 
 
-def find_think_frame(render: Render, lexicon: Lexicon, source: str) -> ThinkFrame:
+def find_think_frame(render: Render, lexicon: TokenizerParts, source: str) -> ThinkFrame:
     """The frame; that of letters where the model shows none.
 
     Args:
@@ -50,7 +50,7 @@ def find_think_frame(render: Render, lexicon: Lexicon, source: str) -> ThinkFram
 _USER = {"role": "user", "content": said(0)}
 
 
-def _shown(render: Render, lexicon: Lexicon, asked: str, key: str) -> ThinkFrame | None:
+def _shown(render: Render, lexicon: TokenizerParts, asked: str, key: str) -> ThinkFrame | None:
     """The frame as the template writes it, or None where it does not."""
     answer = {"role": "assistant", "content": said(1), key: said(2)}
     text = _text(render, [_USER, answer], answer=False)
@@ -70,7 +70,9 @@ def _shown(render: Render, lexicon: Lexicon, asked: str, key: str) -> ThinkFrame
     return _frame(lexicon, asked, tag[0] if tag else "", marker, closing)
 
 
-def _frame(lexicon: Lexicon, asked: str, opening: str, marker: str, closing: str) -> ThinkFrame:
+def _frame(
+    lexicon: TokenizerParts, asked: str, opening: str, marker: str, closing: str
+) -> ThinkFrame:
     whole = lexicon.pieces(opening) + lexicon.pieces(closing)
     special = dict.fromkeys(piece.text for piece in whole if isinstance(piece, Marker))
     opened = not opening.strip() or asked.rstrip().endswith(opening.strip())

@@ -41,7 +41,7 @@ class Marker:
     eats_right: bool
 
 
-class Lexicon:
+class TokenizerParts:
     """Markers, vocabulary and text encoder of one model."""
 
     def __init__(self, files: ModelFiles) -> None:

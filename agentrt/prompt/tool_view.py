@@ -11,13 +11,13 @@ from agentrt.prompt.composer import Composer
 from agentrt.prompt.layout import Layout
 from agentrt.prompt.message_form import function_of
 from agentrt.prompt.prefix_cache import PrefixCache
-from agentrt.prompt.probe import Probe
+from agentrt.prompt.probe import TemplateProbe
 
 MOST_TOOL_SETS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ToolView:
     """What holds while one set of tools is offered.
 
     Attributes:
@@ -31,21 +31,21 @@ class View:
 
     tools: tuple[ToolSchema, ...]
     safe_tools: tuple[ToolSchema, ...]
-    probe: Probe
+    probe: TemplateProbe
     layout: Layout
     composer: Composer
     prefixes: PrefixCache
 
 
-class Views:
+class ToolViews:
     """The views of the tool sets used of late."""
 
-    def __init__(self, make: Callable[[tuple[ToolSchema, ...]], View]) -> None:
+    def __init__(self, make: Callable[[tuple[ToolSchema, ...]], ToolView]) -> None:
         self._make = make
-        self._by_tools: dict[str, View] = {}
-        self._recent: View | None = None
+        self._by_tools: dict[str, ToolView] = {}
+        self._recent: ToolView | None = None
 
-    def of(self, tools: tuple[ToolSchema, ...]) -> View:
+    def of(self, tools: tuple[ToolSchema, ...]) -> ToolView:
         """The view of these tools; equal tools share one."""
         if self._recent is not None and self._recent.tools is tools:
             return self._recent

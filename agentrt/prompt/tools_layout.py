@@ -11,14 +11,14 @@ from itertools import pairwise
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.layout import AWKWARD, Kind, Layout, quoted, texts_between
 from agentrt.prompt.message_form import Turn
-from agentrt.prompt.probe import Probe, said
+from agentrt.prompt.probe import TemplateProbe, said
 
 CHECKED = ("u", "su", "uactuau", "suau", "suCttct", "uuctau")
 CONTENTS: tuple[Kind, Kind] = ("system", "user")
 EDGES = "\n \n"
 
 
-def layout_with(probe: Probe, tools: tuple[ToolSchema, ...], base: Layout) -> Layout | None:
+def layout_with(probe: TemplateProbe, tools: tuple[ToolSchema, ...], base: Layout) -> Layout | None:
     """`base` with what tools change at its start; None when they change more."""
     starts: dict[tuple[Kind, Kind], set[str | None]] = {}
     for letters in CHECKED:
@@ -50,7 +50,7 @@ def _opens(pair: tuple[Kind, Kind]) -> bool:
 
 
 def _writes(
-    probe: Probe, tools: tuple[ToolSchema, ...], layout: Layout, contents: dict[Kind, str]
+    probe: TemplateProbe, tools: tuple[ToolSchema, ...], layout: Layout, contents: dict[Kind, str]
 ) -> bool:
     """Whether a system and a user message are written as `layout` says."""
     system, user = (_given(layout, kind, contents[kind]) for kind in CONTENTS)

@@ -12,8 +12,8 @@ from typing import Literal, Protocol
 
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.record import fact
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.record import record
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ThinkFrame, ToolSchema
 from agentrt.protocol.step_output import (
     Admission,
@@ -37,15 +37,15 @@ __all__ = [
     "Capabilities",
     "Delta",
     "End",
-    "Fill",
     "FinishReason",
     "GenerateRequest",
+    "HoleFill",
     "KvHint",
     "Ledger",
     "MessagePrompt",
     "OnLimit",
     "OptionScore",
-    "RequestFacts",
+    "SchedulingInfo",
     "StepDone",
     "StepRecord",
     "TokenLogprob",
@@ -56,7 +56,7 @@ OnLimit = Literal["raise", "close"]
 KvHint = Literal["keep", "demote", "drop", "prefetch"]
 
 
-@fact
+@record
 class Capabilities:
     """What a backend can do; the runtime adapts to it.
 
@@ -101,7 +101,7 @@ class Capabilities:
     scores: bool = False
 
 
-@fact
+@record
 class TokenPrompt:
     """A prompt as ids, up to the first hole.
 
@@ -114,7 +114,7 @@ class TokenPrompt:
     complete: bool = True
 
 
-@fact
+@record
 class MessagePrompt:
     """A complete prompt as segments, for engines that take messages.
 
@@ -127,8 +127,8 @@ class MessagePrompt:
     tools: tuple[ToolSchema, ...] = ()
 
 
-@fact
-class RequestFacts:
+@record
+class SchedulingInfo:
     """What the order of waiting work depends on; sent with the request and when it changes.
 
     What is said of the run holds at `told_at_s`; who reads it later may let its waiting grow.
@@ -175,7 +175,7 @@ class RequestFacts:
     told_at_s: float = 0.0
 
 
-@fact
+@record
 class GenerateRequest:
     """One generation.
 
@@ -203,20 +203,20 @@ class GenerateRequest:
     node_id: NodeId
     site: str
     prompt: TokenPrompt | MessagePrompt
-    sampling: Sampling
+    sampling: SamplingParams
     constraint: ConstraintSpec | None = None
     on_limit: OnLimit = "raise"
     demanded: bool = True
     deadline_at_s: float | None = None
     submitted_at_s: float = 0.0
     keep_special: bool = False
-    facts: RequestFacts | None = None
+    facts: SchedulingInfo | None = None
     thinking_tokens: int | None = None
     scored: bool = False
 
 
-@fact
-class Fill:
+@record
+class HoleFill:
     """More of a prompt that was not complete.
 
     Attributes:
@@ -249,11 +249,11 @@ class Backend(Protocol):
         """Take a request; its `End` comes through `events`, whatever happens."""
         ...
 
-    def fill(self, request_id: RequestId, fill: Fill) -> None:
+    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to the prompt of a request that was submitted incomplete."""
         ...
 
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
         ...
 

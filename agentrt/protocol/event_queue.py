@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 
-from agentrt.base.notifier import Wake
-from agentrt.protocol.backend import BackendEvent
+from agentrt.base.notifier import Notifier
+from agentrt.protocol.step_output import BackendEvent
 
 
 class EventQueue:
@@ -14,7 +14,7 @@ class EventQueue:
 
     def __init__(self) -> None:
         self._events: deque[BackendEvent] = deque()
-        self._wake = Wake()
+        self._wake = Notifier()
         self._closed = False
 
     def put(self, event: BackendEvent) -> None:

@@ -12,15 +12,15 @@ from typing import Literal, Protocol
 
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.record import fact
-from agentrt.protocol.backend import BackendDown, Ledger, StepDone
+from agentrt.base.record import record
+from agentrt.protocol.step_output import BackendDown, Ledger, StepDone
 
 NodeKind = Literal["generate", "tool", "program", "ask"]
 Outcome = Literal["ok", "failed", "cancelled"]
 AttributeValue = str | int | float | bool | tuple[str, ...]
 
 
-@fact
+@record
 class RunStarted:
     """A run began: the caller's submit.
 
@@ -50,7 +50,7 @@ class RunStarted:
     true_service_s: float | None = None
 
 
-@fact
+@record
 class NodeDeclared:
     """A node was made.
 
@@ -107,7 +107,7 @@ class NodeDeclared:
     max_tokens: int = 0
 
 
-@fact
+@record
 class NodeDemanded:
     """Somebody waits for the node."""
 
@@ -116,7 +116,7 @@ class NodeDemanded:
     at_s: float
 
 
-@fact
+@record
 class RequestSent:
     """A generation was handed to a backend.
 
@@ -143,7 +143,7 @@ class RequestSent:
     prompt_tokens: int = 0
 
 
-@fact
+@record
 class Scheduled:
     """The scheduler or an engine decided about a node, and what it went by.
 
@@ -167,7 +167,7 @@ class Scheduled:
     terms: tuple[tuple[str, float], ...] = ()
 
 
-@fact
+@record
 class PrefixLost:
     """Tokens that could not be shared, and why.
 
@@ -186,7 +186,7 @@ class PrefixLost:
     at_s: float
 
 
-@fact
+@record
 class HoleFilled:
     """The last pending part of a prompt became known: from here the node could run."""
 
@@ -195,7 +195,7 @@ class HoleFilled:
     at_s: float
 
 
-@fact
+@record
 class PromptRevised:
     """A generation is to be handed to its backend, once more where it was already.
 
@@ -215,7 +215,7 @@ class PromptRevised:
     at_s: float
 
 
-@fact
+@record
 class FirstToken:
     """The first output of a generation reached the runtime."""
 
@@ -224,7 +224,7 @@ class FirstToken:
     at_s: float
 
 
-@fact
+@record
 class ItemClosed:
     """An item of a streamed output is complete (`each`, `calls`)."""
 
@@ -234,7 +234,7 @@ class ItemClosed:
     at_s: float
 
 
-@fact
+@record
 class AttemptFailed:
     """A whole answer did not pass its check: the node asks once more, or fails.
 
@@ -255,7 +255,7 @@ class AttemptFailed:
     at_s: float
 
 
-@fact
+@record
 class ToolStarted:
     """An attempt of a tool began to run (it has a worker)."""
 
@@ -265,7 +265,7 @@ class ToolStarted:
     at_s: float
 
 
-@fact
+@record
 class ToolEnded:
     """An attempt of a tool is over."""
 
@@ -276,7 +276,7 @@ class ToolEnded:
     error: ErrorRecord | None = None
 
 
-@fact
+@record
 class NodeFinished:
     """A node has its value, its error, or was cancelled.
 
@@ -314,7 +314,7 @@ class NodeFinished:
     stopped_at_s: float | None = None
 
 
-@fact
+@record
 class RunFinished:
     """The caller has the result: `at_s - RunStarted.at_s` is the compound latency."""
 

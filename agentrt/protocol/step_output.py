@@ -10,12 +10,12 @@ from typing import Literal
 
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 FinishReason = Literal["stop", "length", "cancelled", "failed"]
 
 
-@fact
+@record
 class TokenLogprob:
     """Log-probability of one token that was produced.
 
@@ -32,7 +32,7 @@ class TokenLogprob:
     forced: bool = False
 
 
-@fact
+@record
 class Delta:
     """What one step added to one request.
 
@@ -52,7 +52,7 @@ class Delta:
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-@fact
+@record
 class Ledger:
     """Where the time and the tokens of one request went, measured by the backend.
 
@@ -108,7 +108,7 @@ class Ledger:
     thinking_tokens: int = 0
 
 
-@fact
+@record
 class OptionScore:
     """How likely one option of a choice is.
 
@@ -122,7 +122,7 @@ class OptionScore:
     tokens: int
 
 
-@fact
+@record
 class End:
     """A request is over.
 
@@ -146,7 +146,7 @@ class End:
     scores: tuple[OptionScore, ...] = ()
 
 
-@fact
+@record
 class StepRecord:
     """One engine step.
 
@@ -180,7 +180,7 @@ PASSED_OVER = {
 """Why a request went on waiting for a place in a step, in words."""
 
 
-@fact
+@record
 class Admission:
     """A request got its place in a step, and why it got it then.
 
@@ -205,7 +205,7 @@ class Admission:
     terms: tuple[tuple[str, float], ...] = ()
 
 
-@fact
+@record
 class StepDone:
     """Everything that one engine step changed.
 
@@ -226,7 +226,7 @@ class StepDone:
     admissions: tuple[Admission, ...] = ()
 
 
-@fact
+@record
 class BackendDown:
     """The backend lost its engine; `lost` will never end otherwise.
 

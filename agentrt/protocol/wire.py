@@ -32,7 +32,7 @@ Plain = Callable[[Any], Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Form:
+class _TypeCodec:
     """How one type is written and read.
 
     Attributes:
@@ -146,7 +146,7 @@ def _unpack_ext(code: int, data: bytes) -> int:
     return int.from_bytes(data, signed=True)
 
 
-def _form_of(hint: Any, made: dict[type, _Form]) -> _Form:
+def _form_of(hint: Any, made: dict[type, _TypeCodec]) -> _TypeCodec:
     """How the type `hint` is written and read."""
     if isinstance(hint, NewType):
         return _form_of(hint.__supertype__, made)
@@ -168,13 +168,13 @@ def _form_of(hint: Any, made: dict[type, _Form]) -> _Form:
     raise TypeError(f"no frame for the type {hint!r}")
 
 
-def _scalar_form(kind: type) -> _Form:
+def _scalar_form(kind: type) -> _TypeCodec:
     def read(plain: Any) -> Any:
         if type(plain) is not kind:
             raise _Wrong(f"{kind.__name__} expected, got {type(plain).__name__}")
         return plain
 
-    return _Form(None, read, kind, deep=False)
+    return _TypeCodec(None, read, kind, deep=False)
 
 
 def _read_float(plain: Any) -> float:
@@ -183,18 +183,18 @@ def _read_float(plain: Any) -> float:
     return float(plain)
 
 
-_SCALARS: dict[Any, _Form] = {
+_SCALARS: dict[Any, _TypeCodec] = {
     int: _scalar_form(int),
     str: _scalar_form(str),
     bool: _scalar_form(bool),
     bytes: _scalar_form(bytes),
     type(None): _scalar_form(type(None)),
-    float: _Form(None, _read_float, float, deep=False),
-    Path: _Form(str, lambda plain: Path(_scalar_form(str).read(plain))),
+    float: _TypeCodec(None, _read_float, float, deep=False),
+    Path: _TypeCodec(str, lambda plain: Path(_scalar_form(str).read(plain))),
 }
 
 
-def _literal_form(values: tuple[Any, ...]) -> _Form:
+def _literal_form(values: tuple[Any, ...]) -> _TypeCodec:
     allowed = frozenset(values)
 
     def read(plain: Any) -> Any:
@@ -202,10 +202,10 @@ def _literal_form(values: tuple[Any, ...]) -> _Form:
             raise _Wrong(f"one of {values} expected, got {plain!r}")
         return plain
 
-    return _Form(None, read)
+    return _TypeCodec(None, read)
 
 
-def _json_form(kind: type) -> _Form:
+def _json_form(kind: type) -> _TypeCodec:
     """User data (a JSON Schema): JSON keeps key order and any size of number."""
 
     def read(plain: Any) -> Any:
@@ -214,16 +214,16 @@ def _json_form(kind: type) -> _Form:
             raise _Wrong(f"an object expected, got {type(value).__name__}")
         return value
 
-    return _Form(lambda value: json.dumps(value, separators=(",", ":")), read)
+    return _TypeCodec(lambda value: json.dumps(value, separators=(",", ":")), read)
 
 
-def _tuple_form(args: tuple[Any, ...], made: dict[type, _Form]) -> _Form:
+def _tuple_form(args: tuple[Any, ...], made: dict[type, _TypeCodec]) -> _TypeCodec:
     if len(args) == 2 and args[1] is Ellipsis:
         return _many_form(_form_of(args[0], made))
     return _row_form(tuple, tuple(_form_of(arg, made) for arg in args), tuple(map(str, args)))
 
 
-def _many_form(item: _Form) -> _Form:
+def _many_form(item: _TypeCodec) -> _TypeCodec:
     write, read = item.write, item.read
     kinds, shallow = {item.kind}, not item.deep
 
@@ -235,16 +235,16 @@ def _many_form(item: _Form) -> _Form:
         return tuple([read(part) for part in plain])
 
     if write is None:
-        return _Form(None, read_all, tuple)
-    return _Form(lambda value: [write(part) for part in value], read_all, tuple)
+        return _TypeCodec(None, read_all, tuple)
+    return _TypeCodec(lambda value: [write(part) for part in value], read_all, tuple)
 
 
-def _frozenset_form(item: _Form) -> _Form:
+def _frozenset_form(item: _TypeCodec) -> _TypeCodec:
     many = _many_form(item)
-    return _Form(lambda value: sorted(value), lambda plain: frozenset(many.read(plain)))
+    return _TypeCodec(lambda value: sorted(value), lambda plain: frozenset(many.read(plain)))
 
 
-def _dataclass_form(cls: type, made: dict[type, _Form]) -> _Form:
+def _dataclass_form(cls: type, made: dict[type, _TypeCodec]) -> _TypeCodec:
     hints = hints_of(cls)
     names = tuple(field.name for field in dataclasses.fields(cls))
     forms = tuple(_form_of(hints[name], made) for name in names)
@@ -254,11 +254,11 @@ def _dataclass_form(cls: type, made: dict[type, _Form]) -> _Form:
 
 def _row_form(
     build: Callable[[Any], Any],
-    forms: tuple[_Form, ...],
+    forms: tuple[_TypeCodec, ...],
     names: tuple[str, ...],
     *,
     title: str = "",
-) -> _Form:
+) -> _TypeCodec:
     """A fixed number of fields; fields that msgpack takes as they are cost one C call together."""
     count = len(forms)
     fields_of = _fields_of(names) if title else tuple
@@ -296,7 +296,7 @@ def _row_form(
         except _Wrong as error:
             raise _Wrong(f"{_wrong_field(title, names, reads, plain)}: {error}") from None
 
-    return _Form(write if title or writes else None, read, tuple)
+    return _TypeCodec(write if title or writes else None, read, tuple)
 
 
 def _fields_of(names: tuple[str, ...]) -> Plain:
@@ -317,11 +317,11 @@ def _wrong_field(
     return title
 
 
-def _union_of(members: tuple[Any, ...], made: dict[type, _Form]) -> _Form:
+def _union_of(members: tuple[Any, ...], made: dict[type, _TypeCodec]) -> _TypeCodec:
     """One of several types: classes by their name, plain values by trying in order."""
     classes: list[Any] = [member for member in members if dataclasses.is_dataclass(member)]
     plains = [_form_of(member, made) for member in members if member not in classes]
-    forms: dict[str, _Form] = {cls.__name__: _form_of(cls, made) for cls in classes}
+    forms: dict[str, _TypeCodec] = {cls.__name__: _form_of(cls, made) for cls in classes}
     writes = {name: form.write for name, form in forms.items()}
     plain_writes = [form.write for form in plains if form.write is not None]
     if len(plain_writes) > 1:
@@ -343,10 +343,10 @@ def _union_of(members: tuple[Any, ...], made: dict[type, _Form]) -> _Form:
         return _first_that_reads(plains, plain, tuple(forms))
 
     simple = not classes and all(form.write is None for form in plains)
-    return _Form(None if simple else write, read)
+    return _TypeCodec(None if simple else write, read)
 
 
-def _first_that_reads(plains: list[_Form], plain: Any, names: tuple[str, ...]) -> Any:
+def _first_that_reads(plains: list[_TypeCodec], plain: Any, names: tuple[str, ...]) -> Any:
     for form in plains:
         try:
             return form.read(plain)

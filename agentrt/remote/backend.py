@@ -11,26 +11,16 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import AgentrtError, EngineDied, InternalError, record
+from agentrt.base.errors import AgentrtError, EngineDied, InternalError, record_of
 from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
-from agentrt.protocol.backend import (
-    BackendEvent,
-    Capabilities,
-    Delta,
-    End,
-    Fill,
-    FinishReason,
-    GenerateRequest,
-    KvHint,
-    RequestFacts,
-    StepDone,
-)
+from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.remote.body import Server, asking
-from agentrt.remote.chunks import Compact, Reading
+from agentrt.protocol.step_output import BackendEvent, Delta, End, FinishReason, StepDone
+from agentrt.remote.body import RemoteServer, asking
+from agentrt.remote.chunks import ChunkReader, Compact
 from agentrt.remote.http import Http
 from agentrt.remote.probe import probe
-from agentrt.remote.usage import Watch, ledger
+from agentrt.remote.usage import RequestTimes, ledger
 
 
 @dataclass(slots=True, eq=False)
@@ -38,8 +28,8 @@ class Exchange:
     """One request while it is under way."""
 
     request: GenerateRequest
-    watch: Watch
-    reading: Reading = field(default_factory=Reading)
+    watch: RequestTimes
+    reading: ChunkReader = field(default_factory=ChunkReader)
 
 
 class RemoteBackend:
@@ -63,7 +53,7 @@ class RemoteBackend:
         self._http = Http(url, api_key=api_key)
         self._model = model
         self._clock = clock
-        self._server: Server | None = None
+        self._server: RemoteServer | None = None
         self._queue = EventQueue()
         self._tasks: dict[RequestId, asyncio.Task[FinishReason]] = {}
         self._texts: dict[RequestId, str] = {}
@@ -88,15 +78,15 @@ class RemoteBackend:
             self._server = await probe(self._http, self._model)
 
     def submit(self, request: GenerateRequest) -> None:
-        exchange = Exchange(request, Watch(self._clock.now_s()))
+        exchange = Exchange(request, RequestTimes(self._clock.now_s()))
         task = asyncio.create_task(self._stream(exchange))
         self._tasks[request.request_id] = task
         task.add_done_callback(lambda done: self._end(exchange, done))
 
-    def fill(self, request_id: RequestId, fill: Fill) -> None:
+    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
         """Nothing: prompts come whole (`holes` is false)."""
 
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
         """Nothing: the server orders its own queue."""
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
@@ -166,7 +156,7 @@ class RemoteBackend:
             reason = "failed" if failure else done.result()
         if failure is not None and not isinstance(failure, AgentrtError):
             failure = InternalError(f"{type(failure).__name__}: {failure}")
-        error = record(failure) if failure else None
+        error = record_of(failure) if failure else None
         account = ledger(exchange.reading, exchange.watch, self._clock.now_s())
         self._ends.append(
             End(request_id, reason, account, error=error, stopped_by=exchange.reading.stopped_by)

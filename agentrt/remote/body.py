@@ -8,9 +8,9 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.constraint_dialects import Way, tools_in_words, way_for
+from agentrt.remote.constraint_dialects import ConstraintDialect, tools_in_words, way_for
 from agentrt.remote.messages import messages_of, tools_of
 
 Json = dict[str, Any]
@@ -19,7 +19,7 @@ SEED_LIMIT = 1 << 31  # llama.cpp and some others take 32 bits
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RemoteServer:
     """What is known of the server.
 
     Attributes:
@@ -36,7 +36,7 @@ class Server:
     family: str = ""
     limit_field: str = "max_tokens"
     window_tokens: int = 0
-    proven: dict[ConstraintKind, tuple[Way, ...]] = field(default_factory=dict)
+    proven: dict[ConstraintKind, tuple[ConstraintDialect, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Asking:
     max_calls: int = 0
 
 
-def asking(request: GenerateRequest, server: Server) -> Asking:
+def asking(request: GenerateRequest, server: RemoteServer) -> Asking:
     """`request` as this server takes it.
 
     Raises:
@@ -84,7 +84,7 @@ def asking(request: GenerateRequest, server: Server) -> Asking:
     return constrained(body, spec, way)
 
 
-def constrained(body: Json, spec: ConstraintSpec, way: Way) -> Asking:
+def constrained(body: Json, spec: ConstraintSpec, way: ConstraintDialect) -> Asking:
     """`body` with `spec` asked for in this way."""
     new = body | way.fields(_described(spec, body.get("tools", ())))
     if spec.kind != "calls":
@@ -116,7 +116,7 @@ def _told(messages: list[Json], words: str) -> list[Json]:
     return [{"role": "system", "content": words}, *messages]
 
 
-def _sampling(sampling: Sampling, server: Server) -> Json:
+def _sampling(sampling: SamplingParams, server: RemoteServer) -> Json:
     body: Json = {
         server.limit_field: sampling.max_tokens,
         "temperature": sampling.temperature,
@@ -135,7 +135,7 @@ def _sampling(sampling: Sampling, server: Server) -> Json:
     return body | _extensions(sampling, server)
 
 
-def _extensions(sampling: Sampling, server: Server) -> Json:
+def _extensions(sampling: SamplingParams, server: RemoteServer) -> Json:
     """Parameters beyond OpenAI's; a server we do not know would drop them without a word."""
     repeat = "repeat_penalty" if server.family == "llamacpp" else "repetition_penalty"
     asked: Json = {}

@@ -11,12 +11,12 @@ from typing import Any
 
 from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
-from agentrt.protocol.backend import FinishReason
+from agentrt.protocol.step_output import FinishReason
 
 Json = dict[str, Any]
 
 
-class Reading:
+class ChunkReader:
     """The chunks of one request.
 
     Attributes:

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ConstraintDialect:
     """One way to ask for a constraint.
 
     Attributes:
@@ -100,32 +100,32 @@ def _call_schema(tool: ToolSchema) -> Json:
     }
 
 
-WAYS: Mapping[ConstraintKind, Sequence[Way]] = {
-    "json": (Way("response_format", _json_schema),),
+WAYS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
+    "json": (ConstraintDialect("response_format", _json_schema),),
     "choice": (
-        Way("structured_outputs.choice", _structured("choice")),
-        Way("guided_choice", _field("guided_choice")),
-        Way("grammar", _gbnf_choice),
+        ConstraintDialect("structured_outputs.choice", _structured("choice")),
+        ConstraintDialect("guided_choice", _field("guided_choice")),
+        ConstraintDialect("grammar", _gbnf_choice),
     ),
     "regex": (
-        Way("structured_outputs.regex", _structured("regex")),
-        Way("guided_regex", _field("guided_regex")),
-        Way("regex", _field("regex")),
+        ConstraintDialect("structured_outputs.regex", _structured("regex")),
+        ConstraintDialect("guided_regex", _field("guided_regex")),
+        ConstraintDialect("regex", _field("regex")),
     ),
     "grammar": (
-        Way("structured_outputs.grammar", _structured("grammar")),
-        Way("guided_grammar", _field("guided_grammar")),
+        ConstraintDialect("structured_outputs.grammar", _structured("grammar")),
+        ConstraintDialect("guided_grammar", _field("guided_grammar")),
     ),
     "calls": (
-        Way("tools", _tools, covers=_only_calls),
-        Way("response_format with calls", _calls_as_json, compact=True),
+        ConstraintDialect("tools", _tools, covers=_only_calls),
+        ConstraintDialect("response_format with calls", _calls_as_json, compact=True),
     ),
 }
 
 
 def way_for(
-    spec: ConstraintSpec, proven: Mapping[ConstraintKind, Sequence[Way]], where: str
-) -> Way:
+    spec: ConstraintSpec, proven: Mapping[ConstraintKind, Sequence[ConstraintDialect]], where: str
+) -> ConstraintDialect:
     """The surest proven way for `spec`.
 
     Raises:

@@ -18,9 +18,9 @@ import anyio
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected, UsageError
 from agentrt.base.segments import ToolSchema
-from agentrt.remote.body import Asking, Server, constrained
-from agentrt.remote.chunks import Compact, Reading
-from agentrt.remote.constraint_dialects import WAYS, Way
+from agentrt.remote.body import Asking, RemoteServer, constrained
+from agentrt.remote.chunks import ChunkReader, Compact
+from agentrt.remote.constraint_dialects import WAYS, ConstraintDialect
 from agentrt.remote.http import Http
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ _TOOL = ToolSchema("mark_zq", "Marks a zq.", _SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ProbeQuestion:
     """What is asked, and how an honest answer is told.
 
     Attributes:
@@ -56,24 +56,24 @@ class Question:
         return any(one.startswith(begun) or begun.startswith(one) for one in self.openings)
 
 
-QUESTIONS: dict[ConstraintKind, Question] = {
-    "json": Question(
+QUESTIONS: dict[ConstraintKind, ProbeQuestion] = {
+    "json": ProbeQuestion(
         ConstraintSpec("json", json.dumps(_SCHEMA, separators=(",", ":"))),
         lambda text: _is_zq(_parsed(text)),
         ("{",),
     ),
-    "choice": Question(
+    "choice": ProbeQuestion(
         ConstraintSpec("choice", options=_WORDS), lambda text: text in _WORDS, _WORDS
     ),
-    "regex": Question(
+    "regex": ProbeQuestion(
         ConstraintSpec("regex", "qzx-[0-9]{3}"), lambda text: _is_numbered(text), ("qzx-",)
     ),
-    "grammar": Question(
+    "grammar": ProbeQuestion(
         ConstraintSpec("grammar", f'start: "{_WORDS[0]}" | "{_WORDS[1]}"\n'),
         lambda text: text in _WORDS,
         _WORDS,
     ),
-    "calls": Question(
+    "calls": ProbeQuestion(
         ConstraintSpec("calls", tools=(_TOOL,), max_calls=1),
         lambda text: _is_call(_parsed(text)),
         ("[",),
@@ -81,7 +81,7 @@ QUESTIONS: dict[ConstraintKind, Question] = {
 }
 
 
-async def probe(http: Http, model: str | None) -> Server:
+async def probe(http: Http, model: str | None) -> RemoteServer:
     """What answers at the address.
 
     Raises:
@@ -90,7 +90,7 @@ async def probe(http: Http, model: str | None) -> Server:
     """
     listed = await _models(http, model)
     entry = _chosen(listed, model, http.url)
-    server = Server(
+    server = RemoteServer(
         where=http.url,
         model=entry["id"],
         family=_FAMILIES.get(str(entry.get("owned_by", "")).lower(), ""),
@@ -142,7 +142,7 @@ def _window_tokens(entry: Json) -> int:
     return int(found)
 
 
-async def _with_limit_field(http: Http, server: Server) -> Server:
+async def _with_limit_field(http: Http, server: RemoteServer) -> RemoteServer:
     """One short answer: does it answer at all, and what does it call `max_tokens`?"""
     try:
         await _text(http, Asking(_body(server, 1)))
@@ -154,11 +154,13 @@ async def _with_limit_field(http: Http, server: Server) -> Server:
     return server
 
 
-async def _proven(http: Http, server: Server) -> dict[ConstraintKind, tuple[Way, ...]]:
+async def _proven(
+    http: Http, server: RemoteServer
+) -> dict[ConstraintKind, tuple[ConstraintDialect, ...]]:
     """All ways that the server enforces, asked at the same time."""
     kept: dict[tuple[ConstraintKind, str], bool] = {}
 
-    async def try_(kind: ConstraintKind, way: Way) -> None:
+    async def try_(kind: ConstraintKind, way: ConstraintDialect) -> None:
         question = QUESTIONS[kind]
         asked = constrained(_body(server, PROBE_TOKENS), question.spec, way)
         try:
@@ -177,7 +179,7 @@ async def _proven(http: Http, server: Server) -> dict[ConstraintKind, tuple[Way,
     return {kind: ways for kind, ways in proven.items() if ways}
 
 
-def _body(server: Server, max_tokens: int) -> Json:
+def _body(server: RemoteServer, max_tokens: int) -> Json:
     return {
         "model": server.model,
         "messages": [{"role": "user", "content": "Say hello."}],
@@ -189,7 +191,7 @@ def _body(server: Server, max_tokens: int) -> Json:
 
 async def _text(http: Http, asked: Asking, goes_on: Callable[[str], bool] | None = None) -> str:
     """What the server writes, as far as `goes_on` wants it."""
-    reading, compact, text = Reading(asked.max_calls), Compact(), ""
+    reading, compact, text = ChunkReader(asked.max_calls), Compact(), ""
     async with aclosing(http.events("/chat/completions", asked.body, {})) as chunks:
         async for chunk in chunks:
             more = reading.push(chunk)

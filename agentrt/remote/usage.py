@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentrt.protocol.backend import Ledger
-from agentrt.remote.chunks import Reading
+from agentrt.protocol.step_output import Ledger
+from agentrt.remote.chunks import ChunkReader
 
 
 @dataclass(slots=True)
-class Watch:
+class RequestTimes:
     """Instants of one request, on our clock.
 
     Attributes:
@@ -21,7 +21,7 @@ class Watch:
     first_at_s: float = 0.0
 
 
-def ledger(reading: Reading, watch: Watch, now_s: float) -> Ledger:
+def ledger(reading: ChunkReader, watch: RequestTimes, now_s: float) -> Ledger:
     """The account of a request that ended `now_s`."""
     told = _told(reading)
     if told is None or watch.first_at_s == 0.0:
@@ -43,7 +43,7 @@ def ledger(reading: Reading, watch: Watch, now_s: float) -> Ledger:
     )
 
 
-def _inferred(reading: Reading, watch: Watch, now_s: float) -> Ledger:
+def _inferred(reading: ChunkReader, watch: RequestTimes, now_s: float) -> Ledger:
     first_at_s = watch.first_at_s or now_s
     return Ledger(
         received_at_s=watch.sent_at_s,
@@ -58,7 +58,7 @@ def _inferred(reading: Reading, watch: Watch, now_s: float) -> Ledger:
     )
 
 
-def _counts(reading: Reading) -> dict[str, int]:
+def _counts(reading: ChunkReader) -> dict[str, int]:
     """Tokens as told; when the stream was cut before that, a chunk counts as one token."""
     usage = reading.usage
     details = usage.get("prompt_tokens_details") or {}
@@ -70,7 +70,7 @@ def _counts(reading: Reading) -> dict[str, int]:
     }
 
 
-def _told(reading: Reading) -> tuple[float, float, float] | None:
+def _told(reading: ChunkReader) -> tuple[float, float, float] | None:
     """Queue, prefill and decode in seconds, from vLLM's `metrics` or llama.cpp's `timings`."""
     timings = reading.timings
     if "prompt_ms" in timings and "predicted_ms" in timings:

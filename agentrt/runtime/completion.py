@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.base.errors import AgentrtError, NodeCancelled, record
+from agentrt.base.errors import AgentrtError, NodeCancelled, record_of
 from agentrt.program import Node
 from agentrt.program.call_site import raised_at
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeFinished, Outcome
+from agentrt.protocol.step_output import Ledger
 from agentrt.runtime.message_capture import said
 from agentrt.runtime.run import Run
 
@@ -76,7 +76,7 @@ def _event(
         outcome,
         run.now_s(),
         reason=error.reason if isinstance(error, NodeCancelled) else "",
-        error=record(error) if error is not None and outcome == "failed" else None,
+        error=record_of(error) if error is not None and outcome == "failed" else None,
         ledger=ledger,
         closed_early=closed_early,
         finish_reason=finish_reason,

@@ -10,13 +10,14 @@ from agentrt.base.ids import RunId
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.protocol.events import Event, Scheduled
 from agentrt.runtime.completion import failed
-from agentrt.runtime.kv_hints.retention import Retention
-from agentrt.runtime.model_role import Engine
+from agentrt.runtime.kv_hints.retention import KvRetention
+from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.refused import refused
-from agentrt.runtime.requests.dispatch import Generations
+from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.run import Run
-from agentrt.runtime.tasks.runner import Bodies
+from agentrt.runtime.tasks.runner import TaskRunner
 from agentrt.scheduler import (
+    AdmissionDecision,
     Admit,
     Decision,
     Expire,
@@ -24,9 +25,8 @@ from agentrt.scheduler import (
     Refuse,
     Send,
     Start,
-    Stop,
-    Tell,
-    Verdict,
+    StopNode,
+    UpdateInfo,
 )
 
 
@@ -36,10 +36,10 @@ class Effects:
     def __init__(
         self,
         runs: Mapping[RunId, Run],
-        engines: Mapping[str, Engine],
-        generations: Generations,
-        bodies: Bodies,
-        retention: Retention,
+        engines: Mapping[str, ModelRole],
+        generations: RequestDispatcher,
+        bodies: TaskRunner,
+        retention: KvRetention,
     ) -> None:
         self._runs = runs
         self._engines = engines
@@ -51,7 +51,7 @@ class Effects:
         """Carry out one decision; the events that it caused."""
         if isinstance(decision, Admit):
             return [_told(verdict, decision.at_s) for verdict in decision.verdicts]
-        if isinstance(decision, Tell):
+        if isinstance(decision, UpdateInfo):
             self._generations.tell(decision.model, decision.facts)
             return []
         run = self._runs[decision.run_id]
@@ -71,7 +71,7 @@ class Effects:
                 if self._retention.is_on and node.kind != "program":
                     self._retention.starts(run.run_id, node)
                 return []
-            case Stop(reason=reason):
+            case StopNode(reason=reason):
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)
                 return self._stop(run, node, error, reason)
             case Expire():
@@ -106,7 +106,7 @@ class Effects:
         return [failed(run, node, error)]
 
 
-def _told(verdict: Verdict, at_s: float) -> Scheduled:
+def _told(verdict: AdmissionDecision, at_s: float) -> Scheduled:
     return Scheduled(
         verdict.run_id,
         verdict.node_id,

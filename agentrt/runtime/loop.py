@@ -11,18 +11,18 @@ import anyio
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, InternalError
 from agentrt.program.scope import sooner
-from agentrt.protocol.backend import BackendDown, StepDone
 from agentrt.protocol.events import Event
+from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.runtime.effects import Effects
-from agentrt.runtime.kv_hints.retention import Retention
+from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.observers import Observers
-from agentrt.runtime.requests.results import Intake
+from agentrt.runtime.requests.results import ResultDelivery
 from agentrt.scheduler import (
     CancelWanted,
     CloseWanted,
     DemandEnded,
-    Fact,
     Held,
+    InternalEvent,
     Performed,
     Released,
     State,
@@ -50,11 +50,11 @@ class Loop:
         self,
         state: State,
         effects: Effects,
-        intake: Intake,
+        intake: ResultDelivery,
         observers: Observers,
         clock: Clock,
         on_end: Callable[[AgentrtError], None],
-        retention: Retention,
+        retention: KvRetention,
     ) -> None:
         self.state = state
         self.batches = 0
@@ -65,16 +65,16 @@ class Loop:
         self._intake = intake
         self._observers = observers
         self._clock = clock
-        self._inbox: list[Fact] = []
+        self._inbox: list[InternalEvent] = []
         self._asyncio = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._due = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s: float | None = None
-        self._waiting: list[tuple[Fact, anyio.Event]] = []
+        self._waiting: list[tuple[InternalEvent, anyio.Event]] = []
 
-    def post(self, fact: Fact) -> None:
+    def post(self, fact: InternalEvent) -> None:
         """Leave a fact for the next batch, which comes with the event loop's next turn."""
         if self._closed:
             return
@@ -83,13 +83,13 @@ class Loop:
             self._due = True
             self._asyncio.call_soon(self._posted, context=self._context)
 
-    def deliver(self, fact: Fact) -> None:
+    def deliver(self, fact: InternalEvent) -> None:
         """Handle a fact now, with all that has arrived: an engine's, while no code of ours runs."""
         if not self._closed:
             self._inbox.append(fact)
             self._turn()
 
-    async def seen(self, fact: Fact) -> None:
+    async def seen(self, fact: InternalEvent) -> None:
         """Leave a fact and wait until it was handled and every observer has seen it."""
         if self.ended is not None:
             return
@@ -169,7 +169,7 @@ class Loop:
         for _, done in self._waiting:
             done.set()
 
-    def _take(self, fact: Fact, seen: list[Event]) -> None:
+    def _take(self, fact: InternalEvent, seen: list[Event]) -> None:
         apply(self.state, fact)
         if not isinstance(fact, _INTERNAL):
             seen.append(fact)
@@ -180,7 +180,7 @@ class Loop:
             for event in self._intake.lose(fact):
                 self._take(event, seen)
 
-    def _answer(self, facts: list[Fact]) -> None:
+    def _answer(self, facts: list[InternalEvent]) -> None:
         handled = {id(fact) for fact in facts}
         for fact, done in self._waiting:
             if id(fact) in handled:

@@ -12,7 +12,7 @@ from agentrt.protocol.backend import Backend, Capabilities
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ModelRole:
     """A backend in a role.
 
     Attributes:

@@ -10,7 +10,7 @@ from agentrt.base.ids import NodeId, RunId
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PersonQuestion:
     """What a program asks a person.
 
     Attributes:
@@ -24,7 +24,7 @@ class Question:
     form: Any
 
 
-OnAsk = Callable[[Question], "Awaitable[Any] | Any"]
+OnAsk = Callable[[PersonQuestion], "Awaitable[Any] | Any"]
 
 
 @dataclass(frozen=True, slots=True)

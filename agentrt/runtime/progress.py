@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from agentrt.base.errors import NodeSoFar, SoFar
+from agentrt.base.run_progress import NodeProgress, RunProgress
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.program.scope import sooner
 from agentrt.scheduler import NodeState, RunState
 
 
-def so_far(run: RunState, nodes: Mapping[str, Node[object]], now_s: float) -> SoFar:
+def so_far(run: RunState, nodes: Mapping[str, Node[object]], now_s: float) -> RunProgress:
     """The path that took the time, and what else is under way.
 
     Walks back from the node that is still under way and was demanded first, each time to the input
@@ -37,7 +37,7 @@ def so_far(run: RunState, nodes: Mapping[str, Node[object]], now_s: float) -> So
     ]
     others = [_part(node, None, nodes, now_s) for node in pending if node not in path]
     others.sort(key=lambda part: math.inf if part.slack_s is None else part.slack_s)
-    return SoFar(tuple(parts), tuple(others))
+    return RunProgress(tuple(parts), tuple(others))
 
 
 def _before(node: NodeState, run: RunState) -> NodeState | None:
@@ -51,7 +51,7 @@ def _before(node: NodeState, run: RunState) -> NodeState | None:
 
 def _part(
     state: NodeState, before: NodeState | None, nodes: Mapping[str, Node[object]], now_s: float
-) -> NodeSoFar:
+) -> NodeProgress:
     live = state.status != "ended"
     start_s = state.declared_at_s
     if before is not None:
@@ -59,9 +59,9 @@ def _part(
     took_s = max(0.0, (now_s if live else state.finished_at_s) - start_s)
     node = nodes.get(state.node_id) if live else None
     if node is None or node.done:
-        return NodeSoFar(state.node_id, state.name, took_s)
+        return NodeProgress(state.node_id, state.name, took_s)
     gen = node if isinstance(node, Gen) else None
-    return NodeSoFar(
+    return NodeProgress(
         state.node_id,
         state.name,
         took_s,

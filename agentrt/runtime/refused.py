@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.base.errors import DeadlineExceeded, NodeSoFar, SoFar
+from agentrt.base.errors import DeadlineExceeded
+from agentrt.base.run_progress import NodeProgress, RunProgress
 from agentrt.program import Node
 from agentrt.protocol.events import Event, Scheduled
 from agentrt.runtime.completion import failed
@@ -17,11 +18,11 @@ def refused(run: Run, node: Node[Any], refusal: Refusal) -> list[Event]:
 
     The error tells the path that is expected, each call site with the median of its time.
     """
-    path = tuple(NodeSoFar("", site.partition(" ")[0], took_s) for site, took_s in refusal.path)
+    path = tuple(NodeProgress("", site.partition(" ")[0], took_s) for site, took_s in refusal.path)
     error = DeadlineExceeded(
         f"{node.label} has {refusal.left_s:.2g} s, and half of its {refusal.runs} past runs took "
         f"{refusal.expected_s:.2g} s or more, even where nothing waited",
-        so_far=SoFar(path),
+        so_far=RunProgress(path),
         hint="Raise the deadline, or set SchedulerConfig(refuse_hopeless=False) to try all the "
         "same; `agentrt runs forget` drops what was learned",
         where=node.site,

@@ -8,23 +8,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, NodeCancelled, SoFar, Unsupported, UsageError
+from agentrt.base.errors import AgentrtError, NodeCancelled, Unsupported, UsageError
 from agentrt.base.ids import NodeId, RunId
-from agentrt.base.record import fact
+from agentrt.base.record import record
+from agentrt.base.run_progress import RunProgress
 from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import Waited, sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
-from agentrt.runtime.model_role import Engine
+from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, Tasks
-from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Fact, Held, Released
+from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Held, InternalEvent, Released
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
 
 
-@fact
-class Stop:
+@record
+class StopRequest:
     """Code asked for a node's end.
 
     Attributes:
@@ -68,9 +69,9 @@ class Run:
         options: RunOptions,
         *,
         clock: Clock,
-        engines: Mapping[str, Engine],
-        post: Callable[[Fact], None],
-        look_back: Callable[[Run], SoFar],
+        engines: Mapping[str, ModelRole],
+        post: Callable[[InternalEvent], None],
+        look_back: Callable[[Run], RunProgress],
         captures_content: bool = False,
     ) -> None:
         self.run_id = run_id
@@ -84,7 +85,7 @@ class Run:
         self.body_waits: dict[str, Waited] = {}
         self.deferred: set[str] = set()
         self.revised: dict[str, int] = {}
-        self.stops: dict[str, Stop] = {}
+        self.stops: dict[str, StopRequest] = {}
         self.waited_for_parts: set[str] = set()
         self.under_way = Tasks()
         self.has_sent = False
@@ -145,7 +146,7 @@ class Run:
         """End the node without its value."""
         if not node.scope.cut_short:
             waited = node.scope.waited
-            self.stops.setdefault(node.id, Stop(self.now_s(), waited.node_id, waited.item))
+            self.stops.setdefault(node.id, StopRequest(self.now_s(), waited.node_id, waited.item))
         self._post(CancelWanted(self.run_id, node.id, reason))
 
     def close(self, node: Node[Any]) -> None:
@@ -179,7 +180,7 @@ class Run:
         for node in list(self.nodes.values()):
             node.fail(error)
 
-    def so_far(self) -> SoFar:
+    def so_far(self) -> RunProgress:
         """What took the time until now."""
         return self._look_back(self)
 

@@ -16,30 +16,31 @@ from anyio.abc import TaskGroup
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
-from agentrt.base.errors import AgentrtError, SoFar, UsageError, record
+from agentrt.base.errors import AgentrtError, UsageError, record_of
 from agentrt.base.ids import RunId
+from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
 from agentrt.program.output_types import declared_constraints
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.runtime.effects import Effects
-from agentrt.runtime.kv_hints.retention import Retention
+from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
-from agentrt.runtime.model_role import Engine
+from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import so_far
-from agentrt.runtime.requests.coalescing import Sharing
-from agentrt.runtime.requests.dispatch import Generations
-from agentrt.runtime.requests.overflow import Rooms
-from agentrt.runtime.requests.prompt_revision import Revisions
-from agentrt.runtime.requests.results import Intake
+from agentrt.runtime.requests.coalescing import Coalescing
+from agentrt.runtime.requests.dispatch import RequestDispatcher
+from agentrt.runtime.requests.overflow import ContextWindows
+from agentrt.runtime.requests.prompt_revision import PromptRevisions
+from agentrt.runtime.requests.results import ResultDelivery
 from agentrt.runtime.run import Run
-from agentrt.runtime.tasks.runner import Bodies
+from agentrt.runtime.tasks.runner import TaskRunner
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import Estimates, State
-from agentrt.scheduler.estimates.call_patterns import Patterns
+from agentrt.scheduler.estimates.call_patterns import CallPatterns
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,7 +76,7 @@ class Runtime:
         config: RunConfig | None = None,
         scheduler: SchedulerConfig | None = None,
         estimates: Estimates | None = None,
-        patterns: Patterns | None = None,
+        patterns: CallPatterns | None = None,
         on_run_ended: Callable[[], None] | None = None,
     ) -> None:
         if "default" not in backends:
@@ -84,10 +85,10 @@ class Runtime:
         self._config = config or RunConfig()
         self.scheduler = scheduler or SchedulerConfig()
         self.estimates = Estimates() if estimates is None else estimates
-        self.patterns = Patterns() if patterns is None else patterns
+        self.patterns = CallPatterns() if patterns is None else patterns
         self._on_run_ended = on_run_ended
         self._engines = {
-            role: Engine(role, backend, codec) for role, (backend, codec) in backends.items()
+            role: ModelRole(role, backend, codec) for role, (backend, codec) in backends.items()
         }
         self.observers = Observers(observers)
         self._runs: dict[RunId, Run] = {}
@@ -96,7 +97,7 @@ class Runtime:
         self._stack: AsyncExitStack | None = None
 
     @property
-    def engines(self) -> Mapping[str, Engine]:
+    def engines(self) -> Mapping[str, ModelRole]:
         """By role."""
         return self._engines
 
@@ -230,7 +231,7 @@ class Runtime:
         if error is None:
             return RunFinished(run.run_id, "ok", now_s)
         outcome: Outcome = "failed" if isinstance(error, Exception) else "cancelled"
-        return RunFinished(run.run_id, outcome, now_s, record(error))
+        return RunFinished(run.run_id, outcome, now_s, record_of(error))
 
     def _new_id(self, options: RunOptions) -> RunId:
         run_id = options.run_id or RunId(secrets.token_hex(8))
@@ -252,9 +253,9 @@ class Runtime:
             captures_content=self._config.capture_content or self.observers.want_content,
         )
 
-    def _so_far(self, run: Run) -> SoFar:
+    def _so_far(self, run: Run) -> RunProgress:
         known = self._loop.state.runs.get(run.run_id) if self._loop is not None else None
-        return SoFar() if known is None else so_far(known, run.nodes, self._clock.now_s())
+        return RunProgress() if known is None else so_far(known, run.nodes, self._clock.now_s())
 
     def _make_loop(self) -> Loop:
         incomplete = [
@@ -273,16 +274,16 @@ class Runtime:
                 for role, engine in self._engines.items()
             },
         )
-        rooms = Rooms()
-        sharing = Sharing(is_on=self.scheduler.share_nodes)
-        retention = Retention(self._engines, is_on=self.scheduler.retention)
-        revisions = Revisions(self._post, rooms)
-        generations = Generations(self._engines, revisions, rooms, sharing, retention)
+        rooms = ContextWindows()
+        sharing = Coalescing(is_on=self.scheduler.share_nodes)
+        retention = KvRetention(self._engines, is_on=self.scheduler.retention)
+        revisions = PromptRevisions(self._post, rooms)
+        generations = RequestDispatcher(self._engines, revisions, rooms, sharing, retention)
         speculate = self.scheduler.speculate
-        bodies = Bodies(self._post, self._clock, threads, self.patterns, speculate=speculate)
+        bodies = TaskRunner(self._post, self._clock, threads, self.patterns, speculate=speculate)
         self._speculation = bodies.speculation
         effects = Effects(self._runs, self._engines, generations, bodies, retention)
-        intake = Intake(generations, self._runs, retention)
+        intake = ResultDelivery(generations, self._runs, retention)
         clock, observers = self._clock, self.observers
         return Loop(state, effects, intake, observers, clock, self._end_runs, retention)
 

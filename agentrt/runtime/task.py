@@ -8,8 +8,8 @@ from contextvars import Context
 
 import anyio
 
-from agentrt.base.errors import SoFar
-from agentrt.base.notifier import Wake
+from agentrt.base.notifier import Notifier
+from agentrt.base.run_progress import RunProgress
 
 
 class Task:
@@ -26,7 +26,7 @@ class Task:
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()
         self.stop_error: Exception | None = None
-        self.so_far: SoFar | None = None
+        self.so_far: RunProgress | None = None
 
 
 class Tasks:
@@ -39,7 +39,7 @@ class Tasks:
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[None]] = set()
-        self._ended = Wake()
+        self._ended = Notifier()
         self._error: BaseException | None = None
 
     def start(self, body: Coroutine[None, None, None], name: str, context: Context) -> None:

@@ -1,6 +1,6 @@
 """Pure decisions: facts go in, decisions come out; no I/O, no clock, no tensors."""
 
-from agentrt.scheduler.admission.controller import Verdict
+from agentrt.scheduler.admission.controller import AdmissionDecision
 from agentrt.scheduler.admission.deadline import Refusal
 from agentrt.scheduler.apply import apply
 from agentrt.scheduler.decide import decide
@@ -12,25 +12,28 @@ from agentrt.scheduler.decisions import (
     Refuse,
     Send,
     Start,
-    Stop,
-    Tell,
+    StopNode,
+    UpdateInfo,
 )
-from agentrt.scheduler.estimates.estimates import Estimates, Place, site_of
+from agentrt.scheduler.estimates.estimates import Estimates, SiteEstimates, site_of
 from agentrt.scheduler.internal_events import (
     CancelWanted,
     CloseWanted,
     DemandEnded,
-    Fact,
     Held,
+    InternalEvent,
     Performed,
     Released,
 )
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.policies.policy import Policy, policy
-from agentrt.scheduler.policies.priority_key import Key, Terms
-from agentrt.scheduler.state import NodeState, RunState, State
+from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.state import State
 
 __all__ = [
+    "AdmissionDecision",
     "Admit",
     "CancelWanted",
     "CloseWanted",
@@ -38,26 +41,25 @@ __all__ = [
     "DemandEnded",
     "Estimates",
     "Expire",
-    "Fact",
     "Fill",
     "Held",
-    "Key",
+    "InternalEvent",
+    "KeyTerms",
     "NodeState",
     "Order",
     "Performed",
-    "Place",
     "Policy",
+    "PriorityKey",
     "Refusal",
     "Refuse",
     "Released",
     "RunState",
     "Send",
+    "SiteEstimates",
     "Start",
     "State",
-    "Stop",
-    "Tell",
-    "Terms",
-    "Verdict",
+    "StopNode",
+    "UpdateInfo",
     "apply",
     "decide",
     "policy",

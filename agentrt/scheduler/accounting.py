@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeFinished, RequestSent
+from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler.admission.kv_need import peak_tokens
 from agentrt.scheduler.admission.thrashing import ROUNDING_TOKENS
 from agentrt.scheduler.learning import node_ended, service_s

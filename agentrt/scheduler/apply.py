@@ -6,7 +6,6 @@ import heapq
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from agentrt.protocol.backend import BackendDown, StepDone
 from agentrt.protocol.events import (
     AttemptFailed,
     FirstToken,
@@ -24,6 +23,7 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
+from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.scheduler.accounting import admitted, ended, rest_changed, sent
 from agentrt.scheduler.admission.deadline import refusal
 from agentrt.scheduler.decisions import (
@@ -34,29 +34,31 @@ from agentrt.scheduler.decisions import (
     Refuse,
     Send,
     Start,
-    Stop,
-    Tell,
+    StopNode,
+    UpdateInfo,
 )
 from agentrt.scheduler.demand import demand_ended, demanded, input_ended, refresh
 from agentrt.scheduler.internal_events import (
     CancelWanted,
     CloseWanted,
     DemandEnded,
-    Fact,
     Held,
+    InternalEvent,
     Performed,
     Released,
 )
 from agentrt.scheduler.learning import run_ended
 from agentrt.scheduler.order.upward_rank import CHANGE, catch_up, raise_rank
-from agentrt.scheduler.state import NodeState, RunState, State
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.state import State
 
 
-def apply(state: State, fact: Fact) -> None:
+def apply(state: State, fact: InternalEvent) -> None:
     """Take one fact into `state`.
 
     The kinds are told apart by a table: there are many facts a node, and a `match` over fifteen
-    classes costs more than all that follows. A test holds the table against `Fact`.
+    classes costs more than all that follows. A test holds the table against `InternalEvent`.
     """
     take = TAKES[type(fact)]
     if take is not None:
@@ -185,7 +187,7 @@ def _drop_timers(state: State) -> None:
 
 
 def _performed(state: State, decision: Decision) -> None:
-    if isinstance(decision, Tell):
+    if isinstance(decision, UpdateInfo):
         for node in [n for n in state.to_tell if n.model == decision.model]:
             del state.to_tell[node]
         return
@@ -207,7 +209,7 @@ def _performed(state: State, decision: Decision) -> None:
                 refresh(state, known)
         case Fill():
             state.to_fill.pop(known, None)
-        case Stop() | Expire() | Refuse():
+        case StopNode() | Expire() | Refuse():
             known.stopping = True
             _drop_timers(state)
             for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse):

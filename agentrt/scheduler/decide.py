@@ -19,11 +19,11 @@ from agentrt.scheduler.decisions import (
     Refuse,
     Send,
     Start,
-    Stop,
-    Tell,
+    StopNode,
+    UpdateInfo,
 )
-from agentrt.scheduler.order.dispatch_order import in_order
-from agentrt.scheduler.order.request_info import Telling
+from agentrt.scheduler.order.dispatch_order import in_dispatch_order
+from agentrt.scheduler.order.request_info import InfoUpdates
 from agentrt.scheduler.runs.node import NodeState
 from agentrt.scheduler.state import State
 
@@ -39,7 +39,7 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
     if state.to_stop or state.to_refuse:
         ending.update(state.to_stop)
         for node, reason in state.to_stop.items():
-            decisions.append(Stop(node.run.run_id, node.node_id, reason))
+            decisions.append(StopNode(node.run.run_id, node.node_id, reason))
         for node, refusal in state.to_refuse.items():
             if node not in ending:
                 ending.add(node)
@@ -77,8 +77,8 @@ def _expired(state: State, now_s: float) -> list[NodeState]:
 
 def _start(state: State, now_s: float, ending: set[NodeState], decisions: list[Decision]) -> None:
     numbers: Iterator[RequestId] = cast("Iterator[RequestId]", count(state.next_request))
-    telling = Telling(now_s)
-    starting = in_order([*state.ready, *state.workers.next()])
+    telling = InfoUpdates(now_s)
+    starting = in_dispatch_order([*state.ready, *state.workers.next()])
     if ending:
         starting = [node for node in starting if node not in ending]
     for node in starting:
@@ -94,6 +94,8 @@ def _tell(state: State, now_s: float, decisions: list[Decision]) -> None:
     by_model: dict[str, list[NodeState]] = {}
     for node in state.to_tell:
         by_model.setdefault(node.model, []).append(node)
-    telling = Telling(now_s)
+    telling = InfoUpdates(now_s)
     for model, nodes in by_model.items():
-        decisions.append(Tell(model, tuple(telling.facts(node, node.request_id) for node in nodes)))
+        decisions.append(
+            UpdateInfo(model, tuple(telling.facts(node, node.request_id) for node in nodes))
+        )

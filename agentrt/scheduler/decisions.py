@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.base.record import fact
-from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.admission.controller import Verdict
+from agentrt.base.record import record
+from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.admission.controller import AdmissionDecision
 from agentrt.scheduler.admission.deadline import Refusal
 
 
-@fact
+@record
 class Send:
     """Hand a generation to its engine, complete or with holes.
 
@@ -22,11 +22,11 @@ class Send:
 
     run_id: RunId
     node_id: NodeId
-    facts: RequestFacts
+    facts: SchedulingInfo
     held_s: float = 0.0
 
 
-@fact
+@record
 class Fill:
     """Something that a generation waits for is known: bring its prompt up to date."""
 
@@ -34,7 +34,7 @@ class Fill:
     node_id: NodeId
 
 
-@fact
+@record
 class Start:
     """Start a tool, a program or a question."""
 
@@ -42,8 +42,8 @@ class Start:
     node_id: NodeId
 
 
-@fact
-class Stop:
+@record
+class StopNode:
     """End a node that somebody cancelled."""
 
     run_id: RunId
@@ -51,7 +51,7 @@ class Stop:
     reason: str
 
 
-@fact
+@record
 class Expire:
     """End a node whose deadline has passed."""
 
@@ -59,8 +59,8 @@ class Expire:
     node_id: NodeId
 
 
-@fact
-class Tell:
+@record
+class UpdateInfo:
     """Tell an engine what the order of its waiting work depends on.
 
     Attributes:
@@ -69,10 +69,10 @@ class Tell:
     """
 
     model: str
-    facts: tuple[RequestFacts, ...]
+    facts: tuple[SchedulingInfo, ...]
 
 
-@fact
+@record
 class Admit:
     """Let runs through the admission gate, and say which have to wait.
 
@@ -81,11 +81,11 @@ class Admit:
         at_s: When it was decided.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[AdmissionDecision, ...]
     at_s: float
 
 
-@fact
+@record
 class Refuse:
     """End a run before it begins: it cannot be done in time."""
 
@@ -94,4 +94,4 @@ class Refuse:
     refusal: Refusal
 
 
-Decision = Send | Fill | Start | Stop | Expire | Tell | Admit | Refuse
+Decision = Send | Fill | Start | StopNode | Expire | UpdateInfo | Admit | Refuse

@@ -6,7 +6,8 @@ value. The code of a program is demanded when the program's node is; a run's roo
 
 from __future__ import annotations
 
-from agentrt.scheduler.state import NodeState, State
+from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.state import State
 
 
 def demanded(state: State, node: NodeState) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.protocol.events import Event
 from agentrt.scheduler.decisions import Decision
 
 
-@fact
+@record
 class Held:
     """A node that was declared may not start yet."""
 
@@ -16,7 +16,7 @@ class Held:
     node_id: NodeId
 
 
-@fact
+@record
 class Released:
     """A node that was held may start."""
 
@@ -25,7 +25,7 @@ class Released:
     at_s: float = 0.0
 
 
-@fact
+@record
 class DemandEnded:
     """Nobody waits for the node any more."""
 
@@ -33,7 +33,7 @@ class DemandEnded:
     node_id: NodeId
 
 
-@fact
+@record
 class CancelWanted:
     """Somebody wants the node to end."""
 
@@ -42,7 +42,7 @@ class CancelWanted:
     reason: str
 
 
-@fact
+@record
 class CloseWanted:
     """Somebody wants the output of a generation to end validly, as soon as it can."""
 
@@ -51,11 +51,11 @@ class CloseWanted:
     at_s: float
 
 
-@fact
+@record
 class Performed:
     """A decision was carried out."""
 
     decision: Decision
 
 
-Fact = Event | Held | Released | DemandEnded | CancelWanted | CloseWanted | Performed
+InternalEvent = Event | Held | Released | DemandEnded | CancelWanted | CloseWanted | Performed

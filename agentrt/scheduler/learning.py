@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeFinished, RunFinished
+from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler.admission.kv_need import engine_site
 from agentrt.scheduler.estimates.estimates import depth_class
 from agentrt.scheduler.runs.node import NodeState
@@ -48,7 +48,7 @@ def node_ended(node: NodeState, event: NodeFinished) -> None:
             place.observe("tool_s" if node.kind == "tool" else "busy_s", node.busy_s)
 
 
-class _Walk:
+class _BackwardWalk:
     """The nodes of a run from its end to its beginning: what was still to come at each."""
 
     def __init__(self, run: RunState) -> None:
@@ -82,7 +82,7 @@ def run_ended(run: RunState, event: RunFinished) -> None:
     """
     if event.outcome != "ok":
         return
-    walk = _Walk(run)
+    walk = _BackwardWalk(run)
     nexts: dict[NodeState, dict[str, None]] = {}
     for node in run.nodes.values():
         followed = [cause for cause in node.causes if cause.parent is node.parent]

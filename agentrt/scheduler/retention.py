@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt.base.record import fact
-from agentrt.protocol.backend import KvHint, Ledger
+from agentrt.base.record import record
+from agentrt.protocol.backend import KvHint
+from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler.runs.node import NodeState
 
 FIRST_GAP_S = 2.0
@@ -23,7 +24,7 @@ _MARGIN_S = 0.05
 _SMOOTHING = 0.2
 
 
-@fact
+@record
 class Gap:
     """When a prefix is needed again, in seconds from now.
 
@@ -36,7 +37,7 @@ class Gap:
     p75_s: float
 
 
-@fact
+@record
 class Advice:
     """What to tell an engine of a prefix.
 

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.scheduler.admission.controller import Gate
+from agentrt.scheduler.admission.controller import AdmissionControl
 from agentrt.scheduler.admission.deadline import Refusal
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.order.order import Order
-from agentrt.scheduler.order.tool_slots import Workers
+from agentrt.scheduler.order.tool_slots import ToolSlots
 from agentrt.scheduler.policies.policy import policy
-from agentrt.scheduler.runs.fair_share import Tenants
+from agentrt.scheduler.runs.fair_share import FairShare
 from agentrt.scheduler.runs.node import NodeState, Status
 from agentrt.scheduler.runs.run import RunState
 
@@ -86,8 +86,8 @@ class State:
         self.config = config if config is not None else SchedulerConfig()
         self.estimates = estimates if estimates is not None else Estimates()
         self.order = Order(policy(self.config.policy))
-        self.tenants = Tenants()
-        self.gate = Gate(kv_tokens or {}, self.config.gate_share)
+        self.tenants = FairShare()
+        self.gate = AdmissionControl(kv_tokens or {}, self.config.gate_share)
         self.incomplete_roles = frozenset(incomplete_roles)
         self.runs: dict[RunId, RunState] = {}
         self.declared = 0
@@ -95,7 +95,7 @@ class State:
         self.requests: dict[RequestId, NodeState] = {}
         self.next_request = 0
         self.ready: dict[NodeState, None] = {}
-        self.workers = Workers(max_threaded)
+        self.workers = ToolSlots(max_threaded)
         self.to_fill: dict[NodeState, None] = {}
         self.to_stop: dict[NodeState, str] = {}
         self.to_refuse: dict[NodeState, Refusal] = {}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from agentrt.base.segments import CallFrame
-from agentrt.protocol.backend import End, Ledger
+from agentrt.protocol.step_output import End, Ledger
 from agentrt.serve.request_builder import CallsIn
 from agentrt.structured import CallScanner, CallText
 
 Json = dict[str, Any]
 
 
-class Answer:
+class ChatAnswer:
     """One answer while it comes.
 
     Args:

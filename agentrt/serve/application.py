@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agentrt.base.segments import CallFrame
 from agentrt.serve.completion import Completion
 from agentrt.serve.dispatch import Service
-from agentrt.serve.refusal import Refused
-from agentrt.serve.request_schema import question_of
+from agentrt.serve.refusal import RequestRefused
+from agentrt.serve.request_schema import chat_request_of
 
 MOST_BODY_BYTES = 8 << 20
 HEALTH = "/health"
@@ -37,7 +37,7 @@ def application(service: Service, frame: CallFrame, key: str = "") -> Starlette:
     numbers = itertools.count(1)
 
     async def completions(request: Request) -> Response:
-        question = question_of(await _body(request))
+        question = chat_request_of(await _body(request))
         return Completion(service, question, frame, f"chatcmpl-{next(numbers):06d}")
 
     async def models(request: Request) -> Response:
@@ -62,7 +62,7 @@ def application(service: Service, frame: CallFrame, key: str = "") -> Starlette:
         ],
         middleware=[Middleware(_Guard, key=key)] if key else [],
         exception_handlers={
-            Refused: _refused,
+            RequestRefused: _refused,
             HTTPException: _unknown,
             ClientDisconnect: _left,
             Exception: _broken,
@@ -79,7 +79,7 @@ class _Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] != HEALTH and not self._knows(scope):
-            refused = Refused(401, "the API key is missing or wrong", code="invalid_api_key")
+            refused = RequestRefused(401, "the API key is missing or wrong", code="invalid_api_key")
             await _told(refused)(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -102,27 +102,29 @@ async def _body(request: Request) -> bytes:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refused(415, f"content-type is {kind or 'missing'}: send application/json")
+        raise RequestRefused(415, f"content-type is {kind or 'missing'}: send application/json")
     found = bytearray()
     async for chunk in request.stream():
         found += chunk
         if len(found) > MOST_BODY_BYTES:
-            raise Refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
+            raise RequestRefused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
     return bytes(found)
 
 
-def _told(refused: Refused) -> Response:
+def _told(refused: RequestRefused) -> Response:
     return JSONResponse(refused.body(), refused.status, refused.headers())
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRefused)
     return _told(error)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _told(Refused(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
+    return _told(
+        RequestRefused(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+    )
 
 
 async def _left(request: Request, error: Exception) -> Response:
@@ -133,4 +135,4 @@ async def _left(request: Request, error: Exception) -> Response:
 async def _broken(request: Request, error: Exception) -> Response:
     """Our own bug: the log has it, the client gets no internals."""
     _log.error("a request broke", exc_info=error)
-    return _told(Refused(500, "the server broke on this request; its log says how"))
+    return _told(RequestRefused(500, "the server broke on this request; its log says how"))

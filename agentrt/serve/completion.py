@@ -10,10 +10,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from agentrt.base.segments import CallFrame
-from agentrt.serve.answer import Answer
-from agentrt.serve.dispatch import Ongoing, Part, Service, failure_of
-from agentrt.serve.refusal import Refused
-from agentrt.serve.request_schema import Question
+from agentrt.serve.answer import ChatAnswer
+from agentrt.serve.dispatch import AnswerPart, OngoingAnswer, Service, failure_of
+from agentrt.serve.refusal import RequestRefused
+from agentrt.serve.request_schema import ChatRequest
 
 Json = dict[str, Any]
 _DONE = b"data: [DONE]\n\n"
@@ -31,7 +31,9 @@ class Completion(Response):
         name: The answer's id.
     """
 
-    def __init__(self, service: Service, question: Question, frame: CallFrame, name: str) -> None:
+    def __init__(
+        self, service: Service, question: ChatRequest, frame: CallFrame, name: str
+    ) -> None:
         self._service = service
         self._question = question
         self._frame = frame
@@ -51,10 +53,10 @@ class Completion(Response):
                     tasks.start_soon(leave)
                     await (self._stream if self._question.stream else self._tell)(ongoing, send)
                     tasks.cancel_scope.cancel()
-        except Refused as refused:
+        except RequestRefused as refused:
             await _refuse(refused, send)
 
-    async def _tell(self, ongoing: Ongoing, send: Send) -> None:
+    async def _tell(self, ongoing: OngoingAnswer, send: Send) -> None:
         """The answer in one piece."""
         part = await ongoing.whole()
         assert part.end is not None
@@ -66,7 +68,7 @@ class Completion(Response):
         await _start(send, 200, _JSON)
         await _send(send, _encoded(told), more=False)
 
-    async def _stream(self, ongoing: Ongoing, send: Send) -> None:
+    async def _stream(self, ongoing: OngoingAnswer, send: Send) -> None:
         """The answer as it comes; what fails before its first text is told by the status."""
         part = await ongoing.take()
         failure = failure_of(part.end) if part.end is not None else None
@@ -89,18 +91,18 @@ class Completion(Response):
         rest = [_event(chunk) for chunk in answer.closing(part.end, usage=wants_usage)]
         await _send(send, b"".join(rest) + _DONE, more=False)
 
-    async def _send_text(self, answer: Answer, part: Part, send: Send) -> None:
+    async def _send_text(self, answer: ChatAnswer, part: AnswerPart, send: Send) -> None:
         events = b"".join(_event(chunk) for chunk in answer.chunks(part.text))
         if events:
             await _send(send, events)
 
-    def _answer(self, ongoing: Ongoing) -> Answer:
+    def _answer(self, ongoing: OngoingAnswer) -> ChatAnswer:
         service = self._service
         calls_in = ongoing.asked.calls_in
-        return Answer(self._name, service.model, service.unix_s(), calls_in, self._frame)
+        return ChatAnswer(self._name, service.model, service.unix_s(), calls_in, self._frame)
 
 
-async def _refuse(refused: Refused, send: Send) -> None:
+async def _refuse(refused: RequestRefused, send: Send) -> None:
     headers = [(name.encode(), value.encode()) for name, value in refused.headers().items()]
     await _start(send, refused.status, [*_JSON, *headers])
     await _send(send, refused.encoded(), more=False)

@@ -9,20 +9,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, EngineUnavailable, InternalError, record, revive
+from agentrt.base.errors import AgentrtError, EngineUnavailable, InternalError, record_of, revive
 from agentrt.base.ids import RequestId
-from agentrt.base.notifier import Wake
+from agentrt.base.notifier import Notifier
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import Backend, BackendDown, BackendEvent, End
-from agentrt.serve.refusal import Refused, refusal_of
-from agentrt.serve.request_builder import Asked, asked
-from agentrt.serve.request_schema import Question
+from agentrt.protocol.backend import Backend
+from agentrt.protocol.step_output import BackendDown, BackendEvent, End
+from agentrt.serve.refusal import RequestRefused, refusal_of
+from agentrt.serve.request_builder import BuiltRequest, built_request
+from agentrt.serve.request_schema import ChatRequest
 
 DEFAULT_MOST_REQUESTS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AnswerPart:
     """What has come of an answer since the last part.
 
     Attributes:
@@ -34,18 +35,18 @@ class Part:
     end: End | None
 
 
-class Ongoing:
+class OngoingAnswer:
     """A request under way; who reads slowly gets more at once, and nothing piles up.
 
     Attributes:
         asked: What it is.
     """
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
+    def __init__(self, built_request: BuiltRequest) -> None:
+        self.asked = built_request
         self._texts: list[str] = []
         self._end: End | None = None
-        self._wake = Wake()
+        self._wake = Notifier()
         self._is_taken = False
 
     @property
@@ -61,15 +62,15 @@ class Ongoing:
         if self._is_taken or end is not None:  # who wants the whole is not woken for a part
             self._wake.ring()
 
-    async def take(self) -> Part:
+    async def take(self) -> AnswerPart:
         """What has come; waits where there is nothing."""
         self._is_taken = True
         while not self._texts and self._end is None:
             await self._wake.wait()
         text, self._texts = "".join(self._texts), []
-        return Part(text, self._end)
+        return AnswerPart(text, self._end)
 
-    async def whole(self) -> Part:
+    async def whole(self) -> AnswerPart:
         """All of the answer, once it is there."""
         while self._end is None:
             await self._wake.wait()
@@ -105,7 +106,7 @@ class Service:
         self._clock = clock
         self._most_requests = most_requests
         self._numbers = itertools.count(1)
-        self._ongoing: dict[RequestId, Ongoing] = {}
+        self._ongoing: dict[RequestId, OngoingAnswer] = {}
         self._delivering: asyncio.Task[None] | None = None
         self._down: EngineUnavailable | None = None
         self.started_at_unix_s = clock.unix_ns() // 1_000_000_000
@@ -151,14 +152,14 @@ class Service:
             self._delivering = None
 
     @contextmanager
-    def open(self, question: Question) -> Iterator[Ongoing]:
+    def open(self, question: ChatRequest) -> Iterator[OngoingAnswer]:
         """Puts a question; leaving before its end cancels it.
 
         Raises:
             Refused: It is not taken.
         """
         if question.model != self.model:
-            raise Refused(
+            raise RequestRefused(
                 404,
                 f"the model {question.model!r} is not served here; {self.model!r} is",
                 param="model",
@@ -167,10 +168,14 @@ class Service:
         if self._down is not None:
             raise refusal_of(self._down)
         if len(self._ongoing) >= self._most_requests:
-            raise Refused(429, f"{len(self._ongoing)} requests are under way: come back soon")
+            raise RequestRefused(
+                429, f"{len(self._ongoing)} requests are under way: come back soon"
+            )
         number = RequestId(next(self._numbers))
         try:
-            ongoing = Ongoing(asked(question, number, self._codec, self._clock.now_s()))
+            ongoing = OngoingAnswer(
+                built_request(question, number, self._codec, self._clock.now_s())
+            )
         except AgentrtError as error:
             raise refusal_of(error) from None
         self._ongoing[number] = ongoing
@@ -193,7 +198,7 @@ class Service:
     def _fail_all(self, error: EngineUnavailable) -> None:
         self._down = error
         for number in list(self._ongoing):
-            self._put(number, "", End(number, "failed", error=record(error)))
+            self._put(number, "", End(number, "failed", error=record_of(error)))
 
     def _see(self, event: BackendEvent) -> None:
         if isinstance(event, BackendDown):
@@ -206,7 +211,7 @@ class Service:
             self._put(delta.request_id, delta.text)
         for end in event.ends:
             if end.reason == "cancelled":
-                gone = record(EngineUnavailable("the server is going down"))
+                gone = record_of(EngineUnavailable("the server is going down"))
                 end = End(end.request_id, "failed", end.ledger, error=gone)
             self._put(end.request_id, "", end)
 
@@ -216,7 +221,7 @@ class Service:
             ongoing.put(text, end)
 
 
-def failure_of(end: End) -> Refused | None:
+def failure_of(end: End) -> RequestRefused | None:
     """Why a request failed; None where it did not."""
     if end.reason != "failed":
         return None

@@ -19,7 +19,7 @@ from agentrt.base.errors import (
 RETRY_AFTER_S = 1
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not served.
 
     Args:
@@ -58,7 +58,7 @@ class Refused(Exception):
         return json.dumps(self.body()).encode()
 
 
-def refusal_of(error: AgentrtError, *, param: str = "") -> Refused:
+def refusal_of(error: AgentrtError, *, param: str = "") -> RequestRefused:
     """An error of ours as one of the API's.
 
     Args:
@@ -72,7 +72,7 @@ def refusal_of(error: AgentrtError, *, param: str = "") -> Refused:
             break
     if isinstance(error, ContextOverflow):
         code = "context_length_exceeded"
-    return Refused(status, str(error), param=param, code=code)
+    return RequestRefused(status, str(error), param=param, code=code)
 
 
 _STATUS: tuple[tuple[type[AgentrtError], int], ...] = (

@@ -11,7 +11,7 @@ from typing import Literal
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import (
     CallMade,
     Close,
@@ -24,11 +24,11 @@ from agentrt.base.segments import (
 )
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.serve.refusal import Refused, refusal_of
+from agentrt.serve.refusal import RequestRefused, refusal_of
 from agentrt.serve.request_schema import (
-    Message,
+    ChatMessage,
+    ChatRequest,
     NamedTool,
-    Question,
     ResponseFormat,
     Structured,
 )
@@ -42,7 +42,7 @@ CallsIn = Literal["none", "only", "text"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BuiltRequest:
     """A question, ready for the engine.
 
     Attributes:
@@ -54,7 +54,9 @@ class Asked:
     calls_in: CallsIn
 
 
-def asked(question: Question, number: RequestId, codec: Codec, now_s: float) -> Asked:
+def built_request(
+    question: ChatRequest, number: RequestId, codec: Codec, now_s: float
+) -> BuiltRequest:
     """What the engine is asked for.
 
     Args:
@@ -73,7 +75,7 @@ def asked(question: Question, number: RequestId, codec: Codec, now_s: float) -> 
     )
     segments = [segment for message in question.messages for segment in _segments(message)]
     calls_in, spec = _constraint(question, tools)
-    return Asked(
+    return BuiltRequest(
         GenerateRequest(
             request_id=number,
             run_id=RunId(secrets.token_hex(8)),
@@ -89,7 +91,7 @@ def asked(question: Question, number: RequestId, codec: Codec, now_s: float) -> 
     )
 
 
-def _segments(message: Message) -> list[Segment]:
+def _segments(message: ChatMessage) -> list[Segment]:
     role: Role = "system" if message.role == "developer" else message.role
     found: list[Segment] = [Open(role)]
     if role == "tool":
@@ -103,7 +105,7 @@ def _segments(message: Message) -> list[Segment]:
     return [*found, *calls, Close()]
 
 
-def _sampling(question: Question, most_tokens: int) -> Sampling:
+def _sampling(question: ChatRequest, most_tokens: int) -> SamplingParams:
     """The API draws at temperature 1 and from a new seed where nothing else is said."""
     given = {
         "temperature": question.temperature,
@@ -118,18 +120,18 @@ def _sampling(question: Question, most_tokens: int) -> Sampling:
     drawn = {"temperature": 1.0, "seed": secrets.randbits(31)}
     fields = drawn | {name: value for name, value in given.items() if value is not None}
     try:
-        return Sampling(
+        return SamplingParams(
             max_tokens=question.limit_tokens or most_tokens,
             stop=question.stops,
             ignore_eos=question.ignore_eos,
             **fields,  # type: ignore[arg-type]
         )
     except UsageError as error:
-        raise Refused(400, str(error), param=error.message.partition("=")[0]) from None
+        raise RequestRefused(400, str(error), param=error.message.partition("=")[0]) from None
 
 
 def _constraint(
-    question: Question, tools: tuple[ToolSchema, ...]
+    question: ChatRequest, tools: tuple[ToolSchema, ...]
 ) -> tuple[CallsIn, ConstraintSpec | None]:
     """How calls stand in the answer, and what it must look like."""
     choice = question.tool_choice or ("auto" if tools else "none")
@@ -137,17 +139,21 @@ def _constraint(
     if choice == "none":
         return "none", form
     if not tools:
-        raise Refused(400, "tool_choice: there are no tools to choose from", param="tool_choice")
+        raise RequestRefused(
+            400, "tool_choice: there are no tools to choose from", param="tool_choice"
+        )
     if choice == "auto":
         return ("text", None) if form is None else ("none", form)
     if form is not None:
-        raise Refused(400, "a call is required, and another form too", param="tool_choice")
+        raise RequestRefused(400, "a call is required, and another form too", param="tool_choice")
     most = MOST_CALLS if question.parallel_tool_calls is not False else 1
     if isinstance(choice, NamedTool):
         tools = tuple(tool for tool in tools if tool.name == choice.function.name)
         if not tools:
             wanted = choice.function.name
-            raise Refused(400, f"tool_choice: there is no tool {wanted!r}", param="tool_choice")
+            raise RequestRefused(
+                400, f"tool_choice: there is no tool {wanted!r}", param="tool_choice"
+            )
         most = 1
     with _about("tools"):
         return "only", calls_spec(tools, max_calls=most)
@@ -162,7 +168,7 @@ def _about(param: str) -> Iterator[None]:
         raise refusal_of(error, param=param) from None
 
 
-def _form(question: Question) -> ConstraintSpec | None:
+def _form(question: ChatRequest) -> ConstraintSpec | None:
     """The form of the answer, by either of the fields that tell it."""
     wanted, other = question.response_format, question.structured_outputs
     if wanted is not None and wanted.type != "text":
@@ -179,7 +185,7 @@ def _json_form(wanted: ResponseFormat) -> ConstraintSpec | None:
         return json_schema_shape({"type": "object"}).spec
     if wanted.json_schema is None:
         what = "response_format.json_schema"
-        raise Refused(400, f"{what}: field required", param=what)
+        raise RequestRefused(400, f"{what}: field required", param=what)
     return json_schema_shape(wanted.json_schema.schema_).spec
 
 
@@ -192,4 +198,4 @@ def _structured_form(other: Structured) -> ConstraintSpec | None:
         return cfg_shape(other.grammar).spec
     if other.json_ is not None:
         return json_schema_shape(other.json_).spec
-    raise Refused(400, "structured_outputs: it asks for nothing", param="structured_outputs")
+    raise RequestRefused(400, "structured_outputs: it asks for nothing", param="structured_outputs")

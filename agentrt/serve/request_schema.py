@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from agentrt.serve.refusal import Refused
+from agentrt.serve.refusal import RequestRefused
 
 Json = dict[str, Any]
 LONGEST_TEXT_CHARS = 4_000_000
@@ -60,7 +60,7 @@ class ToolCallMade(_Open):
     function: FunctionCall
 
 
-class Message(_Open):
+class ChatMessage(_Open):
     """One message of the chat.
 
     Attributes:
@@ -98,7 +98,7 @@ class Function(_Open):
     parameters: Json = Field(default_factory=lambda: {"type": "object", "properties": {}})
 
 
-class Tool(_Open):
+class ToolParam(_Open):
     """A tool that the model may call."""
 
     type: Literal["function"]
@@ -146,11 +146,11 @@ class StreamOptions(_Open):
     include_usage: bool = False
 
 
-class Question(_Strict):
+class ChatRequest(_Strict):
     """A request. Attributes are the API's own; `top_k` and those after `seed` are extensions."""
 
     model: str
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     temperature: _Number | None = None
@@ -162,7 +162,7 @@ class Question(_Strict):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
-    tools: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[list[ToolParam], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = True
     logprobs: Literal[False] | None = False
@@ -195,29 +195,33 @@ class Question(_Strict):
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
 
-def question_of(body: bytes) -> Question:
+def chat_request_of(body: bytes) -> ChatRequest:
     """The question in a request's body.
 
     Raises:
         Refused: It is not JSON, or a field is not what it should be.
     """
     try:
-        return Question.model_validate_json(body)
+        return ChatRequest.model_validate_json(body)
     except ValidationError as error:
         raise _refusal(error) from None
 
 
-def _refusal(error: ValidationError) -> Refused:
+def _refusal(error: ValidationError) -> RequestRefused:
     """The first fault that names a field, in one line; of a choice of forms, the deepest place."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     fault = max(faults, key=lambda one: len(one["loc"]))
     if fault["type"] == "json_invalid":
-        return Refused(400, f"the body is not JSON: {fault['msg'].removeprefix('Invalid JSON: ')}")
+        return RequestRefused(
+            400, f"the body is not JSON: {fault['msg'].removeprefix('Invalid JSON: ')}"
+        )
     param = ".".join(str(step) for step in fault["loc"] if step not in _FORMS)
     if fault["type"] == "extra_forbidden":
-        return Refused(400, f"{param} is not served here", param=param, code="unsupported_value")
+        return RequestRefused(
+            400, f"{param} is not served here", param=param, code="unsupported_value"
+        )
     what = fault["msg"][:1].lower() + fault["msg"][1:]
-    return Refused(400, f"{param or 'the body'}: {what}", param=param)
+    return RequestRefused(400, f"{param or 'the body'}: {what}", param=param)
 
 
 _FORMS = frozenset({"str", "constrained-str", "list[TextPart]", "list[str]", "NamedTool"})

@@ -8,7 +8,7 @@ from time import perf_counter
 from llguidance import LLExecutor
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.backends.llguidance_backend import EarleyState, lost_in_grammar
+from agentrt.structured.backends.llguidance_backend import LlguidanceState, lost_in_grammar
 from agentrt.structured.closing.budget import Budgeted
 from agentrt.structured.matcher import Masking, MaskRows
 
@@ -55,7 +55,7 @@ class MaskPool:
         before = self._row_s[threaded] or seconds / rows
         self._row_s[threaded] = _KEPT * before + (1 - _KEPT) * seconds / rows
 
-    def fill(self, rows: Sequence[tuple[EarleyState, int]], mask: MaskRows) -> None:
+    def fill(self, rows: Sequence[tuple[LlguidanceState, int]], mask: MaskRows) -> None:
         """Compute the rows natively, side by side."""
         if self._executor is None:
             self._executor = LLExecutor(self.threads)
@@ -80,7 +80,7 @@ def fill_masks(
         The rows that failed, with why: their requests end, the others go on.
     """
     failed: dict[int, ConstraintError] = {}
-    grammars: list[tuple[EarleyState, int]] = []
+    grammars: list[tuple[LlguidanceState, int]] = []
     for state, index in rows:
         beneath = _beneath(state)
         if beneath is not None:
@@ -101,7 +101,7 @@ def fill_masks(
 
 
 def _threaded(
-    grammars: Sequence[tuple[EarleyState, int]], mask: MaskRows, pool: MaskPool
+    grammars: Sequence[tuple[LlguidanceState, int]], mask: MaskRows, pool: MaskPool
 ) -> dict[int, ConstraintError]:
     pool.fill(grammars, mask)
     return {
@@ -110,7 +110,7 @@ def _threaded(
 
 
 def _alone(
-    grammars: Sequence[tuple[EarleyState, int]], mask: MaskRows
+    grammars: Sequence[tuple[LlguidanceState, int]], mask: MaskRows
 ) -> dict[int, ConstraintError]:
     failed: dict[int, ConstraintError] = {}
     first, row_bytes = mask.ctypes.data, mask.strides[0]  # one address for all: numpy makes it dear
@@ -122,10 +122,10 @@ def _alone(
     return failed
 
 
-def _beneath(state: Masking) -> EarleyState | None:
+def _beneath(state: Masking) -> LlguidanceState | None:
     """The grammar's matcher, where the mask is just its own."""
     if isinstance(state, Budgeted):
         if state.tight:
             return None
         state = state.state
-    return state if isinstance(state, EarleyState) and not state.ended else None
+    return state if isinstance(state, LlguidanceState) and not state.ended else None

@@ -13,13 +13,13 @@ from collections import defaultdict
 
 from agentrt.analysis import NodeRecord, PathStep, RunRecord
 from agentrt.base.ids import NodeId
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.telemetry.timeline import GAP_US, Timeline
 
 _FOREVER = 1 << 62
 
 
-@fact
+@record
 class Stretch:
     """A stretch of the path below a program: one of its children, or one item of it."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agentrt.analysis import NodeRecord, RunRecord, Split
 from agentrt.base.ids import NodeId
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import AttributeValue
+from agentrt.protocol.step_output import Ledger
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, SpanKind
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
 
-from agentrt.analysis import Recorder, RunRecord
+from agentrt.analysis import RunRecord, RunRecorder
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import Event
 from agentrt.telemetry.build import build
@@ -67,7 +67,7 @@ class SpanObserver:
         self._warned = False
         self._exporter = exporter
         self._environment = environment
-        self._recorder = Recorder(self._take)
+        self._recorder = RunRecorder(self._take)
         self._runs: SimpleQueue[RunRecord | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.protocol.events import AttributeValue
 
 Lane = Literal["runtime", "engine"]
@@ -16,7 +16,7 @@ SpanKind = Literal["internal", "server", "client", "producer", "consumer"]
 Attributes = dict[str, AttributeValue]
 
 
-@fact
+@record
 class SpanEvent:
     """A moment within a span."""
 
@@ -25,7 +25,7 @@ class SpanEvent:
     attributes: Attributes = field(default_factory=dict)
 
 
-@fact
+@record
 class SpanLink:
     """Another span that this one has to do with, in the same trace or another."""
 
@@ -65,7 +65,7 @@ class Span:
     error: str | None = None
 
 
-@fact
+@record
 class Trace:
     """Spans that belong together; the first is a root.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agentrt.analysis import RunRecord
 from agentrt.base.ids import RequestId, RunId, trace_id_of
-from agentrt.protocol.backend import StepRecord
+from agentrt.protocol.step_output import StepRecord
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Span, SpanIds, SpanLink, Trace
 

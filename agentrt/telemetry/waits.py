@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.protocol.step_output import PASSED_OVER
 from agentrt.telemetry import names
 from agentrt.telemetry.reading import number_of, words_of
@@ -12,7 +12,7 @@ _LEAST_MS = 0.01
 _CAUSE_TERM = names.TERM.format("passed_over_")
 
 
-@fact
+@record
 class Wait:
     """A part of a node's time.
 

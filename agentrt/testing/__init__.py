@@ -4,7 +4,7 @@ from agentrt.testing.clock import LoopClock
 from agentrt.testing.fake_backend import ScriptedBackend
 from agentrt.testing.loop import Stuck, VirtualTimeLoop, run_virtual
 from agentrt.testing.script import Reply, Script, calls_text
-from agentrt.testing.seen import Seen
+from agentrt.testing.seen import SeenByBackend
 from agentrt.testing.tiny_model import tiny_engine
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "Reply",
     "Script",
     "ScriptedBackend",
-    "Seen",
+    "SeenByBackend",
     "Stuck",
     "VirtualTimeLoop",
     "calls_text",

@@ -6,10 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import AgentrtError, ConstraintError, ErrorRecord, RequestRejected, record
+from agentrt.base.errors import (
+    AgentrtError,
+    ConstraintError,
+    ErrorRecord,
+    RequestRejected,
+    record_of,
+)
 from agentrt.base.ids import RequestId
-from agentrt.base.record import fact
-from agentrt.protocol.backend import FinishReason, GenerateRequest
+from agentrt.base.record import record
+from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.step_output import FinishReason
 from agentrt.testing.script import Reply
 from agentrt.testing.spelling import Spelling
 
@@ -17,8 +24,8 @@ if TYPE_CHECKING:
     from agentrt.structured import CompiledConstraint
 
 
-@fact
-class Answer:
+@record
+class ScriptedAnswer:
     """What one request will produce.
 
     Attributes:
@@ -46,7 +53,7 @@ class Answerer:
         self._compiled: dict[str, CompiledConstraint] = {}
         self._thoughts: dict[RequestId, tuple[int, ...]] = {}
 
-    def answer(self, request: GenerateRequest, reply: Reply) -> Answer:
+    def answer(self, request: GenerateRequest, reply: Reply) -> ScriptedAnswer:
         """The script's reply under the request's stop strings, limit and constraint."""
         if request.thinking_tokens is None:
             return self._answer(request, reply)
@@ -58,7 +65,7 @@ class Answerer:
                 f"{request.sampling.max_tokens}",
                 hint="Raise max_tokens",
             )
-            return Answer((), (), "failed", error=record(error))
+            return ScriptedAnswer((), (), "failed", error=record_of(error))
         self._thoughts[request.request_id] = thought
         sampling = replace(request.sampling, max_tokens=left_tokens)
         answer = self._answer(replace(request, sampling=sampling), reply)
@@ -73,24 +80,24 @@ class Answerer:
         opening = () if frame.opened else ids(frame.opening)
         return (*opening, *ids(reply.thinking)[:most_tokens], *ids(frame.closing))
 
-    def _answer(self, request: GenerateRequest, reply: Reply) -> Answer:
+    def _answer(self, request: GenerateRequest, reply: Reply) -> ScriptedAnswer:
         text, stop = _until_stop(reply.text, request.sampling.stop)
         ids = self._spelling.ids(text)
         if reply.error is not None:
             answer = self._spelt(request, ids, "failed")
-            return replace(answer, error=record(reply.error))
+            return replace(answer, error=record_of(reply.error))
         try:
             answer = self._obeying(request, ids, stopped=bool(stop))
         except AgentrtError as error:
-            return Answer((), (), "failed", error=record(error))
+            return ScriptedAnswer((), (), "failed", error=record_of(error))
         if request.sampling.ignore_eos and answer.reason == "stop" and not stop:
-            return Answer((), (), "failed", error=record(_too_short(request, answer)))
+            return ScriptedAnswer((), (), "failed", error=record_of(_too_short(request, answer)))
         if not stop or answer.reason != "stop":
             return answer
         pieces = _without_tail(answer.pieces, len(stop))
         return replace(answer, pieces=pieces, stopped_by=stop)
 
-    def close(self, request: GenerateRequest, written: tuple[int, ...]) -> Answer:
+    def close(self, request: GenerateRequest, written: tuple[int, ...]) -> ScriptedAnswer:
         """The shortest valid end after the tokens `written`; only what is to be added."""
         thought = self._thoughts.get(request.request_id, ())
         if thought:
@@ -100,9 +107,9 @@ class Answerer:
             return replace(ended, token_ids=rest + ended.token_ids, pieces=(*pieces, *ended.pieces))
         return self._close(request, written)
 
-    def _close(self, request: GenerateRequest, written: tuple[int, ...]) -> Answer:
+    def _close(self, request: GenerateRequest, written: tuple[int, ...]) -> ScriptedAnswer:
         if request.constraint is None:
-            return Answer((), (), "length", closed_early=True)
+            return ScriptedAnswer((), (), "length", closed_early=True)
         state = self._compile(request.constraint).start()
         state.advance(written)
         end = state.completion(request.sampling.max_tokens)
@@ -112,7 +119,9 @@ class Answerer:
         before = len(written)
         return replace(spelt, token_ids=spelt.token_ids[before:], pieces=spelt.pieces[before:])
 
-    def _obeying(self, request: GenerateRequest, ids: tuple[int, ...], *, stopped: bool) -> Answer:
+    def _obeying(
+        self, request: GenerateRequest, ids: tuple[int, ...], *, stopped: bool
+    ) -> ScriptedAnswer:
         limit, closes = request.sampling.max_tokens, request.on_limit == "close"
         if request.constraint is not None:
             compiled = self._compile(request.constraint)
@@ -132,9 +141,9 @@ class Answerer:
         reason: FinishReason,
         *,
         closed_early: bool = False,
-    ) -> Answer:
+    ) -> ScriptedAnswer:
         pieces = self._spelling.pieces(ids, keep_special=request.keep_special)
-        return Answer(ids, tuple(pieces), reason, closed_early)
+        return ScriptedAnswer(ids, tuple(pieces), reason, closed_early)
 
     def _compile(self, spec: ConstraintSpec) -> CompiledConstraint:
         from agentrt.structured import compile_constraint  # native libraries, used by few tests
@@ -206,7 +215,7 @@ def _closed_within(
     return best
 
 
-def _too_short(request: GenerateRequest, answer: Answer) -> RequestRejected:
+def _too_short(request: GenerateRequest, answer: ScriptedAnswer) -> RequestRejected:
     """A model would go on; a script cannot."""
     return RequestRejected(
         f"the script of {request.node_id} ends after {len(answer.token_ids)} of "

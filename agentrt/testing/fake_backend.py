@@ -22,29 +22,24 @@ from agentrt.base.errors import (
     EngineDied,
     EngineUnavailable,
     Unsupported,
-    record,
+    record_of,
 )
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import (
-    BackendDown,
-    BackendEvent,
     Capabilities,
-    Delta,
-    End,
-    Fill,
     GenerateRequest,
+    HoleFill,
     KvHint,
     MessagePrompt,
-    RequestFacts,
-    StepDone,
-    StepRecord,
+    SchedulingInfo,
     TokenPrompt,
 )
 from agentrt.protocol.event_queue import EventQueue
+from agentrt.protocol.step_output import BackendDown, BackendEvent, Delta, End, StepDone, StepRecord
 from agentrt.testing.answer import Answerer
-from agentrt.testing.request import Ongoing
+from agentrt.testing.request import ScriptedRequest
 from agentrt.testing.script import Answers, Reply, Script, prompt_text
-from agentrt.testing.seen import Hint, Seen
+from agentrt.testing.seen import Hint, SeenByBackend
 from agentrt.testing.spelling import ByteSpelling, CodecSpelling, Spelling
 
 if TYPE_CHECKING:
@@ -95,7 +90,7 @@ class ScriptedBackend:
         kv_tokens: int = 0,
         host_kv_tokens: int = 0,
     ) -> None:
-        self.seen = Seen()
+        self.seen = SeenByBackend()
         self.pages = (0, 0)
         self._clock = clock
         self._prefill_s = 1 / prefill_tokens_per_s
@@ -121,7 +116,7 @@ class ScriptedBackend:
             call_frame=self._spelling.call_frame,
             thinking=self._spelling.think_frame,
         )
-        self._ongoing: dict[RequestId, Ongoing] = {}
+        self._ongoing: dict[RequestId, ScriptedRequest] = {}
         self._refused: list[End] = []
         self._queue = EventQueue()
         self._wake: asyncio.Event | None = None
@@ -136,15 +131,15 @@ class ScriptedBackend:
     def submit(self, request: GenerateRequest) -> None:
         self.seen.requests.append(request)
         now_s = self._clock.now_s()
-        ongoing = Ongoing.of(request, self._ids_of(request), now_s)
+        ongoing = ScriptedRequest.of(request, self._ids_of(request), now_s)
         error = self._refusal(request)
         if error is None:
             self._ongoing[request.request_id] = ongoing
         else:
-            self._refused.append(ongoing.end("failed", now_s, error=record(error)))
+            self._refused.append(ongoing.end("failed", now_s, error=record_of(error)))
         self._rouse()
 
-    def fill(self, request_id: RequestId, fill: Fill) -> None:
+    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
         self.seen.fills.append((request_id, fill))
         ongoing = self._ongoing.get(request_id)
         if ongoing is None or ongoing.complete:
@@ -154,7 +149,7 @@ class ScriptedBackend:
             ongoing.complete_at(self._clock.now_s())
         self._rouse()
 
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
         self.seen.facts.extend(facts)
         for fact in facts:
             if fact.request_id in self._ongoing:
@@ -189,7 +184,7 @@ class ScriptedBackend:
         self._ongoing.clear()
         self._closed = not restarting
         error = EngineDied("the scripted engine was told to die")
-        self._queue.put(BackendDown(record(error), lost, restarting))
+        self._queue.put(BackendDown(record_of(error), lost, restarting))
         self._rouse()
 
     async def aclose(self) -> None:
@@ -214,7 +209,7 @@ class ScriptedBackend:
             elif not self._refused:
                 await self._idle()
 
-    async def _step(self, batch: list[Ongoing]) -> None:
+    async def _step(self, batch: list[ScriptedRequest]) -> None:
         """One step: the prompts of those who are new, then one token each."""
         started_at_s = self._clock.now_s()
         new = [one for one in batch if "steps" not in one.ledger]
@@ -241,7 +236,7 @@ class ScriptedBackend:
         self.seen.steps.append(step)
         self._deliver(step, deltas, ends)
 
-    def _admit(self) -> list[Ongoing]:
+    def _admit(self) -> list[ScriptedRequest]:
         """The batch of the next step; who is demanded first, then in order of arrival."""
         waiting = [one for one in self._ongoing.values() if one.complete and one.answer is None]
         waiting.sort(key=lambda one: not one.demanded)
@@ -253,7 +248,7 @@ class ScriptedBackend:
             batch.append(one)
         return batch
 
-    def _reply(self, one: Ongoing) -> Reply:
+    def _reply(self, one: ScriptedRequest) -> Reply:
         """What the script says to a prompt that is complete."""
         prompt_tokens, window_tokens = len(one.prompt_ids), self.capabilities.window_tokens
         if window_tokens and prompt_tokens >= window_tokens:
@@ -266,7 +261,7 @@ class ScriptedBackend:
         except AgentrtError as error:
             return Reply(error=error)
 
-    def _finish(self, one: Ongoing, now_s: float) -> End:
+    def _finish(self, one: ScriptedRequest, now_s: float) -> End:
         answer = one.answer
         assert answer is not None
         del self._ongoing[one.request.request_id]
@@ -293,17 +288,17 @@ class ScriptedBackend:
                 ends.append(end)
         return deltas, ends
 
-    def _close_at_s(self, one: Ongoing) -> float | None:
+    def _close_at_s(self, one: ScriptedRequest) -> float | None:
         """When an output is closed for its deadline; with "raise" that is not the engine's work."""
         if one.deadline_at_s is None or one.request.on_limit != "close" or not one.complete:
             return None
         return one.deadline_at_s - DEADLINE_STEPS * self._decode_s
 
-    def _close(self, one: Ongoing, now_s: float) -> tuple[list[Delta], End]:
+    def _close(self, one: ScriptedRequest, now_s: float) -> tuple[list[Delta], End]:
         try:
             rest = self._answerer.close(one.request, one.written)
         except AgentrtError as error:
-            return [], one.end("failed", now_s, error=record(error))
+            return [], one.end("failed", now_s, error=record_of(error))
         return one.close(rest, now_s)
 
     async def _idle(self) -> None:
@@ -334,7 +329,7 @@ class ScriptedBackend:
             return request.prompt.token_ids
         return self._spelling.ids(prompt_text(request.prompt.segments))
 
-    def _prompt_text(self, one: Ongoing) -> str:
+    def _prompt_text(self, one: ScriptedRequest) -> str:
         if isinstance(one.request.prompt, MessagePrompt):
             return prompt_text(one.request.prompt.segments)
         return "".join(self._spelling.pieces(one.prompt_ids, keep_special=True))

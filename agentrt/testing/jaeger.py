@@ -53,7 +53,7 @@ def critical_path(trace: dict[str, Any]) -> list[Section]:
     that begins at or after its parent's end, or ends at or before its start, is left out; so is a
     CONSUMER below a PRODUCER with all below it.
     """
-    walk = _Walk(trace)
+    walk = _JaegerWalk(trace)
     for span in trace["spans"]:
         if _parent_of(span) is None:
             walk.from_root(span["spanID"])
@@ -80,7 +80,7 @@ def strayed(trace: dict[str, Any]) -> str:
     return "" if drawn == told else f"drawn {drawn}, told {told}"
 
 
-class _Walk:
+class _JaegerWalk:
     def __init__(self, trace: dict[str, Any]) -> None:
         self.sections: list[Section] = []
         self.start: dict[str, int] = {}

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
-from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
+from agentrt.testing.statements import (
+    CallStatement,
+    Race,
+    Statement,
+    ThinkStatement,
+    WaitStatement,
+    Work,
+)
 
 
 def random_body(rng: Random, *, statements: int = 8, depth: int = 2) -> tuple[Statement, ...]:
@@ -32,13 +39,13 @@ class _Inventor:
         if choice <= 1 and self._known:
             node = self._rng.choice(self._known)
             items = self._items[node]
-            return [Wait(node, self._rng.randrange(items) if items and choice else None)]
+            return [WaitStatement(node, self._rng.randrange(items) if items and choice else None)]
         if choice == 2:
-            return [Think(self._seconds())]
+            return [ThinkStatement(self._seconds())]
         if choice == 3 and depth:
             inner = self.body(4, depth - 1)
             self._know(items=0)
-            return [Call(inner)]
+            return [CallStatement(inner)]
         if choice == 4:
             return self._streamed_plan()
         if choice == 5:
@@ -54,7 +61,7 @@ class _Inventor:
         items = self._rng.randint(1, 4)
         made: list[Statement] = [self._work(kind="generate", items=items)]
         for item in range(items):
-            made += [Wait(plan, item), self._work(kind="tool", plan=(plan, item))]
+            made += [WaitStatement(plan, item), self._work(kind="tool", plan=(plan, item))]
         return made
 
     def _work(self, kind: str = "", items: int = 0, plan: tuple[int, int] | None = None) -> Work:

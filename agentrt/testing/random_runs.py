@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.protocol.backend import Ledger, StepDone, StepRecord
 from agentrt.protocol.events import (
     Event,
     FirstToken,
@@ -25,7 +24,15 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
+from agentrt.protocol.step_output import Ledger, StepDone, StepRecord
+from agentrt.testing.statements import (
+    CallStatement,
+    Race,
+    Statement,
+    ThinkStatement,
+    WaitStatement,
+    Work,
+)
 
 STOPPING_S = 0.002
 
@@ -55,9 +62,9 @@ class _Player:
         owned: list[_Node] = []
         for statement in body:
             match statement:
-                case Think(seconds):
+                case ThinkStatement(seconds):
                     at_s += seconds
-                case Wait(index, item):
+                case WaitStatement(index, item):
                     awaited = self.nodes[index]
                     self.told.append(NodeDemanded(self.run_id, awaited.node_id, at_s))
                     known_s = awaited.done_at_s if item is None else awaited.item_at_s[item]
@@ -76,7 +83,7 @@ class _Player:
                     if last.done_at_s > at_s:
                         at_s, after = last.done_at_s, (last.node_id, None)
                     owned += raced
-                case Call(inner):
+                case CallStatement(inner):
                     place = len(self.told)
                     sub = self.program(f"sub{len(self.nodes)}", inner, made.node_id, at_s)
                     declared = self.told[place]

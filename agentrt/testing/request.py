@@ -5,19 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrt.base.errors import ErrorRecord
-from agentrt.protocol.backend import (
-    Delta,
-    End,
-    FinishReason,
-    GenerateRequest,
-    Ledger,
-    TokenPrompt,
-)
-from agentrt.testing.answer import Answer
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
+from agentrt.protocol.step_output import Delta, End, FinishReason, Ledger
+from agentrt.testing.answer import ScriptedAnswer
 
 
 @dataclass(slots=True, eq=False)
-class Ongoing:
+class ScriptedRequest:
     """A request between submit and end.
 
     Attributes:
@@ -38,14 +32,16 @@ class Ongoing:
     complete: bool
     demanded: bool
     deadline_at_s: float | None = None
-    answer: Answer | None = None
+    answer: ScriptedAnswer | None = None
     produced: int = 0
     cancelled: bool = False
     mark_s: float = 0.0
     ledger: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, request: GenerateRequest, prompt_ids: tuple[int, ...], now_s: float) -> Ongoing:
+    def of(
+        cls, request: GenerateRequest, prompt_ids: tuple[int, ...], now_s: float
+    ) -> ScriptedRequest:
         """As it arrives."""
         prompt = request.prompt
         new = cls(request, prompt_ids, False, request.demanded, request.deadline_at_s)
@@ -69,7 +65,7 @@ class Ongoing:
         self.complete = True
         self.ledger["completed_at_s"] = self.mark_s = now_s
 
-    def admit(self, answer: Answer, now_s: float) -> None:
+    def admit(self, answer: ScriptedAnswer, now_s: float) -> None:
         """It takes part in steps from now on."""
         self.answer = answer
         self.ledger["admitted_at_s"] = now_s
@@ -97,7 +93,7 @@ class Ongoing:
         self.produced = at + 1
         return Delta(self.request.request_id, (answer.token_ids[at],), answer.pieces[at])
 
-    def close(self, rest: Answer, now_s: float) -> tuple[list[Delta], End]:
+    def close(self, rest: ScriptedAnswer, now_s: float) -> tuple[list[Delta], End]:
         """Its last tokens and its end, where the rest of the answer is replaced by `rest`."""
         deltas: list[Delta] = []
         if rest.token_ids:

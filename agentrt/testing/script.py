@@ -7,7 +7,7 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.base.errors import AgentrtError, UsageError
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.base.segments import (
     JSON_ARRAY_FRAME,
     CallFrame,
@@ -22,7 +22,7 @@ from agentrt.base.segments import (
 from agentrt.protocol.backend import GenerateRequest
 
 
-@fact
+@record
 class Reply:
     """One answer.
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import Fill, GenerateRequest, KvHint, RequestFacts, StepRecord
+from agentrt.protocol.backend import GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.step_output import StepRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Hint:
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenByBackend:
     """What a scripted backend was told, in order.
 
     Attributes:
@@ -43,8 +44,8 @@ class Seen:
 
     requests: list[GenerateRequest] = field(default_factory=list)
     prompts: dict[RequestId, str] = field(default_factory=dict)
-    fills: list[tuple[RequestId, Fill]] = field(default_factory=list)
-    facts: list[RequestFacts] = field(default_factory=list)
+    fills: list[tuple[RequestId, HoleFill]] = field(default_factory=list)
+    facts: list[SchedulingInfo] = field(default_factory=list)
     cancels: dict[RequestId, str] = field(default_factory=dict)
     hints: list[Hint] = field(default_factory=list)
     prewarmed: list[ConstraintSpec] = field(default_factory=list)

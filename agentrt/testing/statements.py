@@ -35,7 +35,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitStatement:
     """The code awaits an earlier node, or one item of it."""
 
     node: int
@@ -43,14 +43,14 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Think:
+class ThinkStatement:
     """The code itself takes time."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallStatement:
     """The code calls a program, which runs beside it."""
 
     body: tuple[Statement, ...]
@@ -66,4 +66,4 @@ class Race:
     works: tuple[Work, ...]
 
 
-Statement = Work | Wait | Think | Call | Race
+Statement = Work | WaitStatement | ThinkStatement | CallStatement | Race

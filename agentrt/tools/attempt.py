@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentrt.base.errors import ErrorRecord
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 
-@fact
+@record
 class AttemptStarted:
     """An attempt began: it has a worker.
 
@@ -21,7 +21,7 @@ class AttemptStarted:
     at_s: float
 
 
-@fact
+@record
 class AttemptEnded:
     """An attempt is over.
 

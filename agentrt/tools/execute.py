@@ -16,7 +16,7 @@ from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thre
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.clock import Clock, MonotonicClock
-from agentrt.base.errors import ErrorRecord, ToolFailed, record
+from agentrt.base.errors import ErrorRecord, ToolFailed, record_of
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
@@ -103,7 +103,7 @@ async def _attempt(
             return await _shielded(timed, grace_s)
         return await timed()
     except BaseException as raised:
-        error = record(raised)
+        error = record_of(raised)
         raise
     finally:
         tell(AttemptEnded(attempt, clock.now_s(), error))

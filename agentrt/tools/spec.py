@@ -31,7 +31,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(slots=True)
-class _Form:
+class _ToolForm:
     """Schema and validation, built when first needed: types may be hidden by `bind` before."""
 
     adapter: TypeAdapter[dict[str, Any]] | None = None
@@ -68,8 +68,8 @@ class ToolSpec:
     bound: Mapping[str, Any] = field(default_factory=dict)
     where: str = ""
     _about: Mapping[str, str] = field(default_factory=dict)
-    _form: _Form = field(default_factory=_Form)
-    _forms: dict[frozenset[str], _Form] = field(default_factory=dict)  # by names that are bound
+    _form: _ToolForm = field(default_factory=_ToolForm)
+    _forms: dict[frozenset[str], _ToolForm] = field(default_factory=dict)  # by names that are bound
 
     @classmethod
     def of(
@@ -142,7 +142,7 @@ class ToolSpec:
                 )
         bound = {**self.bound, **fixed}
         # What a model sees depends on the names alone, and every run binds the same ones again.
-        form = self._forms.setdefault(frozenset(bound), _Form())
+        form = self._forms.setdefault(frozenset(bound), _ToolForm())
         return replace(self, bound=bound, _form=form)
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from agentrt.analysis import RunRecord, StepCosts, bound, bound_line
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import (
     NodeDeclared,
     NodeFinished,
@@ -18,6 +17,7 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
+from agentrt.protocol.step_output import Ledger
 from agentrt.testing.random_programs import random_body
 from agentrt.testing.random_runs import play
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agentrt.analysis import RunRecord, bars, gantt
 from agentrt.testing.random_programs import random_body
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, Wait, Work
+from agentrt.testing.statements import Statement, WaitStatement, Work
 
 
 def played(*body: Statement) -> RunRecord:
@@ -20,7 +20,7 @@ def played(*body: Statement) -> RunRecord:
 def test_a_plan_its_tools_and_a_report() -> None:
     record = played(
         Work("generate", queue_s=0.1, prefill_s=0.1, decode_s=0.2, items=1),
-        Wait(0, 0),
+        WaitStatement(0, 0),
         Work("tool", plan=(0, 0), decode_s=0.4),
         Work("tool", plan=(0, 0), decode_s=0.1),
         Work("generate", deps=(1, 2), decode_s=0.2),

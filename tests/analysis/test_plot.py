@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentrt.analysis.chart_axis import axis, told
 from agentrt.analysis.html_page import page, table
-from agentrt.analysis.plot import Interval, Line, bars, cdf, lines
+from agentrt.analysis.plot import Interval, PlotLine, bars, cdf, lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -29,7 +29,7 @@ def paths(svg: str) -> list[list[tuple[float, float]]]:
 
 
 def test_higher_values_stand_higher_and_later_ones_to_the_right() -> None:
-    svg = lines("t", [Line("a", ((1, 10), (2, 30), (3, 20)))], x="s", y="ms")
+    svg = lines("t", [PlotLine("a", ((1, 10), (2, 30), (3, 20)))], x="s", y="ms")
     (first, second, third), *_ = paths(svg)
     assert first[0] < second[0] < third[0]
     assert second[1] < third[1] < first[1]  # pixels count downwards
@@ -37,7 +37,7 @@ def test_higher_values_stand_higher_and_later_ones_to_the_right() -> None:
 
 def test_a_line_is_broken_where_a_value_is_missing() -> None:
     points = ((1.0, 1.0), (2.0, math.inf), (3.0, 2.0), (4.0, 3.0))
-    svg = lines("t", [Line("a", points)], x="", y="")
+    svg = lines("t", [PlotLine("a", points)], x="", y="")
     assert [len(path) for path in paths(svg)] == [1, 2, 2]
 
 
@@ -94,7 +94,7 @@ def test_bars_have_heights_and_intervals() -> None:
 
 
 def test_what_is_given_stays_text() -> None:
-    svg = lines("<b>&", [Line("</svg>", ((0, 0),))], x='"', y="<")
+    svg = lines("<b>&", [PlotLine("</svg>", ((0, 0),))], x='"', y="<")
     texts = [one.text for one in drawn(svg, "text")]
     assert {"<b>&", "</svg>", '"', "<"} <= set(texts)
     assert "<b>" not in page("<b>", [table(["<i>"], [["<u>"]])]).replace("<body>", "")

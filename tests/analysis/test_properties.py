@@ -21,7 +21,7 @@ from agentrt.analysis import (
 )
 from agentrt.testing.random_programs import random_body
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Call, Race, Statement, Wait, Work
+from agentrt.testing.statements import CallStatement, Race, Statement, WaitStatement, Work
 
 EPSILON_S = 1e-9
 randoms = st.randoms(use_true_random=False)
@@ -113,7 +113,7 @@ def test_a_node_that_takes_longer_lengthens_the_run_by_what_exceeds_its_slack(
     after = record_of(_longer(body, victim, longer_s))
     expected_s = before.compound_s + max(0.0, longer_s - slack_s(before)[victim])
     assert after.compound_s >= expected_s - EPSILON_S
-    if not _has(Wait, body):
+    if not _has(WaitStatement, body):
         assert after.compound_s == pytest.approx(expected_s, abs=EPSILON_S)
 
 
@@ -132,7 +132,7 @@ def test_replay_with_one_longer_node_is_that_run(rng: Random, pick: int, longer_
     body = random_body(rng)
     before = record_of(body)
     works = [node for node in before.works() if not node.items]
-    assume(works and before.tells_end and not _has((Wait, Race), body))
+    assume(works and before.tells_end and not _has((WaitStatement, Race), body))
     victim = works[pick % len(works)].node_id
     after = record_of(_longer(body, victim, longer_s))
     predicted_s = replay_s(
@@ -155,7 +155,7 @@ def test_only_nodes_on_the_path_save_anything(rng: Random) -> None:
 
 def _has(kinds: type | tuple[type, ...], body: tuple[Statement, ...]) -> bool:
     return any(
-        isinstance(part, kinds) or (isinstance(part, Call) and _has(kinds, part.body))
+        isinstance(part, kinds) or (isinstance(part, CallStatement) and _has(kinds, part.body))
         for part in body
     )
 
@@ -169,11 +169,11 @@ def _longer(body: tuple[Statement, ...], victim: str, longer_s: float) -> tuple[
         nonlocal seen
         made: list[Statement] = []
         for part in statements:
-            if isinstance(part, Call):
-                part = Call(walk(part.body))
+            if isinstance(part, CallStatement):
+                part = CallStatement(walk(part.body))
             elif isinstance(part, Work) and seen == wanted:
                 part = replace(part, after_s=part.after_s + longer_s)
-            seen += isinstance(part, (Call, Work))
+            seen += isinstance(part, (CallStatement, Work))
             made.append(part)
         return tuple(made)
 

@@ -1,12 +1,12 @@
 """Runs that go on at the same time are kept apart."""
 
-from agentrt.analysis import Recorder, RunRecord, split
+from agentrt.analysis import RunRecord, RunRecorder, split
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import BackendDown, StepDone, StepRecord
 from agentrt.protocol.events import Event
+from agentrt.protocol.step_output import BackendDown, StepDone, StepRecord
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Wait, Work
+from agentrt.testing.statements import WaitStatement, Work
 
 
 def woven(*runs: list[Event]) -> list[Event]:
@@ -16,10 +16,10 @@ def woven(*runs: list[Event]) -> list[Event]:
 
 
 def test_each_run_gets_its_own_record() -> None:
-    long = play((Work("tool", decode_s=0.5), Wait(0)), run_id="00000000000000a1")
-    short = play((Work("tool", decode_s=0.1), Wait(0)), run_id="00000000000000b2")
+    long = play((Work("tool", decode_s=0.5), WaitStatement(0)), run_id="00000000000000a1")
+    short = play((Work("tool", decode_s=0.1), WaitStatement(0)), run_id="00000000000000b2")
     done: list[RunRecord] = []
-    recorder = Recorder(done.append)
+    recorder = RunRecorder(done.append)
     recorder.see(woven(long, short))
     lengths = {record.run_id: round(split(record).tool, 6) for record in done}
     assert lengths == {"00000000000000a1": 0.5, "00000000000000b2": 0.1}
@@ -29,7 +29,7 @@ def test_each_run_gets_its_own_record() -> None:
 
 def test_runs_that_do_not_end_are_handed_out_when_given_up() -> None:
     done: list[RunRecord] = []
-    recorder = Recorder(done.append)
+    recorder = RunRecorder(done.append)
     recorder.see(play((Work("tool", decode_s=0.5),))[:-1])
     assert done == []
     recorder.give_up()
@@ -39,7 +39,7 @@ def test_runs_that_do_not_end_are_handed_out_when_given_up() -> None:
 def test_a_step_belongs_to_every_run_in_its_batch() -> None:
     body = (Work("generate", decode_s=0.1),)
     done: list[RunRecord] = []
-    recorder = Recorder(done.append)
+    recorder = RunRecorder(done.append)
     one = play(body, run_id="00000000000000a1")
     two = play(body, run_id="00000000000000b2")
     shared = StepDone(StepRecord(7, 100.0, 100.1, 0, 2, (RequestId(1),)), (), ())

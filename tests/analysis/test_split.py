@@ -5,7 +5,6 @@ import pytest
 from agentrt.analysis import RunRecord, critical_path, replay_s, slack_s, split
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.protocol.backend import Ledger, StepDone, StepRecord
 from agentrt.protocol.events import (
     Event,
     FirstToken,
@@ -19,8 +18,16 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
+from agentrt.protocol.step_output import Ledger, StepDone, StepRecord
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Call, Race, Statement, Think, Wait, Work
+from agentrt.testing.statements import (
+    CallStatement,
+    Race,
+    Statement,
+    ThinkStatement,
+    WaitStatement,
+    Work,
+)
 
 RUN = RunId("00000000000000a1")
 ROOT = NodeId("root")
@@ -59,9 +66,9 @@ def test_plan_tools_report() -> None:
     """The path of the finance program: plan up to an item, its tool, the report."""
     record = played(
         Work("generate", prefill_s=0.1, decode_s=0.4, items=2),
-        Wait(0, 0),
+        WaitStatement(0, 0),
         Work("tool", plan=(0, 0), decode_s=0.5),
-        Wait(0, 1),
+        WaitStatement(0, 1),
         Work("tool", plan=(0, 1), decode_s=0.1),
         Work("generate", deps=(1, 2), early_s=0.05, prefill_s=0.02, decode_s=0.3),
     )
@@ -126,7 +133,9 @@ def test_a_prompt_made_whole_during_a_step_waits_for_its_end() -> None:
 
 
 def test_code_between_nodes_is_orchestration() -> None:
-    record = played(Think(0.01), Work("tool", decode_s=0.1), Wait(0), Think(0.02))
+    record = played(
+        ThinkStatement(0.01), Work("tool", decode_s=0.1), WaitStatement(0), ThinkStatement(0.02)
+    )
     found = split(record)
     assert (found.tool, found.orchestration) == pytest.approx((0.1, 0.03))
     parts = [step.part for step in critical_path(record)]
@@ -134,7 +143,10 @@ def test_code_between_nodes_is_orchestration() -> None:
 
 
 def test_path_goes_into_a_called_program() -> None:
-    record = played(Call((Work("tool", decode_s=0.2), Think(0.01), Wait(0))), Wait(1))
+    record = played(
+        CallStatement((Work("tool", decode_s=0.2), ThinkStatement(0.01), WaitStatement(0))),
+        WaitStatement(1),
+    )
     assert [step.node_id for step in critical_path(record)] == ["root/sub0/tool0"]
 
 
@@ -143,8 +155,8 @@ def test_a_value_that_was_there_early_is_not_waited_for() -> None:
     record = played(
         Work("tool", decode_s=0.1),
         Work("tool", decode_s=0.5),
-        Wait(1),
-        Wait(0),
+        WaitStatement(1),
+        WaitStatement(0),
         Work("tool", decode_s=0.2),
     )
     assert [step.node_id for step in critical_path(record)] == ["root/tool1", "root/tool2"]
@@ -267,7 +279,7 @@ def test_a_record_takes_its_own_run_only() -> None:
 
 
 def test_a_run_cut_short_ends_with_its_last_event() -> None:
-    events = play((Work("tool", decode_s=1.0), Wait(0)))[:-3]
+    events = play((Work("tool", decode_s=1.0), WaitStatement(0)))[:-3]
     record = RunRecord()
     record.see(events)
     assert record.outcome == "cancelled"

@@ -11,7 +11,7 @@ from agentrt.analysis import RunRecord, error_lines, latency_line, summary
 from agentrt.base.errors import ErrorRecord, ToolFailed
 from agentrt.testing.random_programs import random_body
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, Wait, Work
+from agentrt.testing.statements import Statement, WaitStatement, Work
 
 SPLIT_KEYS = [
     "admission",
@@ -91,7 +91,7 @@ def test_line_adds_up(rng: Random) -> None:
 def test_line_of_a_long_run() -> None:
     record = played(
         Work("generate", queue_s=0.04, prefill_s=0.31, decode_s=1.4),
-        Wait(0),
+        WaitStatement(0),
         Work("tool", decode_s=0.48),
         Work("tool", decode_s=0.48),
     )

@@ -22,19 +22,12 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.engine.process.backend import EmbeddedBackend, Place
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import (
-    Backend,
-    BackendDown,
-    End,
-    GenerateRequest,
-    MessagePrompt,
-    StepDone,
-    TokenPrompt,
-)
+from agentrt.protocol.backend import Backend, GenerateRequest, MessagePrompt, TokenPrompt
+from agentrt.protocol.step_output import BackendDown, End, StepDone
 from agentrt.remote import RemoteBackend
 from agentrt.testing import ScriptedBackend, calls_text
 
@@ -146,7 +139,9 @@ class Bench:
         return self.backend.capabilities
 
     def request(self, text: str = "Say something.", **options: Any) -> GenerateRequest:
-        sampling = Sampling(**{"max_tokens": 12, "temperature": 1.0} | options.pop("sampling", {}))
+        sampling = SamplingParams(
+            **{"max_tokens": 12, "temperature": 1.0} | options.pop("sampling", {})
+        )
         number = next(self.numbers)
         spec = options.get("constraint")
         return GenerateRequest(

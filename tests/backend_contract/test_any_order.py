@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.protocol.backend import Fill, TokenPrompt
+from agentrt.protocol.backend import HoleFill, TokenPrompt
 
 SEEDED = settings(
     max_examples=12,
@@ -74,7 +74,7 @@ def requests_of(bench, cases):
                 "seed": plan.max_tokens,
                 "stop": ("e",) if plan.stops else (),
             },
-        ), [Fill(ids[at : at + 1], at + 1 == len(ids)) for at in range(len(head), len(ids))]
+        ), [HoleFill(ids[at : at + 1], at + 1 == len(ids)) for at in range(len(head), len(ids))]
 
     return make
 

@@ -11,7 +11,7 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import Fill, RequestFacts, TokenPrompt
+from agentrt.protocol.backend import HoleFill, SchedulingInfo, TokenPrompt
 
 
 def test_every_request_ends_once(bench, play):
@@ -159,8 +159,8 @@ def test_cancelling_and_filling_what_is_over_or_unknown_does_nothing(bench, play
     def late():
         for number in (over.request_id, RequestId(10**9)):
             bench.backend.cancel(number, "too late")
-            bench.backend.fill(number, Fill((1,), complete=True))
-            bench.backend.facts((RequestFacts(number, demanded=False),))
+            bench.backend.fill(number, HoleFill((1,), complete=True))
+            bench.backend.facts((SchedulingInfo(number, demanded=False),))
 
     portal.call(late)
     (outcome,) = play(bench.request())
@@ -187,11 +187,11 @@ def test_a_prompt_with_holes_equals_the_whole_prompt(bench, play, portal):
 
     def begin():
         bench.backend.submit(parted)
-        bench.backend.fill(parted.request_id, Fill(ids[2:3], complete=False))
+        bench.backend.fill(parted.request_id, HoleFill(ids[2:3], complete=False))
 
     portal.call(begin)
     play(beside)  # something else runs while the hole is open
-    portal.call(bench.backend.fill, parted.request_id, Fill(ids[3:], complete=True))
+    portal.call(bench.backend.fill, parted.request_id, HoleFill(ids[3:], complete=True))
     (filled,) = play(parted, submit=False)
     (expected,) = play(whole)
     assert filled.text == expected.text

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from agentrt.base import errors
-from agentrt.base.errors import AgentrtError, ErrorRecord, InternalError, record, revive
+from agentrt.base.errors import AgentrtError, ErrorRecord, InternalError, record_of, revive
 
 
 def drawn() -> dict[str, str]:
@@ -42,7 +42,7 @@ def test_the_docstring_draws_the_classes() -> None:
 @pytest.mark.parametrize("name", sorted(defined()))
 def test_every_error_crosses_a_process_and_comes_back(name: str) -> None:
     error = getattr(errors, name)("what", hint="how", where="a.py:3")
-    back = revive(record(error))
+    back = revive(record_of(error))
     assert type(back) is type(error)
     assert (back.message, back.hint, back.where) == ("what", "how", "a.py:3")
     assert str(error) == "what. how"
@@ -58,6 +58,6 @@ def test_exit_codes() -> None:
 
 
 def test_an_error_from_outside_keeps_its_name() -> None:
-    assert record(ValueError("bad")) == ErrorRecord("ValueError", "bad")
-    assert record(KeyError()).message == "KeyError"
+    assert record_of(ValueError("bad")) == ErrorRecord("ValueError", "bad")
+    assert record_of(KeyError()).message == "KeyError"
     assert isinstance(revive(ErrorRecord("ValueError", "bad")), InternalError)

@@ -2,11 +2,11 @@
 
 import anyio
 
-from agentrt.base.notifier import Wake
+from agentrt.base.notifier import Notifier
 
 
 def test_all_who_wait_are_woken_and_nobody_else() -> None:
-    wake, woken = Wake(), list[int]()
+    wake, woken = Notifier(), list[int]()
 
     async def wait(number: int) -> None:
         await wake.wait()
@@ -32,7 +32,7 @@ def test_all_who_wait_are_woken_and_nobody_else() -> None:
 
 
 def test_who_stops_waiting_leaves_nothing_behind() -> None:
-    wake = Wake()
+    wake = Notifier()
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:

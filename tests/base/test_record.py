@@ -4,18 +4,18 @@ import sys
 from types import FrameType
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.protocol.events import NodeDeclared
 
 
-@fact
+@record
 class Point:
     x: int
     y: int = 0
 
 
 def move(point: Point) -> None:
-    point.x = 1  # type: ignore[misc]  # what strict type checking refuses; see `fact`
+    point.x = 1  # type: ignore[misc]  # what strict type checking refuses; see `record`
 
 
 def test_facts_are_equal_and_hashed_by_value() -> None:

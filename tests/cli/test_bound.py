@@ -6,7 +6,7 @@ import pytest
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.cli.bound import Limits
+from agentrt.cli.bound import BoundLimits
 from agentrt.cli.main import answer
 
 EXTRACT = Path(__file__).resolve().parents[2] / "programs" / "extract.py"
@@ -15,7 +15,7 @@ EXTRACT = Path(__file__).resolve().parents[2] / "programs" / "extract.py"
 def test_other_machines_are_not_measured() -> None:
     for engine in ("http://localhost:8000", EngineConfig(model_path=Path("x"), device="cuda")):
         with pytest.raises(UsageError, match="--bound measures this machine"):
-            Limits(engine)
+            BoundLimits(engine)
 
 
 @pytest.mark.slow

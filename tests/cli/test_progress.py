@@ -7,8 +7,7 @@ import pytest
 from agentrt.base.clock import FakeClock
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.cli.progress import LiveRows, PlainLines, Silent, crowded, is_live, progress
-from agentrt.cli.progress_board import Board, Row
-from agentrt.protocol.backend import Delta, Ledger, StepDone
+from agentrt.cli.progress_board import Board, BoardRow
 from agentrt.protocol.events import (
     Event,
     FirstToken,
@@ -18,6 +17,7 @@ from agentrt.protocol.events import (
     RunFinished,
     RunStarted,
 )
+from agentrt.protocol.step_output import Delta, Ledger, StepDone
 
 RUN = RunId("0123456789abcdef")
 ROOT, PLAN = NodeId("finance#0"), NodeId("finance#0/plan#0")
@@ -112,7 +112,9 @@ def test_quiet_shows_nothing() -> None:
 
 
 def test_many_rows_keep_what_is_under_way() -> None:
-    rows = [Row(RUN, str(i), "tool", 0.0, ended_at_s=None if i == 3 else 1.0) for i in range(99)]
+    rows = [
+        BoardRow(RUN, str(i), "tool", 0.0, ended_at_s=None if i == 3 else 1.0) for i in range(99)
+    ]
     kept = crowded(rows)
     assert len(kept) == 24
     assert [row.name for row in kept][-2:] == ["98", "3"]

@@ -7,10 +7,10 @@ import pytest
 
 from agentrt.cli.main import answer
 from agentrt.cli.run_flags import settings_of
-from agentrt.runtime.estimate_store import Row
+from agentrt.runtime.estimate_store import EstimateRow
 from agentrt.runtime.estimate_store.database import EstimateStore
-from agentrt.scheduler.estimates.call_model import Called
-from agentrt.scheduler.estimates.call_patterns import Patterns
+from agentrt.scheduler.estimates.call_model import EndedCall
+from agentrt.scheduler.estimates.call_patterns import CallPatterns
 from agentrt.scheduler.estimates.estimates import Estimates, site_of
 
 PLAN, TOOL = site_of("plan", "finance.py:3"), site_of("lookup", "finance.py:5")
@@ -87,9 +87,9 @@ def test_nothing_is_kept_where_the_user_wants_none(
 
 @pytest.fixture
 def calls(path: Path) -> Path:
-    table = Patterns()
+    table = CallPatterns()
     for query in "abcd":
-        search = Called("search", {"q": query}, {"hits": [{"id": f"{query}1"}]}, True)
+        search = EndedCall("search", {"q": query}, {"hits": [{"id": f"{query}1"}]}, True)
         asked = {"page": f"{query}1", "size": 3, "who": "Ada", "raw": True}
         table.learn(TEMPLATE, (search,), 0, "fetch", asked, ["size", "raw"])
     EstimateStore(path).save("default=tiny", table.rows())
@@ -138,7 +138,9 @@ def test_patterns_are_forgotten_with_their_program(
 def test_a_file_that_somebody_changed_is_told(
     calls: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    EstimateStore(calls).save("default=tiny", [Row("p", "s", None, "colour", 1, {"weight": 1.0})])
+    EstimateStore(calls).save(
+        "default=tiny", [EstimateRow("p", "s", None, "colour", 1, {"weight": 1.0})]
+    )
     assert answer(["runs", "estimates"]) == 2
     assert "'colour' is nothing that is learned" in capsys.readouterr().err
 

@@ -14,15 +14,15 @@ from agentrt.cli.main import answer
 from agentrt.protocol.events import Event, NodeDeclared, RequestSent, Scheduled
 from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, Wait, Work
+from agentrt.testing.statements import Statement, WaitStatement, Work
 
 RUNS = RunId("00a1"), RunId("00b2"), RunId("c3")
 BODY: tuple[Statement, ...] = (
     Work("generate", queue_s=0.2, prefill_s=0.1, decode_s=0.4),
-    Wait(0),
+    WaitStatement(0),
     Work("tool", decode_s=0.5),
     Work("generate", deps=(1,), decode_s=0.3),
-    Wait(2),
+    WaitStatement(2),
 )
 TERMS = (
     ("queued_s", 0.2),

@@ -21,14 +21,16 @@ from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
-from agentrt.engine.batch.batch import Packer, wanted_rows
-from agentrt.engine.batch.shared_prefix import Siblings
+from agentrt.base.sampling_params import SamplingParams
+from agentrt.engine.batch.batch import BatchPacker
+from agentrt.engine.batch.part import wanted_rows
+from agentrt.engine.batch.shared_prefix import SharedPrefixes
 from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.native import self_check
-from agentrt.protocol.backend import Delta, End, GenerateRequest, StepDone, TokenPrompt
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
+from agentrt.protocol.step_output import Delta, End, StepDone
 from agentrt_kernels.reference import Reference
 
 SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>", "<|call|>", "<|/call|>")
@@ -216,7 +218,7 @@ def request(
         node_id=NodeId(f"n{number}"),
         site="test",
         prompt=TokenPrompt(tuple(token_ids), complete),
-        sampling=Sampling(**sampling),
+        sampling=SamplingParams(**sampling),
         constraint=constraint,
         on_limit=on_limit,
         demanded=demanded,
@@ -294,13 +296,13 @@ class HashMachine:
             report=None,
             kernels=Reference(),
         )
-        self.kv = PagedKv(layout, config.kv_pages)
+        self.kv = KvCache(layout, config.kv_pages)
         self.tables = BlockTables(config.max_running, config.kv_pages, self.kv)
         self.last = torch.zeros(config.max_running, dtype=torch.int64)
         self.page_tokens, self.eos_bias = config.page_tokens, eos_bias
         sizes = {"tokens": config.step_tokens, "sequences": config.max_running}
-        self.packer = Packer(self.kv, self.tables, self.last, **sizes)
-        self.siblings = Siblings(self.tables, config.page_tokens)
+        self.packer = BatchPacker(self.kv, self.tables, self.last, **sizes)
+        self.siblings = SharedPrefixes(self.tables, config.page_tokens)
         self.named_by_slot = 0
         self.threads = None
 

@@ -19,19 +19,20 @@ import torch
 
 from agentrt import embedded
 from agentrt.base.clock import MonotonicClock
-from agentrt.base.config import EngineConfig, Policy
+from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
-from agentrt.engine.batch.batch import Packer, Part
-from agentrt.engine.batch.shared_prefix import Siblings
+from agentrt.base.sampling_params import SamplingParams
+from agentrt.engine.batch.batch import BatchPacker
+from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.shared_prefix import SharedPrefixes
 from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.ops.torch_kernels import TorchKernels
-from agentrt.engine.scheduling.waiting_queue import Line
-from agentrt.engine.sequence.metrics import Account
+from agentrt.engine.scheduling.waiting_queue import WaitingQueue
+from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.kv_cache import PagePool, RadixTree, key_of
-from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 
 STEPS = 300
 VOCABULARY = 1024
@@ -50,11 +51,11 @@ class Idle:
             report=None,
             kernels=TorchKernels(),
         )
-        self.kv = PagedKv(layout, config.kv_pages)
+        self.kv = KvCache(layout, config.kv_pages)
         self.tables = BlockTables(config.max_running, 512, self.kv)
         last = torch.zeros(config.max_running, dtype=torch.int64)
-        self.siblings = Siblings(self.tables, config.page_tokens)
-        self.packer = Packer(
+        self.siblings = SharedPrefixes(self.tables, config.page_tokens)
+        self.packer = BatchPacker(
             self.kv,
             self.tables,
             last,
@@ -64,7 +65,7 @@ class Idle:
         self.threads = None
         self.pack_us: list[float] = []
 
-    def forward(self, parts: list[Part]) -> torch.Tensor:
+    def forward(self, parts: list[SequenceSlice]) -> torch.Tensor:
         began = perf_counter()
         batch = self.packer.pack(parts, self.siblings.of(parts))
         self.pack_us.append((perf_counter() - began) * 1e6)
@@ -115,7 +116,7 @@ def steps(running: int) -> dict[str, list[float]]:
                 node_id=NodeId(f"n{number}"),
                 site="cost",
                 prompt=TokenPrompt((*shared, *own)),
-                sampling=Sampling(max_tokens=STEPS + 500),
+                sampling=SamplingParams(max_tokens=STEPS + 500),
             )
         )
     while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
@@ -143,10 +144,10 @@ def steps(running: int) -> dict[str, list[float]]:
     }
 
 
-def planning(running: int, waiting: int, policy: Policy, *, slots: bool) -> list[float]:
+def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> list[float]:
     """Sharing out tokens while others wait: for slots, or for memory that there is not."""
     core, _ = engine(running, spare_slots=waiting if slots else 0)
-    core._roster.line = Line(replace(core._config, policy=policy), core.paging)
+    core._roster.line = WaitingQueue(replace(core._config, policy=policy), core.paging)
     source = random.Random(0)
     shared = [source.randrange(60) for _ in range(800)]
     for number in range(running + waiting):
@@ -155,7 +156,7 @@ def planning(running: int, waiting: int, policy: Policy, *, slots: bool) -> list
                 core.step()
             held = core.paging.pool.take(core.paging.pool.free_pages - running)
         own = [source.randrange(60) for _ in range(1000)]
-        facts = RequestFacts(
+        facts = SchedulingInfo(
             RequestId(number),
             demanded=True,
             run_started_at_s=number * 0.1,
@@ -170,7 +171,7 @@ def planning(running: int, waiting: int, policy: Policy, *, slots: bool) -> list
                 node_id=NodeId(f"n{number}"),
                 site="cost",
                 prompt=TokenPrompt((*shared, *own)),
-                sampling=Sampling(max_tokens=STEPS + 500),
+                sampling=SamplingParams(max_tokens=STEPS + 500),
                 facts=facts,
             )
         )
@@ -186,7 +187,7 @@ def planning(running: int, waiting: int, policy: Policy, *, slots: bool) -> list
 
 
 def waiting(running: int) -> dict[str, list[float]]:
-    policies: tuple[Policy, ...] = ("fcfs", "lpm", "plas", "rwa")
+    policies: tuple[PolicyName, ...] = ("fcfs", "lpm", "plas", "rwa")
     return {
         f"plan, as many wait for {what}, {policy}": planning(running, running, policy, slots=slots)
         for what, slots in (("slots", False), ("memory", True))
@@ -211,7 +212,7 @@ def radix() -> dict[str, list[float]]:
 
 
 def account() -> dict[str, list[float]]:
-    ours = Account(received_at_s=0.0, mark_s=0.0)
+    ours = RequestMetrics(received_at_s=0.0, mark_s=0.0)
     spent = []
     for _ in range(STEPS):
         began = perf_counter()

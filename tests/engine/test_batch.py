@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt.base.ids import PageId
-from agentrt.engine.batch.batch import Packer, Part
-from agentrt.engine.batch.input_packing import FEW_ROWS, Filler, words
+from agentrt.engine.batch.batch import BatchPacker
+from agentrt.engine.batch.input_packing import FEW_ROWS, InputPacker, words
+from agentrt.engine.batch.part import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.kv.cache import KvCache, KvLayout
 
 PAGE = 4
 LAYOUT = KvLayout(2, 1, 2, PAGE, torch.float32, torch.device("cpu"))
@@ -18,7 +19,7 @@ LAYOUT = KvLayout(2, 1, 2, PAGE, torch.float32, torch.device("cpu"))
 
 @pytest.fixture
 def tables():
-    made = BlockTables(4, 6, PagedKv(LAYOUT, 40))
+    made = BlockTables(4, 6, KvCache(LAYOUT, 40))
     made.write(2, 0, [PageId(7), PageId(3), PageId(9)])
     made.write(0, 0, [PageId(7), PageId(5)])
     made.write(3, 0, [PageId(20), PageId(21), PageId(22), PageId(23)])
@@ -26,11 +27,11 @@ def tables():
 
 
 def packer(tables, last=(0, 0, 0, 0)):
-    return Packer(PagedKv(LAYOUT, 40), tables, torch.tensor(last), tokens=32, sequences=4)
+    return BatchPacker(KvCache(LAYOUT, 40), tables, torch.tensor(last), tokens=32, sequences=4)
 
 
 def part(slot, position, ids, wants=True):
-    return Part(slot=slot, token_ids=ids, position=position, wants_logits=wants)
+    return SequenceSlice(slot=slot, token_ids=ids, position=position, wants_logits=wants)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_each_row_knows_its_place(parts, tables):
 
 
 PARTS = st.builds(
-    Part,
+    SequenceSlice,
     slot=st.integers(0, 4),
     token_ids=st.lists(st.integers(-4, 99), min_size=1, max_size=9),
     position=st.integers(0, 30),
@@ -80,7 +81,7 @@ PARTS = st.builds(
 @given(st.lists(PARTS, min_size=1, max_size=5))
 def test_few_rows_are_written_as_many_are(parts):
     pages = np.arange(5 * 10, dtype=np.int32).reshape(5, 10)[:, ::-1]
-    filler, tokens = Filler(pages, PAGE), sum(len(one.token_ids) for one in parts)
+    filler, tokens = InputPacker(pages, PAGE), sum(len(one.token_ids) for one in parts)
     room = np.full((2, words(tokens, len(parts)) + 3), 77)
     few = filler.fill(room[0], parts, few_rows=tokens)
     many = filler.fill(room[1], parts, few_rows=0)

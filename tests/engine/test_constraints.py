@@ -8,7 +8,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.engine.sampling import grammar_masks
 from agentrt.engine.sequence import grammar_state
-from agentrt.protocol.backend import RequestFacts
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.structured import compile_constraint
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
@@ -202,7 +202,7 @@ def test_a_grammar_that_breaks_on_the_way_ends_its_request_alone(build, engine, 
     def broken(self):
         raise RuntimeError("parser lost")
 
-    monkeypatch.setattr(grammar_state.Guide, "masked_by", property(broken))
+    monkeypatch.setattr(grammar_state.GrammarState, "masked_by", property(broken))
     engine.drain(core, served)
     assert (served.ends[1].reason, served.ends[1].error.message) == ("failed", "parser lost")
     assert (served.ends[2].reason, served.ends[2].closed_early) == ("length", True)
@@ -219,7 +219,7 @@ def test_a_deadline_that_comes_later_closes_the_output_at_once(build, engine):
         )
     )
     served = engine.drain(core, most_steps=4)
-    core.facts((RequestFacts(RequestId(1), demanded=True, deadline_at_s=core._clock.now_s()),))
+    core.facts((SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=core._clock.now_s()),))
     forwards = core.forwards
     engine.drain(core, served)
     assert core.forwards <= forwards + 1

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine.batch.batch import Part
+from agentrt.engine.batch.part import SequenceSlice
 from agentrt.engine.runner.cuda_graphs import Tier, tiers, wide_tiers
 
 PROMPT = [(3 * at) % 250 for at in range(300)]
@@ -47,7 +47,7 @@ def test_wide_tiers_double_and_stay_small():
 
 def test_a_tier_holds_what_its_padding_leaves_room_for():
     def parts(*counts):
-        return [Part(0, [0] * count, 0, wants_logits=True) for count in counts]
+        return [SequenceSlice(0, [0] * count, 0, wants_logits=True) for count in counts]
 
     assert Tier(4, 2).holds(parts(2, 2, 2), 6, 2)
     assert not Tier(4, 2).holds(parts(2, 2, 2, 2, 1), 9, 2)

@@ -14,22 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.base.config import EngineConfig, Policy
+from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
-from agentrt.engine.kv.allocator import Paging
+from agentrt.base.sampling_params import SamplingParams
+from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling import waiting_queue
-from agentrt.engine.scheduling.scheduler import Roster
-from agentrt.engine.sequence.metrics import Account
+from agentrt.engine.scheduling.scheduler import Scheduler
+from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.kv_cache import PagePool
 from agentrt.prompt import Detokenizer
-from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.scheduler.order.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S
-from agentrt.scheduler.runs.fair_share import Tenants
+from agentrt.scheduler.runs.fair_share import FairShare
 
-POLICIES: tuple[Policy, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
+POLICIES: tuple[PolicyName, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
 STEP_S = 1.0
 PAGE = 4
 
@@ -53,7 +53,7 @@ class Job:
 class Engine:
     """An engine that computes nothing, step by step."""
 
-    def __init__(self, policy: Policy, *, pages: int, slots: int, step_tokens: int) -> None:
+    def __init__(self, policy: PolicyName, *, pages: int, slots: int, step_tokens: int) -> None:
         self.config = EngineConfig(
             Path("none"),
             kv_pages=pages,
@@ -63,8 +63,8 @@ class Engine:
             prefill_chunk_tokens=step_tokens,
             policy=policy,
         )
-        self.paging = Paging(PagePool(pages), PAGE, NoTables(), slots)
-        self.roster = Roster(self.config, self.paging)
+        self.paging = KvAllocator(PagePool(pages), PAGE, NoTables(), slots)
+        self.roster = Scheduler(self.config, self.paging)
         self.jobs: list[Job] = []
         self.served: list[RequestId] = []
         self.now_s = 0.0
@@ -73,7 +73,7 @@ class Engine:
         number = len(self.jobs)
         self.jobs.append(job)
         job.submitted_s = self.now_s
-        facts = RequestFacts(
+        facts = SchedulingInfo(
             RequestId(number),
             demanded=True,
             run_started_at_s=self.now_s,
@@ -88,10 +88,10 @@ class Engine:
             node_id=NodeId("n"),
             site="test",
             prompt=TokenPrompt(tuple(tokens)),
-            sampling=Sampling(max_tokens=job.output_tokens),
+            sampling=SamplingParams(max_tokens=job.output_tokens),
             facts=replace(facts, **job.facts),
         )
-        account = Account(self.now_s, self.now_s, completed_at_s=self.now_s)
+        account = RequestMetrics(self.now_s, self.now_s, completed_at_s=self.now_s)
         sequence = Sequence(
             request=request,
             serial=number,
@@ -180,7 +180,7 @@ def bound_s(job: Job, earlier: int) -> float:
 @pytest.mark.parametrize("policy", POLICIES)
 @given(coming=arrivals)
 @settings(max_examples=12, deadline=None, derandomize=True)
-def test_no_program_starves(policy: Policy, coming: list[tuple[int, Job]]) -> None:
+def test_no_program_starves(policy: PolicyName, coming: list[tuple[int, Job]]) -> None:
     engine = Engine(policy, pages=PAGES, slots=SLOTS, step_tokens=STEP_TOKENS)
     serve_all(engine, [(gap, replace(job)) for gap, job in coming])
     for number, job in enumerate(engine.jobs):
@@ -190,7 +190,7 @@ def test_no_program_starves(policy: Policy, coming: list[tuple[int, Job]]) -> No
         assert job.ended_s <= bound_s(job, len(before))
 
 
-def flooded(policy: Policy, steps: int) -> Job:
+def flooded(policy: PolicyName, steps: int) -> Job:
     """A large job of low priority among small ones of a high one that never stop coming."""
     engine = Engine(policy, pages=PAGES, slots=SLOTS, step_tokens=STEP_TOKENS)
     low = Job(60, 12, {"priority": -1, "rest_s": 500.0, "true_rest_s": 500.0, "attained_s": 9.0})
@@ -205,7 +205,7 @@ def flooded(policy: Policy, steps: int) -> Job:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_flood_of_higher_priority_holds_nobody_back_for_ever(
-    policy: Policy, monkeypatch: pytest.MonkeyPatch
+    policy: PolicyName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     low = flooded(policy, steps=120)
     assert low.ended_s is not None
@@ -281,12 +281,12 @@ nodes = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 8)), min_size=12, 
 @given(ours=nodes, theirs=nodes)
 @settings(max_examples=12, deadline=None, derandomize=True)
 def test_backlogged_tenants_have_the_same_up_to_two_quanta_or_nodes(
-    policy: Policy, ours: list[tuple[int, int]], theirs: list[tuple[int, int]]
+    policy: PolicyName, ours: list[tuple[int, int]], theirs: list[tuple[int, int]]
 ) -> None:
     """One slot: a node has the engine to itself, so its service is the time that it took."""
     engine = Engine(policy, pages=40, slots=1, step_tokens=4)
     owners: dict[int, str] = {}
-    everybody = Tenants()
+    everybody = FairShare()
     accounts = {tenant: everybody.began(tenant) for tenant in ("ours", "theirs")}
     largest_s = 0.0
     never_overdue = {"path_p90_s": 1000.0}  # with one slot the express lane would have all of it

@@ -45,14 +45,14 @@ def merging(tokenizer_dir, tmp_path_factory):
 def tried(monkeypatch):
     """Guesses that were computed, and how many tokens of each were right at last."""
     seen = []
-    right = jump_forward.Drafted.right
+    right = jump_forward.DraftedTokens.right
 
     def noted(self, token_ids):
         count = right(self, token_ids)
         seen.append((self, count))
         return count
 
-    monkeypatch.setattr(jump_forward.Drafted, "right", noted)
+    monkeypatch.setattr(jump_forward.DraftedTokens, "right", noted)
     return seen
 
 
@@ -100,7 +100,7 @@ def test_without_jumps_nothing_is_guessed(merging, engine, tried):
 
 def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypatch, tried):
     expected = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
-    draw = token_sampler.Decoder.draw
+    draw = token_sampler.TokenSampler.draw
     late = []
 
     def drawn(self, rows, logits, begun):
@@ -110,7 +110,7 @@ def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypat
             late.append(rows[0])
         return made
 
-    monkeypatch.setattr(token_sampler.Decoder, "draw", drawn)
+    monkeypatch.setattr(token_sampler.TokenSampler, "draw", drawn)
     tried.clear()
     found = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
     assert late
@@ -137,7 +137,7 @@ def spelled(merging):
 
 
 def test_forced_bytes_are_spelled_as_the_tokenizer_does(spelled):
-    speller = jump_forward.Speller(spelled.alphabet.spell, spelled.alphabet.bytes_of)
+    speller = jump_forward.TokenGuesser(spelled.alphabet.spell, spelled.alphabet.bytes_of)
     text = spelled.state.forced_text()
     assert text == b'":'
     assert speller.guess(spelled.state, text, 8) == spelled.alphabet.spell(text)
@@ -149,7 +149,9 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
     """A token that says more than was forced leads on to what is forced behind it."""
     alphabet = spelled.alphabet
     five = alphabet.byte_ids[ord("5")]
-    speller = jump_forward.Speller(alphabet.spell, lambda ids: b'":5' if ids == [five] else b'"')
+    speller = jump_forward.TokenGuesser(
+        alphabet.spell, lambda ids: b'":5' if ids == [five] else b'"'
+    )
     speller.note(b'":', five)
     taken = []
 

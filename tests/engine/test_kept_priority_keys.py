@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from agentrt.engine.sequence.sequence import Standing
+from agentrt.engine.sequence.sequence import QueueState
 
 COMMON = [(3 * at) % 250 for at in range(96)]
 
@@ -26,7 +26,7 @@ def test_a_kept_place_is_the_one_worked_out_anew(policy, deadline_s, tokenizer_d
         kept.append(len(sequences) - len(asked))
         standings = [one.standing for one in sequences]
         for one in sequences:
-            one.standing = Standing()
+            one.standing = QueueState()
         sorted_anew.append(list(sort(now_s, list(sequences))))
         for one, standing in zip(sequences, standings, strict=True):
             one.standing = standing

@@ -5,14 +5,16 @@ import torch
 
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.engine.batch.batch import BlockTables, Part, pack
-from agentrt.engine.kv.cache import KvLayout, PagedKv, pages_for
+from agentrt.engine.batch.batch import pack
+from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.kv.block_tables import BlockTables
+from agentrt.engine.kv.cache import KvCache, KvLayout, pages_for
 
 LAYOUT = KvLayout(3, 2, 4, 5, torch.float32, torch.device("cpu"))
 
 
 def test_a_page_holds_all_layers_in_one_piece():
-    kv = PagedKv(LAYOUT, 7)
+    kv = KvCache(LAYOUT, 7)
     assert kv.memory.shape == (7, 3, 2, 5, 2, 4)
     assert kv.memory.is_contiguous()
     assert kv.memory[0].numel() * 4 == LAYOUT.page_bytes
@@ -39,15 +41,15 @@ def test_memory_that_holds_no_page_is_refused():
 @pytest.mark.parametrize("pages", [1 << 40, 1 << 60])
 def test_more_memory_than_there_is_is_refused(pages):
     with pytest.raises(UsageError, match=r"KV memory are more than this machine can map"):
-        PagedKv(LAYOUT, pages)
+        KvCache(LAYOUT, pages)
 
 
 def test_what_is_written_is_read_from_its_page():
-    kv = PagedKv(LAYOUT, 7)
+    kv = KvCache(LAYOUT, 7)
     tables = BlockTables(2, 4, kv)
     pages = [PageId(5), PageId(2), PageId(6)]
     tables.write(1, 0, pages)
-    part = Part(slot=1, token_ids=[0] * 9, position=3, wants_logits=True)
+    part = SequenceSlice(slot=1, token_ids=[0] * 9, position=3, wants_logits=True)
     batch = pack([part], kv, tables)
     key = torch.arange(72.0).view(9, 8)
     kv.write(1, batch.rows, key, -key)

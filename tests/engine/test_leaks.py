@@ -7,7 +7,7 @@ import torch
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import Fill
+from agentrt.protocol.backend import HoleFill
 
 OPERATIONS = 2500
 PAGE_BYTES = 8 * 2 * 4
@@ -92,7 +92,7 @@ class Storm:
             complete = self.random.random() < 0.7
             more = self._tail()
             self.prompts[number] += more
-            self.core.fill(RequestId(number), Fill(tuple(more), complete=complete))
+            self.core.fill(RequestId(number), HoleFill(tuple(more), complete=complete))
             self.open -= {number} if complete else set()
 
     def hint(self):
@@ -110,7 +110,7 @@ class Storm:
     def rest(self):
         """Finish everything."""
         for number in sorted(self.open):
-            self.core.fill(RequestId(number), Fill((1,), complete=True))
+            self.core.fill(RequestId(number), HoleFill((1,), complete=True))
         self.open.clear()
         self.engine.drain(self.core, self.served)
 

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from agentrt.engine.ops import linear
-from agentrt.engine.ops.linear import AtOnce, LinearDoor, OneByOne, Packed, Plain
+from agentrt.engine.ops.linear import (
+    DenseLinear,
+    GroupedExperts,
+    LinearBackend,
+    LoopedExperts,
+    PackedLinear,
+)
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
@@ -38,7 +44,7 @@ def unpacked():
 @pytest.mark.parametrize("kernels", ["torch", "cpu"])
 def test_every_way_gives_the_same_product(kernels, dtype, biased, rows):
     weight, bias, x = some(33, 24), some(33) if biased else None, some(rows, 24)
-    door = LinearDoor(dtype, CPU, TorchKernels() if kernels == "torch" else native())
+    door = LinearBackend(dtype, CPU, TorchKernels() if kernels == "torch" else native())
     ready = door.linear(weight.to(dtype), None if bias is None else bias.to(dtype))
     room = torch.empty((rows, 33), dtype=dtype)
     with torch.inference_mode():
@@ -51,19 +57,21 @@ def test_every_way_gives_the_same_product(kernels, dtype, biased, rows):
 
 def test_who_chooses_what():
     plain = TorchKernels()
-    assert LinearDoor(torch.float32, CPU, native()).choice == "native"
-    assert LinearDoor(torch.float32, CPU, plain).choice == "plain"
-    assert LinearDoor(torch.bfloat16, torch.device("cuda"), plain).choice == "plain"
-    assert isinstance(LinearDoor(torch.float32, CPU, plain).grouped(some(2, 3, 4)), OneByOne)
-    reference = LinearDoor(torch.float32, CPU, load("reference"))
-    assert isinstance(reference.grouped(some(2, 3, 4)), AtOnce)
+    assert LinearBackend(torch.float32, CPU, native()).choice == "native"
+    assert LinearBackend(torch.float32, CPU, plain).choice == "plain"
+    assert LinearBackend(torch.bfloat16, torch.device("cuda"), plain).choice == "plain"
+    assert isinstance(
+        LinearBackend(torch.float32, CPU, plain).grouped(some(2, 3, 4)), LoopedExperts
+    )
+    reference = LinearBackend(torch.float32, CPU, load("reference"))
+    assert isinstance(reference.grouped(some(2, 3, 4)), GroupedExperts)
 
 
 def test_bf16_is_packed_where_torch_can(unpacked):
-    door = LinearDoor(torch.bfloat16, CPU, TorchKernels())
+    door = LinearBackend(torch.bfloat16, CPU, TorchKernels())
     if linear._fault_of_packing() is None:
         assert door.choice == "packed"
-        assert isinstance(door.linear(some(8, 8).bfloat16()), Packed)
+        assert isinstance(door.linear(some(8, 8).bfloat16()), PackedLinear)
     else:
         assert door.choice == "plain"
 
@@ -98,7 +106,7 @@ class Wrong:
 )
 def test_private_operations_are_tried_out_first(operations, says, unpacked, monkeypatch):
     monkeypatch.setattr(linear, "_onednn", lambda: operations)
-    door = LinearDoor(torch.bfloat16, CPU, TorchKernels())
+    door = LinearBackend(torch.bfloat16, CPU, TorchKernels())
     assert door.choice == "plain"
     assert says in door.reason
-    assert isinstance(door.linear(some(8, 8).bfloat16()), Plain)
+    assert isinstance(door.linear(some(8, 8).bfloat16()), DenseLinear)

@@ -8,8 +8,8 @@ import torch
 from agentrt.base.clock import FakeClock
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.engine.kv.cache import KvLayout, PagedKv
-from agentrt.engine.kv.offload import HostCopier, Rates, copy_pays, runs
+from agentrt.engine.kv.cache import KvCache, KvLayout
+from agentrt.engine.kv.offload import CopyRates, HostCopier, copy_pays, runs
 from agentrt_kernels.reference import Reference
 
 PAGE_BYTES = 16 * 2 * 4  # of the hash machine: one layer, one head, one value
@@ -110,7 +110,7 @@ def test_pages_move_by_runs():
 def test_swapping_pays_where_copies_are_faster_than_prefill():
     assert copy_pays(kv_bytes=537e6, bytes_s=50e9, tokens=4096, tokens_s=52e3)
     assert not copy_pays(kv_bytes=537e6, bytes_s=1e9, tokens=4096, tokens_s=52e3)
-    rates = Rates(page_bytes=1 << 20, page_tokens=16)
+    rates = CopyRates(page_bytes=1 << 20, page_tokens=16)
     assert rates.swap_pays(4096)
     assert not rates.swap_pays(16), "too little for a copy of its own"
     for _ in range(50):
@@ -142,9 +142,9 @@ class LoggedLane:
 
 def test_layers_are_loaded_one_after_the_other_and_all_is_there():
     layout = KvLayout(3, 2, 4, 5, torch.float32, torch.device("cpu"))
-    kv = PagedKv(layout, 7)
+    kv = KvCache(layout, 7)
     lane = LoggedLane(3)
-    rates = Rates(layout.page_bytes, 5)
+    rates = CopyRates(layout.page_bytes, 5)
     copier = HostCopier(kv, 4, Reference(), rates, FakeClock(), lane)
     kv.memory.copy_(torch.randn(kv.memory.shape))
     before = kv.memory.clone()

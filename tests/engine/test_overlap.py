@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import Fill
+from agentrt.protocol.backend import HoleFill
 
 STEM = [(13 * at) % 249 for at in range(60)]
 SPECS = (
@@ -46,7 +46,7 @@ def serve(core, engine, requests):
                 known = one["prompt"][:half]
                 core.submit(engine.request(number, known, complete=not one["hole"], seed=3, **how))
             if one["hole"] and step == one["at"] + 3:
-                core.fill(RequestId(number), Fill(tuple(one["prompt"][half:]), complete=True))
+                core.fill(RequestId(number), HoleFill(tuple(one["prompt"][half:]), complete=True))
             if one["cancel"] is not None and step == one["at"] + one["cancel"]:
                 core.cancel(RequestId(number), "test")
         engine.drain(core, served, most_steps=1)

@@ -25,11 +25,12 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.engine.process.child import environment
-from agentrt.protocol.backend import BackendDown, GenerateRequest, TokenPrompt
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
+from agentrt.protocol.step_output import BackendDown
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 
@@ -41,7 +42,7 @@ def request(number: int, max_tokens: int = 4) -> GenerateRequest:
         node_id=NodeId(f"node{number}"),
         site="",
         prompt=TokenPrompt((1, 4, 5)),
-        sampling=Sampling(max_tokens=max_tokens, temperature=1.0),
+        sampling=SamplingParams(max_tokens=max_tokens, temperature=1.0),
     )
 
 

@@ -12,10 +12,10 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import RequestRejected
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.process import main
-from agentrt.engine.process.channel import Link, OwnerGone
-from agentrt.engine.process.main import Host
+from agentrt.engine.process.channel import Channel, OwnerGone
+from agentrt.engine.process.main import EngineLoop
 from agentrt.engine.process.messages import (
     COMMANDS,
     REPORTS,
@@ -23,7 +23,7 @@ from agentrt.engine.process.messages import (
     Cancel,
     Command,
     Grow,
-    Load,
+    LoadEngine,
     Note,
     Ping,
     Pong,
@@ -33,14 +33,12 @@ from agentrt.engine.process.messages import (
 )
 from agentrt.protocol.backend import (
     Capabilities,
-    Delta,
-    End,
-    Fill,
     GenerateRequest,
-    RequestFacts,
-    StepDone,
+    HoleFill,
+    SchedulingInfo,
     TokenPrompt,
 )
+from agentrt.protocol.step_output import Delta, End, StepDone
 from agentrt.protocol.wire import FrameReader
 
 ONE = RequestId(1)
@@ -53,7 +51,7 @@ def request(number: int, max_tokens: int = 3) -> GenerateRequest:
         node_id=NodeId("n"),
         site="",
         prompt=TokenPrompt((1,)),
-        sampling=Sampling(max_tokens=max_tokens),
+        sampling=SamplingParams(max_tokens=max_tokens),
     )
 
 
@@ -73,10 +71,10 @@ class Counter:
             raise RequestRejected("thirteen")
         self.left[request.request_id] = request.sampling.max_tokens
 
-    def fill(self, request_id: RequestId, fill: Fill) -> None:
+    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
         self.told.append(fill)
 
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
         self.told += facts
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
@@ -120,14 +118,14 @@ class Hosted:
         self.ours, theirs = socket.socketpair()
         self.core = Counter()
         self.reader = FrameReader()
-        self.link = Link(theirs)
+        self.link = Channel(theirs)
         self.outcome: list[object] = []
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()
 
     def _serve(self) -> None:
         try:
-            Host(self.core, self.link).serve()
+            EngineLoop(self.core, self.link).serve()
             self.outcome.append(None)
         except OwnerGone as gone:
             self.outcome.append(gone)
@@ -184,14 +182,14 @@ def test_what_a_core_refuses_ends_that_request_only(hosted):
 
 
 def test_commands_for_what_is_over_stay_outside(hosted):
-    fact = RequestFacts(ONE, demanded=True)
-    fill = Fill((1,), complete=True)
+    fact = SchedulingInfo(ONE, demanded=True)
+    fill = HoleFill((1,), complete=True)
     hosted.tell(request(1, 1))
     hosted.hear_until(1)
     hosted.tell(Cancel(ONE, "late"), Grow(ONE, fill), Note((fact,)), Advise((1,), "keep"))
-    hosted.tell(request(2, 5), Note((fact, RequestFacts(RequestId(2), demanded=False))))
+    hosted.tell(request(2, 5), Note((fact, SchedulingInfo(RequestId(2), demanded=False))))
     hosted.hear_until(2)
-    assert hosted.core.told == ["keep", RequestFacts(RequestId(2), demanded=False)]
+    assert hosted.core.told == ["keep", SchedulingInfo(RequestId(2), demanded=False)]
 
 
 def test_a_ping_is_answered_while_nothing_is_to_do(hosted):
@@ -221,7 +219,7 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
     first, second, third = (ConstraintSpec("regex", text) for text in "abc")
     ours, theirs = socket.socketpair()
     core, reader = Counter(), FrameReader()
-    server = Host(core, Link(theirs))
+    server = EngineLoop(core, Channel(theirs))
     early = (Prewarm((first,)), Prewarm((second,)), request(1), Prewarm((third,)))
     ours.sendall(b"".join(COMMANDS.frame(command) for command in early))
     server.prepare()
@@ -240,7 +238,7 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
 def test_its_heap_is_settled_once_all_is_loaded_and_before_its_owner_is_told(monkeypatch):
     monkeypatch.setattr(main, "load", lambda config, clock: Counter())
     ours, theirs = socket.socketpair()
-    ours.sendall(COMMANDS.frame(Load(EngineConfig(Path("counter")))) + COMMANDS.frame(Quit()))
+    ours.sendall(COMMANDS.frame(LoadEngine(EngineConfig(Path("counter")))) + COMMANDS.frame(Quit()))
 
     def was_told() -> bool:
         return bool(select.select([ours], [], [], 0)[0])

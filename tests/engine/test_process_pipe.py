@@ -8,7 +8,7 @@ import anyio
 from agentrt.base.ids import RequestId
 from agentrt.engine.process.messages import COMMANDS, Cancel, Command
 from agentrt.engine.process.pipe import Pipe
-from agentrt.protocol.backend import StepDone
+from agentrt.protocol.step_output import StepDone
 from agentrt.protocol.wire import FrameReader
 
 

@@ -9,12 +9,13 @@ import anyio
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.process import backend
 from agentrt.engine.process.child import Death
 from agentrt.engine.process.messages import REPORTS, Ping
 from agentrt.engine.process.watchdog import falls_silent
-from agentrt.protocol.backend import BackendDown, Capabilities, GenerateRequest, TokenPrompt
+from agentrt.protocol.backend import Capabilities, GenerateRequest, TokenPrompt
+from agentrt.protocol.step_output import BackendDown
 from agentrt.testing import run_virtual
 
 
@@ -79,7 +80,7 @@ class Mute:
 def test_an_engine_that_stops_answering_is_ended_and_its_requests_are_lost(monkeypatch):
     monkeypatch.setattr(backend, "ProcessChild", Mute)
     request = GenerateRequest(
-        RequestId(1), RunId("run"), NodeId("node"), "", TokenPrompt((1,)), Sampling()
+        RequestId(1), RunId("run"), NodeId("node"), "", TokenPrompt((1,)), SamplingParams()
     )
 
     async def first_event():

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt.engine.sampling import sampler
-from agentrt.engine.sampling.sampler import Draw, allowed, uniform
+from agentrt.engine.sampling.sampler import SamplingRow, allowed, uniform
 from agentrt_kernels.reference import Reference
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
@@ -21,7 +21,8 @@ def pick(logits, draws, mask):
 
 def frequencies(draws=4000, *, mask=None, temperature=1.0, **sampling):
     made = [
-        Draw(Sampling(temperature=temperature, seed=seed, **sampling), 0) for seed in range(draws)
+        SamplingRow(SamplingParams(temperature=temperature, seed=seed, **sampling), 0)
+        for seed in range(draws)
     ]
     words = None if mask is None else torch.tensor([[mask]], dtype=torch.int32).repeat(draws, 1)
     counts = torch.zeros(5)
@@ -31,7 +32,7 @@ def frequencies(draws=4000, *, mask=None, temperature=1.0, **sampling):
 
 
 def test_greedy_takes_the_likeliest():
-    assert pick(LOGITS[None].clone(), [Draw(Sampling(), 0)], None)[0].token_id == 4
+    assert pick(LOGITS[None].clone(), [SamplingRow(SamplingParams(), 0)], None)[0].token_id == 4
 
 
 def test_frequencies_follow_the_distribution():
@@ -61,21 +62,21 @@ def test_what_is_no_number_gives_no_token_where_it_may_come(temperature, kernels
     logits = torch.zeros(2, 40)
     logits[:, 35] = torch.nan
     mask = torch.tensor([[-1, -1], [8, 0]], dtype=torch.int32)
-    draws = [Draw(Sampling(temperature=temperature, logprobs=1), 0)] * 2
+    draws = [SamplingRow(SamplingParams(temperature=temperature, logprobs=1), 0)] * 2
     tokens = [one.token_id for one in sampler.pick(kernels, logits, draws, mask).wait()]
     assert tokens == [-1, 3]
 
 
 def test_masks_leave_only_what_is_allowed():
     mask = torch.tensor([[0b01100]], dtype=torch.int32)
-    assert pick(LOGITS[None].clone(), [Draw(Sampling(), 0)], mask)[0].token_id == 2
+    assert pick(LOGITS[None].clone(), [SamplingRow(SamplingParams(), 0)], mask)[0].token_id == 2
     found = frequencies(200, mask=0b01100, temperature=2.0)
     assert {token for token in range(5) if found[token] > 0} == {2, 3}
 
 
 def test_logprobs_are_of_what_the_mask_leaves():
     mask = torch.tensor([[0b01100], [-1]], dtype=torch.int32)
-    draws = [Draw(Sampling(logprobs=4), 0), Draw(Sampling(logprobs=1), 0)]
+    draws = [SamplingRow(SamplingParams(logprobs=4), 0), SamplingRow(SamplingParams(logprobs=1), 0)]
     masked, free = pick(LOGITS.repeat(2, 1), draws, mask)
     expected = LOGITS[2:4].log_softmax(0)
     assert masked.logprob.top == tuple(zip((2, 3), expected.tolist(), strict=True))
@@ -83,7 +84,7 @@ def test_logprobs_are_of_what_the_mask_leaves():
 
 
 def test_a_row_does_not_depend_on_the_others():
-    draws = [Draw(Sampling(temperature=1.0, seed=seed), 5) for seed in range(20)]
+    draws = [SamplingRow(SamplingParams(temperature=1.0, seed=seed), 5) for seed in range(20)]
     together = pick(LOGITS.repeat(20, 1), draws, None)
     alone = [pick(LOGITS[None].clone(), [draw], None)[0] for draw in draws]
     assert together == alone
@@ -107,12 +108,12 @@ def test_uniform_is_uniform_and_repeatable():
 )
 def test_penalties(sampling, prompt, output, expected):
     row = LOGITS[None].clone()
-    pick(row, [Draw(Sampling(**sampling), 0, prompt, output)], None)
+    pick(row, [SamplingRow(SamplingParams(**sampling), 0, prompt, output)], None)
     assert row[0].tolist() == expected
 
 
 def test_logprobs_are_of_the_distribution_sampled_from():
-    draw = Draw(Sampling(temperature=2.0, seed=1, logprobs=2), 0)
+    draw = SamplingRow(SamplingParams(temperature=2.0, seed=1, logprobs=2), 0)
     picked = pick(LOGITS[None].clone(), [draw], None)[0]
     expected = (LOGITS / 2).log_softmax(0)
     assert picked.logprob is not None

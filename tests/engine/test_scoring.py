@@ -9,7 +9,7 @@ import transformers
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.engine.runner import scoring
-from agentrt.protocol.backend import Fill, TokenPrompt
+from agentrt.protocol.backend import HoleFill, TokenPrompt
 
 OPTIONS = ("yes", "no", "a rather long option", "yes, please")
 SPEC = ConstraintSpec("choice", options=OPTIONS)
@@ -141,7 +141,7 @@ def test_a_prompt_with_a_hole_is_scored_when_it_is_whole(build, engine, scored):
     core.submit(engine.replace(scored(1), prompt=TokenPrompt(tuple(PROMPT[:50]), False)))
     served = engine.drain(core)
     assert not served.ends
-    core.fill(RequestId(1), Fill(tuple(PROMPT[50:]), True))
+    core.fill(RequestId(1), HoleFill(tuple(PROMPT[50:]), True))
     told = engine.drain(core, served).ends[1].scores
     assert [one.logprob for one in told] == pytest.approx([one.logprob for one in whole], abs=1e-4)
 

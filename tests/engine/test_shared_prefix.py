@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import PageId
 from agentrt.engine.batch import shared_prefix
-from agentrt.engine.batch.batch import Part, wanted_rows
-from agentrt.engine.batch.shared_prefix import Siblings, find_groups, unrolled
+from agentrt.engine.batch.part import SequenceSlice, wanted_rows
+from agentrt.engine.batch.shared_prefix import SharedPrefixes, find_groups, split_rows
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.kv.cache import KvCache, KvLayout
 
 
 def groups(rows, own=None, least=2):
@@ -79,12 +79,15 @@ def most_saved(rows, depth=0):
 
 def test_groups_are_kept_while_the_same_sequences_decode():
     layout = KvLayout(1, 1, 1, 16, torch.float32, torch.device("cpu"))
-    tables = BlockTables(4, 40, PagedKv(layout, 99))
+    tables = BlockTables(4, 40, KvCache(layout, 99))
     shared = [PageId(page) for page in range(20)]
     for slot in range(3):
         tables.write(slot, 0, [*shared, PageId(50 + slot)])
-    siblings = Siblings(tables, 16)
-    parts = [Part(0, [1, 1], 320, True), *(Part(slot, [1], 330, True) for slot in (1, 2))]
+    siblings = SharedPrefixes(tables, 16)
+    parts = [
+        SequenceSlice(0, [1, 1], 320, True),
+        *(SequenceSlice(slot, [1], 330, True) for slot in (1, 2)),
+    ]
     prefix = siblings.of(parts)
     assert prefix is not None
     assert prefix.members.tolist() == [1, 2]
@@ -93,17 +96,23 @@ def test_groups_are_kept_while_the_same_sequences_decode():
     assert prefix.block_table.tolist() == [list(range(20))]
     assert prefix.most_members == 2
     tables.write(1, 21, [PageId(70)])  # it grows
-    later = [Part(0, [1, 1], 322, True), *(Part(slot, [1], 336, True) for slot in (1, 2))]
+    later = [
+        SequenceSlice(0, [1, 1], 322, True),
+        *(SequenceSlice(slot, [1], 336, True) for slot in (1, 2)),
+    ]
     assert siblings.of(later) is prefix
     tables.write(1, 0, [PageId(80)])  # another sequence
     assert siblings.of(later) is None
 
 
 def test_a_few_rows_are_seen_as_so_many_sequences():
-    long = [Part(1, list(range(9)), 300, wants_logits=True), Part(2, [1, 2], 90, wants_logits=True)]
-    assert unrolled(long, 64) == long
-    run = Part(3, [5, 6, 7, 8], 300, wants_logits=True)
-    rows = unrolled([*long, run, Part(4, [9], 400, wants_logits=True)], 64)
+    long = [
+        SequenceSlice(1, list(range(9)), 300, wants_logits=True),
+        SequenceSlice(2, [1, 2], 90, wants_logits=True),
+    ]
+    assert split_rows(long, 64) == long
+    run = SequenceSlice(3, [5, 6, 7, 8], 300, wants_logits=True)
+    rows = split_rows([*long, run, SequenceSlice(4, [9], 400, wants_logits=True)], 64)
     assert rows[:2] == long
     assert [(row.slot, list(row.token_ids), row.position) for row in rows[2:]] == [
         *((3, [token], 300 + at) for at, token in enumerate([5, 6, 7, 8])),
@@ -111,11 +120,11 @@ def test_a_few_rows_are_seen_as_so_many_sequences():
     ]
     assert [row.wants_logits for row in rows[2:]] == [False, False, False, True, True]
     run.drafted = 2
-    assert [row.wants_logits for row in unrolled([run], 64)] == [False, True, True, True]
-    assert wanted_rows(unrolled([run], 64)) == wanted_rows([run]) == [1, 2, 3]
-    chunk = Part(3, [5, 6], 300, wants_logits=False)
-    assert not any(row.wants_logits for row in unrolled([chunk], 64))
-    fits = [list(row.token_ids) for row in unrolled([run, chunk], 3)]  # one more than there are
+    assert [row.wants_logits for row in split_rows([run], 64)] == [False, True, True, True]
+    assert wanted_rows(split_rows([run], 64)) == wanted_rows([run]) == [1, 2, 3]
+    chunk = SequenceSlice(3, [5, 6], 300, wants_logits=False)
+    assert not any(row.wants_logits for row in split_rows([chunk], 64))
+    fits = [list(row.token_ids) for row in split_rows([run, chunk], 3)]  # one more than there are
     assert fits == [[5, 6, 7, 8], [5], [6]]
 
 

@@ -68,10 +68,12 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
     plain = serve(build(overlap=overlap))
 
     let_go = threading.Event()
-    masked_by = vars(grammar_state.Guide)["masked_by"].fget
+    masked_by = vars(grammar_state.GrammarState)["masked_by"].fget
     monkeypatch.setattr(grammar_masks, "ROW_BUDGET_S", 0.0)
     monkeypatch.setattr(
-        grammar_state.Guide, "masked_by", property(lambda self: Held(masked_by(self), let_go))
+        grammar_state.GrammarState,
+        "masked_by",
+        property(lambda self: Held(masked_by(self), let_go)),
     )
     monkeypatch.setattr(grammar_requests, "is_suspect", lambda spec: True)
     core = build(overlap=overlap)
@@ -89,7 +91,7 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
 def test_a_way_out_waits_for_the_mask_under_way(build, engine):
     core = build()
     compiled = compile_constraint(NUMBERS, core.codec.vocab, core.codec.call_frame)
-    walk = grammar_state.Guide(compiled, 24, "close")
+    walk = grammar_state.GrammarState(compiled, 24, "close")
     waited = []
 
     class Busy:
@@ -133,7 +135,7 @@ def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
 @pytest.mark.parametrize(("each_s", "is_apart"), [((0.009, 0.0), False), ((0.001,), True)])
 def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, each_s, is_apart):
     """One that was slow, as the first of a grammar is, sends none of the next there."""
-    told, begin, finish = [], grammar_masks.MaskFiller.begin, grammar_masks.Masks.__init__
+    told, begin, finish = [], grammar_masks.MaskFiller.begin, grammar_masks.GrammarMasks.__init__
     slow = iter([*each_s, *[each_s[-1]] * 99])
 
     def timed(masks, *args):
@@ -145,7 +147,7 @@ def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, ea
         told.append(future is not None)
         return future
 
-    monkeypatch.setattr(grammar_masks.Masks, "__init__", timed)
+    monkeypatch.setattr(grammar_masks.GrammarMasks, "__init__", timed)
     monkeypatch.setattr(grammar_masks.MaskFiller, "begin", begun)
     core = build()
     core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=24))

@@ -4,11 +4,11 @@ import pytest
 
 from agentrt.base.ids import RequestId
 from agentrt.engine.scheduling.token_budget import (
-    StepPlan,
-    VictimFacts,
+    PreemptionCandidate,
+    TokenBudget,
     common_tokens,
+    preemption_victim,
     prefix_owner,
-    victim,
 )
 from agentrt.kv_cache import key_of
 
@@ -16,7 +16,7 @@ A, B, C, D = (RequestId(number) for number in range(1, 5))
 
 
 def test_shares_never_exceed_the_budget():
-    plan = StepPlan(10)
+    plan = TokenBudget(10)
     assert [plan.give(one, wanted, 6) for one, wanted in ((A, 3), (B, 20), (C, 5))] == [3, 6, 1]
     assert plan.give(D, 5, 6) == 0
     assert plan.give(B, 20, 6) == 6, "nothing is left"
@@ -28,15 +28,15 @@ def test_shares_never_exceed_the_budget():
 
 
 def test_the_victim_is_the_least_urgent_and_of_those_has_done_least():
-    assert victim([]) is None
+    assert preemption_victim([]) is None
     some = [
-        VictimFacts(A, (1,), 5, 10, 0),
-        VictimFacts(B, (1,), 2, 10, 1),
-        VictimFacts(C, (1,), 2, 40, 2),
-        VictimFacts(D, (0,), 0, 90, 3),
+        PreemptionCandidate(A, (1,), 5, 10, 0),
+        PreemptionCandidate(B, (1,), 2, 10, 1),
+        PreemptionCandidate(C, (1,), 2, 40, 2),
+        PreemptionCandidate(D, (0,), 0, 90, 3),
     ]
-    assert victim(some) == C
-    assert victim([*some, VictimFacts(RequestId(5), (2,), 50, 1, 4)]) == 5
+    assert preemption_victim(some) == C
+    assert preemption_victim([*some, PreemptionCandidate(RequestId(5), (2,), 50, 1, 4)]) == 5
 
 
 @pytest.mark.parametrize("shared", [0, 1, 5, 63, 64])

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.scheduling.admission import Door
-from agentrt.engine.scheduling.standstill import Standstill
-from agentrt.protocol.backend import Fill
+from agentrt.engine.scheduling.admission import BatchAdmission
+from agentrt.engine.scheduling.standstill import UnchangedQueue
+from agentrt.protocol.backend import HoleFill
 
 
 def requests(engine, seed, count=24):
@@ -32,16 +32,16 @@ def told(served):
 @pytest.mark.parametrize("seed", range(3))
 def test_who_comes_in_and_what_is_told_stays_the_same(seed, limit, build, engine, monkeypatch):
     asked: list[int] = []
-    opened = Door.open
+    opened = BatchAdmission.open
 
     def counted(self, waiting):
         asked.append(len(waiting))
         opened(self, waiting)
 
-    monkeypatch.setattr(Door, "open", counted)
+    monkeypatch.setattr(BatchAdmission, "open", counted)
     found = []
-    for passes in (Standstill.passes, lambda self, waiting: False):
-        monkeypatch.setattr(Standstill, "passes", passes)
+    for passes in (UnchangedQueue.passes, lambda self, waiting: False):
+        monkeypatch.setattr(UnchangedQueue, "passes", passes)
         asked.clear()
         core = build(policy="fcfs", **limit)
         for request in requests(engine, seed):
@@ -65,5 +65,5 @@ def test_an_end_and_a_whole_prompt_let_one_in_at_once(policy, build, engine):
     core.cancel(RequestId(0), "not needed")
     assert [one.request_id for one in core.step().admissions] == [2]
     core.cancel(RequestId(1), "not needed")
-    core.fill(RequestId(3), Fill((3, 4), complete=True))
+    core.fill(RequestId(3), HoleFill((3, 4), complete=True))
     assert [one.request_id for one in core.step().admissions] == [3]

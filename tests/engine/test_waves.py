@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agentrt.base.ids import RequestId, RunId
-from agentrt.protocol.backend import RequestFacts
+from agentrt.protocol.backend import SchedulingInfo
 
 PREFIX = [(7 * at) % 251 for at in range(64)]
 OUTPUT = 32
@@ -13,7 +13,7 @@ OUTPUT = 32
 
 def asked(engine, number, tokens, *, run="run", max_tokens=OUTPUT, **known):
     request = engine.request(number, tokens, run=run, max_tokens=max_tokens)
-    facts = RequestFacts(
+    facts = SchedulingInfo(
         RequestId(number),
         demanded=True,
         run_id=RunId(run),
@@ -147,8 +147,8 @@ def test_what_was_told_last_orders_who_waits(build, engine):
     core.submit(asked(engine, 1, [5] * 20, run="one", rest_s=1.0))
     core.submit(asked(engine, 2, [6] * 20, run="two", rest_s=16.0))
     engine.drain(core, most_steps=2)
-    told = RequestFacts(RequestId(2), demanded=True, run_id=RunId("two"), rest_s=0.1)
-    core.facts((told, RequestFacts(RequestId(99), demanded=True)))
+    told = SchedulingInfo(RequestId(2), demanded=True, run_id=RunId("two"), rest_s=0.1)
+    core.facts((told, SchedulingInfo(RequestId(99), demanded=True)))
     served = engine.drain(core)
     assert let_in(served) == [[2], [1]]
 

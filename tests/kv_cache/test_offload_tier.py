@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.kv_cache import LowerTier, PagePool, RadixTree, Retention, key_of
+from agentrt.kv_cache import EvictionPriority, OffloadTier, PagePool, RadixTree, key_of
 
 PAGE = 2
 PREFIX = [5, 6, 7, 8, 9, 10, 11, 12]
@@ -27,7 +27,7 @@ class Copies:
 def tiers(upper_pages, lower_pages):
     copies = Copies()
     tree = RadixTree(PagePool(upper_pages), PAGE)
-    tier = LowerTier(lower_pages, PAGE, copies)
+    tier = OffloadTier(lower_pages, PAGE, copies)
     tree.before_eviction = lambda evicted: tier.save(evicted.key, evicted.pages)
     return tree, tree._pool, tier, copies
 
@@ -69,7 +69,7 @@ def test_what_is_there_is_not_copied_again():
 def test_what_nobody_can_reach_is_not_kept():
     tree, pool, tier, copies = tiers(8, 8)
     write(tree, pool, copies, PREFIX)
-    tree.retain(key_of(PREFIX), Retention.DROP)
+    tree.retain(key_of(PREFIX), EvictionPriority.DROP)
     tree.evict(4)
     assert tier.saved_pages == 0
 

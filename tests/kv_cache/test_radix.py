@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrt.kv_cache import PagePool, RadixTree, Retention, key_of
+from agentrt.kv_cache import EvictionPriority, PagePool, RadixTree, key_of
 
 PAGE = 4
 
@@ -118,7 +118,8 @@ def test_a_locked_prefix_stays_and_what_hangs_below_goes():
 
 
 @pytest.mark.parametrize(
-    ("hint", "survivor"), [(Retention.DROP, "old"), (Retention.KEEP, "new"), (None, "new")]
+    ("hint", "survivor"),
+    [(EvictionPriority.DROP, "old"), (EvictionPriority.KEEP, "new"), (None, "new")],
 )
 def test_hints_come_before_age(hint, survivor):
     pool = PagePool(8)
@@ -137,7 +138,7 @@ def test_a_dropped_prefix_that_is_used_again_is_not_dropped():
     pool = PagePool(8)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(4))
-    tree.retain(key_of(range(4)), Retention.DROP)
+    tree.retain(key_of(range(4)), EvictionPriority.DROP)
     tree.match(key_of(range(5)))
     put(tree, pool, range(100, 104))
     tree.match(key_of(range(5)))
@@ -150,8 +151,8 @@ def test_dropping_a_prefix_leaves_what_continues_it():
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(12))
     put(tree, pool, range(100, 104))
-    assert not tree.retain(key_of(range(4)), Retention.DROP)
-    assert not tree.retain(key_of(range(3)), Retention.DROP)
+    assert not tree.retain(key_of(range(4)), EvictionPriority.DROP)
+    assert not tree.retain(key_of(range(3)), EvictionPriority.DROP)
     assert len(list(tree.nodes())) == 2
 
 
@@ -169,8 +170,8 @@ def test_dropping_what_is_gone_leaves_what_it_grew_from():
     pool = PagePool(8)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(8))
-    assert not tree.retain(key_of(range(20)), Retention.DROP)
-    assert tree.retain(key_of(range(12)), Retention.DROP)
+    assert not tree.retain(key_of(range(20)), EvictionPriority.DROP)
+    assert tree.retain(key_of(range(12)), EvictionPriority.DROP)
 
 
 def test_a_drop_spares_what_others_go_on_from():
@@ -180,9 +181,9 @@ def test_a_drop_spares_what_others_go_on_from():
     for end in (8, 12, 20, 28):  # prefilled in chunks, then decoded: a node each
         put(tree, pool, range(end))
     put(tree, pool, [*range(12), *range(50, 54)])
-    assert tree.retain(key_of(range(29)), Retention.DROP)
-    marked = {len(node.pages) for node in tree.nodes() if node.retention is Retention.DROP}
-    dropped = sum(len(n.pages) for n in tree.nodes() if n.retention is Retention.DROP)
+    assert tree.retain(key_of(range(29)), EvictionPriority.DROP)
+    marked = {len(node.pages) for node in tree.nodes() if node.retention is EvictionPriority.DROP}
+    dropped = sum(len(n.pages) for n in tree.nodes() if n.retention is EvictionPriority.DROP)
     assert (marked, dropped) == ({2}, 4)
     tree.evict(4)
     assert tree.matched_tokens(key_of(range(29))) == 12
@@ -196,9 +197,9 @@ def test_a_drop_is_of_what_stands_behind(from_tokens):
     for end in (12, 28):
         put(tree, pool, range(end))
     put(tree, pool, range(100, 104))
-    tree.retain(key_of(range(28)), Retention.DROP, from_tokens=from_tokens)
+    tree.retain(key_of(range(28)), EvictionPriority.DROP, from_tokens=from_tokens)
     spared = -(-from_tokens // PAGE)
-    marked = [node for node in tree.nodes() if node.retention is Retention.DROP]
+    marked = [node for node in tree.nodes() if node.retention is EvictionPriority.DROP]
     assert sum(len(node.pages) for node in marked) == 7 - spared
     tree.evict(7 - spared)
     assert tree.matched_tokens(key_of(range(29))) == spared * PAGE
@@ -210,13 +211,17 @@ def test_a_drop_spares_what_somebody_computes_on_or_will_be_back_for():
     tree = RadixTree(pool, PAGE)
     for end in (4, 8, 12):
         put(tree, pool, range(end))
-    tree.retain(key_of(range(4)), Retention.KEEP)
-    tree.retain(key_of(range(12)), Retention.DROP)
+    tree.retain(key_of(range(4)), EvictionPriority.KEEP)
+    tree.retain(key_of(range(12)), EvictionPriority.DROP)
     said = sorted((node.key, node.retention) for node in tree.nodes())
-    assert [one for _, one in said] == [Retention.KEEP, Retention.DROP, Retention.DROP]
+    assert [one for _, one in said] == [
+        EvictionPriority.KEEP,
+        EvictionPriority.DROP,
+        EvictionPriority.DROP,
+    ]
     running = tree.match(key_of(range(13)))
     tree.lock(running.node)
-    assert not tree.retain(key_of(range(12)), Retention.DROP)
+    assert not tree.retain(key_of(range(12)), EvictionPriority.DROP)
 
 
 def test_what_slower_memory_has_goes_before_what_it_has_not():
@@ -224,9 +229,9 @@ def test_what_slower_memory_has_goes_before_what_it_has_not():
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(4))
     put(tree, pool, range(100, 104))
-    tree.retain(key_of(range(100, 104)), Retention.DEMOTED)
+    tree.retain(key_of(range(100, 104)), EvictionPriority.DEMOTED)
     put(tree, pool, range(200, 204))
-    tree.retain(key_of(range(200, 204)), Retention.DROP)
+    tree.retain(key_of(range(200, 204)), EvictionPriority.DROP)
     gone = []
     for _ in range(3):
         tree.evict(1)
@@ -241,7 +246,7 @@ def test_who_is_back_last_goes_first():
     tree = RadixTree(pool, PAGE)
     for start, back_by_s in ((0, 5.0), (100, 500.0), (200, 50.0)):
         put(tree, pool, range(start, start + 16))
-        tree.retain(key_of(range(start, start + 16)), Retention.KEEP, back_by_s=back_by_s)
+        tree.retain(key_of(range(start, start + 16)), EvictionPriority.KEEP, back_by_s=back_by_s)
     order = []
     for _ in range(3):
         tree.evict(4)
@@ -254,7 +259,7 @@ def test_a_kept_prefix_far_off_goes_before_what_was_used_just_now():
     pool = PagePool(16)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(32))
-    tree.retain(key_of(range(32)), Retention.KEEP, back_by_s=1e5)
+    tree.retain(key_of(range(32)), EvictionPriority.KEEP, back_by_s=1e5)
     put(tree, pool, range(100, 132))
     tree.evict(4)
     assert tree.matched_tokens(key_of(range(33))) == 16
@@ -267,7 +272,7 @@ def test_what_was_begun_is_cut_further():
     tree = RadixTree(pool, PAGE)
     for start in (0, 100):
         put(tree, pool, range(start, start + 32))
-        tree.retain(key_of(range(start, start + 32)), Retention.KEEP, back_by_s=10.0)
+        tree.retain(key_of(range(start, start + 32)), EvictionPriority.KEEP, back_by_s=10.0)
     for _ in range(5):
         tree.evict(1)
     left = [tree.matched_tokens(key_of(range(at, at + 33))) for at in (0, 100)]
@@ -282,7 +287,7 @@ def test_choosing_again_and_again_is_not_dear(monkeypatch):
         tokens = [1000 + at] * 40
         put(tree, pool, tokens)
         if at % 2:
-            tree.retain(key_of(tokens), Retention.KEEP, back_by_s=float(at))
+            tree.retain(key_of(tokens), EvictionPriority.KEEP, back_by_s=float(at))
     looked = 0
     next_cuts = tree._leaves._guarded
 
@@ -305,10 +310,10 @@ def test_a_fork_whose_branches_are_all_dropped_goes_whole():
     for branch in branches:
         put(tree, pool, branch)
     for branch in branches:
-        tree.retain(key_of(branch), Retention.DROP)
-    assert all(node.retention is Retention.DROP for node in tree.nodes())
+        tree.retain(key_of(branch), EvictionPriority.DROP)
+    assert all(node.retention is EvictionPriority.DROP for node in tree.nodes())
     put(tree, pool, [*range(16), *range(400, 408)])
-    left = [node for node in tree.nodes() if node.retention is not Retention.DROP]
+    left = [node for node in tree.nodes() if node.retention is not EvictionPriority.DROP]
     assert len(left) == 2, "who goes on from it after all"
 
 
@@ -317,10 +322,10 @@ def test_of_several_that_will_be_back_the_last_one_counts():
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(8))
     for back_by_s in (5.0, 9.0, 7.0):
-        tree.retain(key_of(range(8)), Retention.KEEP, back_by_s=back_by_s)
+        tree.retain(key_of(range(8)), EvictionPriority.KEEP, back_by_s=back_by_s)
     (node,) = tree.nodes()
     assert node.back_by_s == 9.0
-    for now_s, kept in ((8.0, Retention.KEEP), (9.0, Retention.NORMAL)):
+    for now_s, kept in ((8.0, EvictionPriority.KEEP), (9.0, EvictionPriority.NORMAL)):
         tree.now_s = now_s
         tree.release(key_of(range(20)))
         assert node.retention is kept
@@ -332,8 +337,8 @@ def test_keeping_ends_all_along_the_way():
     tree = RadixTree(pool, PAGE)
     for end in (8, 16):
         put(tree, pool, range(end))
-        tree.retain(key_of(range(20)), Retention.KEEP, back_by_s=5.0)
-    assert {node.retention for node in tree.nodes()} == {Retention.KEEP}
+        tree.retain(key_of(range(20)), EvictionPriority.KEEP, back_by_s=5.0)
+    assert {node.retention for node in tree.nodes()} == {EvictionPriority.KEEP}
     tree.now_s = 5.0
     tree.release(key_of(range(20)))
-    assert {node.retention for node in tree.nodes()} == {Retention.NORMAL}
+    assert {node.retention for node in tree.nodes()} == {EvictionPriority.NORMAL}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agentrt.base.ids import PageId
-from agentrt.kv_cache import PagePool, RadixNode, RadixTree, Retention, key_of
+from agentrt.kv_cache import EvictionPriority, PagePool, RadixNode, RadixTree, key_of
 
 TOTAL = 24
 TOKEN = st.integers(0, 2)  # few, so that prefixes coincide
@@ -103,7 +103,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(
         tokens=st.lists(TOKEN, max_size=9),
-        what=st.sampled_from(list(Retention)),
+        what=st.sampled_from(list(EvictionPriority)),
         back_by_s=st.none() | st.floats(0, 100),
         from_tokens=st.integers(0, 9),
     )

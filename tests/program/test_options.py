@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.program.options import GenOptions, check_options, sampling_of
 
 
@@ -44,7 +44,7 @@ def test_every_option_reaches_the_engine() -> None:
         logprobs=2,
         ignore_eos=True,
     )
-    assert sampling_of(options, seed=99) == Sampling(
+    assert sampling_of(options, seed=99) == SamplingParams(
         7, 0.5, 3, 0.9, 0.1, 0.2, 0.3, 1.1, seed=5, stop=("end",), logprobs=2, ignore_eos=True
     )
     rest = GenOptions.__annotations__.keys() - options.keys()
@@ -53,7 +53,7 @@ def test_every_option_reaches_the_engine() -> None:
 
 
 def test_a_seed_left_out_is_the_nodes_own() -> None:
-    assert sampling_of({"stop": ["a", "b"]}, seed=99) == Sampling(seed=99, stop=("a", "b"))
+    assert sampling_of({"stop": ["a", "b"]}, seed=99) == SamplingParams(seed=99, stop=("a", "b"))
 
 
 def test_an_option_out_of_range_is_refused() -> None:

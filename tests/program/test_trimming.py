@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentrt import Chat, Overflow, chat, trim
 from agentrt.base.errors import PromptPart
-from agentrt.program.trimming import Cuts
+from agentrt.program.trimming import Trimmings
 
 ROLE = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
 
@@ -40,7 +40,7 @@ def written(made: Chat) -> str:
     ],
 )
 def test_what_goes_first(letters: str, cuts: list[str]) -> None:
-    made = Cuts(built(letters))
+    made = Trimmings(built(letters))
     assert [written(cut) for cut in made] == cuts
     assert [written(cut) for cut in made[:]] == cuts
 
@@ -50,7 +50,7 @@ def test_cuts_leave_the_head_the_question_and_the_end(letters: str) -> None:
     whole = built(letters)
     before = written(whole).split()
     head = next((i for i, x in enumerate(letters) if x != "s"), len(letters))
-    for cut in Cuts(whole):
+    for cut in Trimmings(whole):
         left = written(cut).split()
         assert len(left) < len(before), "each is shorter than the one before it"
         assert left[:head] == [f"s{i}" for i in range(head)]
@@ -87,7 +87,7 @@ def test_trim_takes_what_holds_the_smallest_output_at_least() -> None:
     """Where nothing leaves room for all of the output, a little room is better than none."""
     given = overflow("suatat", 5, max_tokens=2)
     assert given.target_tokens == 3
-    assert not given.fits(Cuts(given.chat)[0])
+    assert not given.fits(Trimmings(given.chat)[0])
     assert written(trim(given) or chat()) == "s0 u1 a4 t5"
     assert trim(overflow("suatat", 5, least_tokens=2)) is None
     assert trim(overflow("su", 1)) is None

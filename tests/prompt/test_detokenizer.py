@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentrt import embedded
 from agentrt.prompt import Codec, Detokenizer
-from agentrt.prompt.text_encoder import Place
+from agentrt.prompt.text_encoder import TextPosition
 
 BYTES = [bytes([value]) for value in range(256)]
 
@@ -46,7 +46,7 @@ def test_ids_outside_the_vocabulary_have_no_text():
 @settings(derandomize=True, max_examples=100, deadline=None)
 @given(text=st.text(max_size=20))
 def test_encoding_comes_back(codec, text):
-    ids = codec._lexicon.texts.encode(text, Place.AFTER_MARKER)
+    ids = codec._lexicon.texts.encode(text, TextPosition.AFTER_MARKER)
     detokenizer = codec.detokenizer()
     assert detokenizer.push(ids) + detokenizer.flush() == text
 
@@ -61,7 +61,7 @@ def test_special_tokens_show_only_when_asked(codec):
 def test_real_vocabularies_spell_what_they_encode(real_codec, name):
     codec = real_codec(name)
     text = "naïve 東京 \U0001f600\u200d\U0001f4bb don't  12345\n\n\tx \u00a0."
-    ids = codec._lexicon.texts.encode(text, Place.INSIDE)
+    ids = codec._lexicon.texts.encode(text, TextPosition.INSIDE)
     detokenizer = codec.detokenizer()
     assert "".join(detokenizer.push([i]) for i in ids) + detokenizer.flush() == text
     assert codec.vocab.size <= codec.vocab.logits_size

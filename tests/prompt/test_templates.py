@@ -23,11 +23,11 @@ from agentrt.base.segments import (
 from agentrt.prompt import Codec
 from agentrt.prompt.composer import Irregular
 from agentrt.prompt.full_render import escaped_tools
-from agentrt.prompt.id_writer import Pen
+from agentrt.prompt.id_writer import IdWriter
 from agentrt.prompt.layout import find_layout
 from agentrt.prompt.message_form import written
 from agentrt.prompt.model_files import ModelFiles
-from agentrt.prompt.text_encoder import Place
+from agentrt.prompt.text_encoder import TextPosition
 from agentrt.prompt.tools_layout import layout_with
 
 MARKUP = re.compile(
@@ -96,7 +96,7 @@ def codec_of(source, name):
 
 
 def literal_ids(codec, text):
-    pen = Pen(codec._lexicon, place=Place.INSIDE)
+    pen = IdWriter(codec._lexicon, place=TextPosition.INSIDE)
     pen.literal(text)
     pen.end()
     return tuple(pen.ids)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from agentrt.prompt.text_encoder import Place, TextEncoder
+from agentrt.prompt.text_encoder import TextEncoder, TextPosition
 
 NAMES = ("gpt-2", "mpt", "starcoder", "deepseek-coder", "phi-3", "qwen2", "llama-bpe")
 SEPARATOR = "\n__ggml_vocab_test__\n"
@@ -40,7 +40,7 @@ def test_files_tell_what_real_tokenizers_give(case, archive):
     for text, ids in zip(inputs, outputs, strict=False):
         if name == "mpt" and "  " in text:
             continue  # the file lists its space tokens twice; ids are those of the other list
-        assert encoder.encode(text, Place.START) == tuple(map(int, ids.split())), text
+        assert encoder.encode(text, TextPosition.START) == tuple(map(int, ids.split())), text
 
 
 def test_every_family_seals(case):
@@ -54,14 +54,14 @@ def test_parts_equal_the_whole(case, data):
     encoder, reference, markers, _ = case
     text = data.draw(texts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=4)))
-    whole = encoder.encode(text, Place.START)
+    whole = encoder.encode(text, TextPosition.START)
     if not any(marker in text for marker in markers):
         assert whole == tuple(reference.encode(text, add_special_tokens=False).ids)
     ids: tuple[int, ...] = ()
-    held, place = "", Place.START
+    held, place = "", TextPosition.START
     for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         sealed, held = encoder.seal(held + text[start:end], place)
-        place = Place.INSIDE if sealed else place
+        place = TextPosition.INSIDE if sealed else place
         ids += sealed
     assert ids + encoder.encode(held, place) == whole
 
@@ -71,14 +71,14 @@ def test_parts_equal_the_whole(case, data):
 def test_text_never_becomes_a_marker(case, text):
     encoder, reference, markers, _ = case
     special = {reference.token_to_id(marker) for marker in markers}
-    for place in Place:
+    for place in TextPosition:
         assert not special & set(encoder.encode(text, place))
 
 
 def test_long_text_is_sealed_but_for_its_last_word(case):
     encoder, *_, name = case
     text = "every word of this text is known but the last one may still grow " * 20
-    ids, held = encoder.seal(text, Place.START)
+    ids, held = encoder.seal(text, TextPosition.START)
     if name == "phi-3":  # one piece: SentencePiece merges run across words
         assert held == text
     else:

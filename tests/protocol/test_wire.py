@@ -30,9 +30,9 @@ SCHEMAS = st.builds(
 )
 st.register_type_strategy(segments.ToolSchema, SCHEMAS)
 st.register_type_strategy(
-    sampling_params.Sampling,
+    sampling_params.SamplingParams,
     st.builds(
-        sampling_params.Sampling,
+        sampling_params.SamplingParams,
         max_tokens=st.integers(1, 10**6),
         temperature=st.floats(0, 10),
         top_k=st.integers(0, 100),
@@ -49,8 +49,8 @@ st.register_type_strategy(Path, st.text(alphabet="abc/.", min_size=1).map(Path))
 
 TRAVELLERS = (
     backend.GenerateRequest,
-    backend.Fill,
-    backend.RequestFacts,
+    backend.HoleFill,
+    backend.SchedulingInfo,
     backend.Capabilities,
     backend.StepDone,
     backend.BackendDown,
@@ -82,7 +82,7 @@ def test_every_contract_comes_back_equal(cls):
 
 
 def test_infinities_and_big_numbers_come_back():
-    facts = backend.RequestFacts(ids.RequestId(1), demanded=True, rest_s=math.inf)
+    facts = backend.SchedulingInfo(ids.RequestId(1), demanded=True, rest_s=math.inf)
     assert there_and_back(facts) == facts
     request = backend.TokenPrompt((2**64, -(2**70), 0), complete=False)
     assert there_and_back(request) == request
@@ -103,11 +103,11 @@ def test_key_order_of_a_schema_is_kept():
 
 @SEEDED
 @given(
-    st.lists(st.builds(backend.Fill, st.lists(st.integers(0, 9)).map(tuple), st.booleans())),
+    st.lists(st.builds(backend.HoleFill, st.lists(st.integers(0, 9)).map(tuple), st.booleans())),
     st.lists(st.integers(1, 7), min_size=1),
 )
 def test_frames_survive_any_cutting(fills, cuts):
-    wire = Wire(backend.Fill)
+    wire = Wire(backend.HoleFill)
     stream = b"".join(wire.frame(fill) for fill in fills)
     reader, got, at, turn = FrameReader(), [], 0, 0
     while at < len(stream):
@@ -148,8 +148,8 @@ def test_a_literal_outside_its_values_is_an_error():
 
 
 def test_a_value_out_of_range_is_an_error():
-    wire = Wire(sampling_params.Sampling)
-    payload = wire.frame(sampling_params.Sampling(max_tokens=7))[4:]
+    wire = Wire(sampling_params.SamplingParams)
+    payload = wire.frame(sampling_params.SamplingParams(max_tokens=7))[4:]
     assert payload.count(b"\x07") == 1
     with pytest.raises(errors.InternalError, match="max_tokens=0"):
         wire.value(payload.replace(b"\x07", b"\x00"))
@@ -169,4 +169,4 @@ def test_any_bytes_give_a_value_or_the_error(payload):
 
 def test_a_stranger_is_not_sent():
     with pytest.raises(errors.InternalError, match="does not belong"):
-        Wire(backend.Fill).frame(STOP)  # type: ignore[arg-type]
+        Wire(backend.HoleFill).frame(STOP)  # type: ignore[arg-type]

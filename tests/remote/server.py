@@ -32,7 +32,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import AgentrtError, revive
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import (
     CallMade,
     Close,
@@ -44,7 +44,8 @@ from agentrt.base.segments import (
 )
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import BackendDown, Delta, End, GenerateRequest, TokenPrompt
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
+from agentrt.protocol.step_output import BackendDown, Delta, End
 from agentrt.structured import CallScanner
 
 Json = dict[str, Any]
@@ -113,7 +114,7 @@ class Serving:
             node_id=NodeId("served"),
             site="",
             prompt=TokenPrompt(encoded.token_ids),
-            sampling=Sampling(max_tokens=limit, stop=tuple(body.get("stop") or ()), **given),
+            sampling=SamplingParams(max_tokens=limit, stop=tuple(body.get("stop") or ()), **given),
             constraint=spec,
             keep_special=spec is not None and spec.kind == "calls",
         )

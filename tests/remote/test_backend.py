@@ -14,7 +14,7 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote import RemoteBackend
@@ -35,7 +35,7 @@ def request(text="Say something.", *, constraint=None, tools=(), **sampling):
         node_id=NodeId(f"node{number}"),
         site="",
         prompt=MessagePrompt((Open("user"), Text(text), Close()), tools),
-        sampling=Sampling(**{"max_tokens": 8, "temperature": 1.0} | sampling),
+        sampling=SamplingParams(**{"max_tokens": 8, "temperature": 1.0} | sampling),
         constraint=constraint,
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.remote.chunks import Compact, Reading
+from agentrt.remote.chunks import ChunkReader, Compact
 from agentrt.structured import CallScanner
 
 
@@ -60,7 +60,7 @@ CALLS = [
     ("chunks", "calls", "text"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS]
 )
 def test_calls_are_written_in_the_frame(chunks, calls, text):
-    reading = Reading()
+    reading = ChunkReader()
     written = "".join(map(reading.push, chunks)) + reading.end()
     array = json.loads(written.removeprefix(text))
     assert [(one["name"], one["arguments"]) for one in array] == calls
@@ -72,7 +72,7 @@ def test_calls_are_written_in_the_frame(chunks, calls, text):
 
 
 def test_only_so_many_calls_are_taken():
-    reading = Reading(max_calls=1)
+    reading = ChunkReader(max_calls=1)
     chunks = [call(0, "a", "{}"), call(1, "b", "{}"), call(1, arguments="junk")]
     written = "".join(map(reading.push, chunks)) + reading.end()
     assert json.loads(written) == [{"name": "a", "arguments": {}}]
@@ -80,7 +80,7 @@ def test_only_so_many_calls_are_taken():
 
 
 def test_usage_reasons_and_timings_are_kept():
-    reading = Reading()
+    reading = ChunkReader()
     assert reading.push({"choices": []}) == ""
     assert reading.push(content("hi", "length")) == "hi"
     reading.push({"choices": [], "usage": {"prompt_tokens": 3}, "timings": {"prompt_ms": 1}})
@@ -98,7 +98,7 @@ def test_usage_reasons_and_timings_are_kept():
 )
 def test_errors_in_the_stream_are_errors(chunk, match):
     with pytest.raises(RequestRejected, match=match):
-        Reading().push(chunk)
+        ChunkReader().push(chunk)
 
 
 def test_white_space_goes_and_strings_stay():

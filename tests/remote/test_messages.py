@@ -7,7 +7,7 @@ import pytest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import (
     CallMade,
     Close,
@@ -19,7 +19,7 @@ from agentrt.base.segments import (
     ToolSchema,
 )
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.body import Server, asking
+from agentrt.remote.body import RemoteServer, asking
 from agentrt.remote.constraint_dialects import WAYS
 from agentrt.remote.messages import messages_of
 
@@ -66,13 +66,13 @@ def request(spec=None, tools=(), **sampling):
         node_id=NodeId("n"),
         site="",
         prompt=MessagePrompt((Open("user"), Text("hi"), Close()), tools),
-        sampling=Sampling(**sampling),
+        sampling=SamplingParams(**sampling),
         constraint=spec,
     )
 
 
-ALL = Server("http://here/v1", "m", "vllm", proven={kind: tuple(ways) for kind, ways in WAYS.items()})  # fmt: skip  # noqa: E501
-NONE = Server("http://here/v1", "m")
+ALL = RemoteServer("http://here/v1", "m", "vllm", proven={kind: tuple(ways) for kind, ways in WAYS.items()})  # fmt: skip  # noqa: E501
+NONE = RemoteServer("http://here/v1", "m")
 
 
 def test_sampling_becomes_fields():
@@ -146,6 +146,6 @@ def test_nothing_unproven_is_sent(kind):
 
 
 def test_tools_alone_do_not_hold_a_final_answer():
-    server = Server("http://here/v1", "m", proven={"calls": (WAYS["calls"][0],)})
+    server = RemoteServer("http://here/v1", "m", proven={"calls": (WAYS["calls"][0],)})
     with pytest.raises(Unsupported, match="final answer"):
         asking(request(ConstraintSpec("calls", FINAL, tools=(PRICE,))), server)

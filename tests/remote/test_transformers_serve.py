@@ -15,9 +15,10 @@ import pytest
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text
-from agentrt.protocol.backend import End, GenerateRequest, MessagePrompt, StepDone
+from agentrt.protocol.backend import GenerateRequest, MessagePrompt
+from agentrt.protocol.step_output import End, StepDone
 from agentrt.remote import RemoteBackend
 from agentrt.testing import tiny_engine
 
@@ -59,7 +60,7 @@ def request(number, constraint=None):
         node_id=NodeId("n"),
         site="",
         prompt=MessagePrompt((Open("user"), Text("hello"), Close())),
-        sampling=Sampling(max_tokens=9),
+        sampling=SamplingParams(max_tokens=9),
         constraint=constraint,
     )
 

@@ -16,9 +16,10 @@ import anyio
 from agentrt import chat, gather, program, tool
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text
-from agentrt.protocol.backend import GenerateRequest, MessagePrompt, StepDone
+from agentrt.protocol.backend import GenerateRequest, MessagePrompt
+from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import Runtime
 from agentrt.telemetry import SpanObserver
 from agentrt.testing import ScriptedBackend
@@ -88,7 +89,7 @@ async def engine_alone(nodes: int, at_once: int) -> float:
                     NodeId("x#0"),
                     "",
                     prompt,
-                    Sampling(max_tokens=4),
+                    SamplingParams(max_tokens=4),
                 )
             )
             sent += 1

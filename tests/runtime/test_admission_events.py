@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.protocol.backend import Admission
-from agentrt.runtime.requests.admission_events import Placements
+from agentrt.protocol.step_output import Admission
+from agentrt.runtime.requests.admission_events import AdmissionEvents
 
 OURS, OTHER = RunId("a1"), RunId("b2")
 
@@ -17,7 +17,7 @@ def admission(at_s: float, **known: Any) -> Admission:
 
 
 def test_a_place_at_once() -> None:
-    told = Placements().placed(OURS, NodeId("n"), admission(2.0, place=1, waiting=3))
+    told = AdmissionEvents().placed(OURS, NodeId("n"), admission(2.0, place=1, waiting=3))
     assert (told.run_id, told.node_id, told.at_s) == (OURS, "n", 2.0)
     assert (told.decision, told.policy) == ("placed", "rwa")
     assert told.reason == "in the first step after it came"
@@ -30,7 +30,7 @@ def test_a_place_at_once() -> None:
 
 
 def test_who_waited_tells_why_and_who_went_before() -> None:
-    placements = Placements()
+    placements = AdmissionEvents()
     placements.placed(OTHER, NodeId("early"), admission(1.0))
     placements.placed(OTHER, NodeId("root/plan#0"), admission(2.5))
     placements.placed(OURS, NodeId("root/first#0"), admission(2.6, terms=()))
@@ -44,7 +44,7 @@ def test_who_waited_tells_why_and_who_went_before() -> None:
 
 
 def test_of_many_that_went_before_the_last_are_told() -> None:
-    placements = Placements()
+    placements = AdmissionEvents()
     for number in range(100):
         placements.placed(OURS, NodeId(f"n{number}"), admission(1.0))
     told = placements.placed(
@@ -59,7 +59,7 @@ def test_of_many_that_went_before_the_last_are_told() -> None:
     ("policy", "term"), [("fcfs", "run_started_at_s"), ("lpm", "cached_tokens"), ("plas", "aged_s")]
 )
 def test_the_term_that_says_most(policy: str, term: str) -> None:
-    placements = Placements()
+    placements = AdmissionEvents()
     terms = (("other", 1.0), (term, 7.0))
     first = Admission(RequestId(1), 1.0, policy, 0.0, 0, 0, terms=terms)
     placements.placed(OURS, NodeId("first"), first)

@@ -8,8 +8,8 @@ import pytest
 
 from agentrt import chat, program, tool
 from agentrt.app import open_runtime
-from agentrt.protocol.backend import StepDone
 from agentrt.protocol.events import Event, ToolEnded, ToolStarted
+from agentrt.protocol.step_output import StepDone
 
 ASK = chat(system="Solve step by step.")
 TOKENS = 60

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.runtime.estimate_store import Row, estimates_path
+from agentrt.runtime.estimate_store import EstimateRow, estimates_path
 from agentrt.runtime.estimate_store.database import KEEP_DAYS, EstimateStore
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.estimates.row import merged
@@ -35,7 +35,7 @@ def learned(values: list[float], table: Estimates | None = None) -> Estimates:
     return table
 
 
-def sums(rows: list[Row]) -> dict[object, dict[str, float]]:
+def sums(rows: list[EstimateRow]) -> dict[object, dict[str, float]]:
     return {row.key: row.sums for row in rows}
 
 
@@ -243,10 +243,10 @@ def test_two_files_of_one_name_are_two_programs(path: Path) -> None:
 
 def test_what_nobody_uses_any_more_is_forgotten(path: Path) -> None:
     day_s = 86_400.0
-    row = Row("p", "renamed", None, "rest_s", 1, {"weight": 1.0})
+    row = EstimateRow("p", "renamed", None, "rest_s", 1, {"weight": 1.0})
     store(path).save(ENGINES, [row], now_unix_s=day_s)
     late_s = (KEEP_DAYS + 0.5) * day_s
-    used = Row("p", "used", None, "rest_s", 1, {"weight": 1.0})
+    used = EstimateRow("p", "used", None, "rest_s", 1, {"weight": 1.0})
     assert [r.site for r in store(path).load(ENGINES, now_unix_s=late_s)] == ["renamed"]
     store(path).save(ENGINES, [used], now_unix_s=late_s + day_s)
     assert [r.site for r in store(path).load(ENGINES, now_unix_s=late_s)] == ["used"]
@@ -266,7 +266,7 @@ def test_an_earlier_file_is_begun_anew(path: Path) -> None:
 def test_only_so_much_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentrt.runtime.estimate_store.database.MOST_ROWS", 3)
     for number in range(8):
-        row = Row("p", f"s{number}", None, "rest_s", 1, {"weight": 1.0})
+        row = EstimateRow("p", f"s{number}", None, "rest_s", 1, {"weight": 1.0})
         store(path).save(ENGINES, [row], now_unix_s=float(number))
     kept = store(path).load(ENGINES, now_unix_s=8.0)
     assert [row.site for row in kept] == ["s5", "s6", "s7"]

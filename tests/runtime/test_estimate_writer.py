@@ -17,7 +17,7 @@ from agentrt.base.config import SchedulerConfig
 from agentrt.protocol.events import Scheduled
 from agentrt.runtime import Runtime
 from agentrt.runtime.estimate_store.database import EstimateStore
-from agentrt.runtime.estimate_store.writer import SAVE_EVERY_S, Memory
+from agentrt.runtime.estimate_store.writer import SAVE_EVERY_S, EstimateWriter
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.estimates.row import CALLS
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
@@ -55,7 +55,7 @@ class Process:
     """A runtime with a memory, as one process has it, and what it saw."""
 
     def __init__(self, path: Path) -> None:
-        self.memory = Memory(path, ENGINES)
+        self.memory = EstimateWriter(path, ENGINES)
         self.memory.recall()
         self.seen: list[Any] = []
 
@@ -263,7 +263,7 @@ def test_patterns_of_processes_add_up_too(path: Path) -> None:
 
 def test_estimates_that_are_handed_in_stay_whose_they_are(path: Path) -> None:
     mine = Estimates()
-    memory = Memory(None, ENGINES, mine)
+    memory = EstimateWriter(None, ENGINES, mine)
     memory.recall()
     assert memory.estimates is mine
     assert not os.path.exists(path)

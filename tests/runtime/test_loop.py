@@ -10,7 +10,6 @@ from agentrt import UsageError, chat, gather, program, race, tool
 from agentrt.base.config import RunConfig
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import RunId
-from agentrt.protocol.backend import StepDone
 from agentrt.protocol.events import (
     FirstToken,
     NodeDeclared,
@@ -20,6 +19,7 @@ from agentrt.protocol.events import (
     RunFinished,
     RunStarted,
 )
+from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 

@@ -31,8 +31,8 @@ from agentrt import (
 )
 from agentrt.base.ids import RunId
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import StepDone
 from agentrt.protocol.events import HoleFilled, NodeFinished, RequestSent
+from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import RunOptions
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from agentrt.protocol.events import (
     PromptRevised,
     RequestSent,
 )
-from agentrt.runtime.requests.overflow import Rooms
+from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.testing import Reply, calls_text
 
 ASK = chat(system="Be brief.")
@@ -320,15 +320,15 @@ def test_the_smallest_output_is_compiled_once(codec: Any, bench: Any) -> None:
             with pytest.raises(ContextOverflow):
                 await ASK.user(words).generate(Report, max_tokens=64)
 
-    seen: list[Rooms] = []
-    init = Rooms.__init__
+    seen: list[ContextWindows] = []
+    init = ContextWindows.__init__
 
-    def noted(self: Rooms) -> None:
+    def noted(self: ContextWindows) -> None:
         seen.append(self)
         init(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Rooms, "__init__", noted)
+        patch.setattr(ContextWindows, "__init__", noted)
         bench([], codec=codec).run(tight)
     (rooms,) = seen
     assert rooms._compiled is not None

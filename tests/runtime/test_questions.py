@@ -7,7 +7,7 @@ import pytest
 
 from agentrt import DeadlineExceeded, NodeCancelled, UsageError, ask, limits, program
 from agentrt.protocol.events import NodeDeclared
-from agentrt.runtime import Question, RunOptions
+from agentrt.runtime import PersonQuestion, RunOptions
 
 
 @program
@@ -26,9 +26,9 @@ def test_an_answer_comes_back_typed(bench: Any) -> None:
     async def counts() -> int:
         return await ask(int, "How many?") + 1
 
-    asked: list[Question] = []
+    asked: list[PersonQuestion] = []
 
-    def on_ask(question: Question) -> str:
+    def on_ask(question: PersonQuestion) -> str:
         asked.append(question)
         return "41"
 
@@ -41,7 +41,7 @@ def test_an_answer_comes_back_typed(bench: Any) -> None:
 def test_the_program_waits_and_runs_nothing_twice(bench: Any) -> None:
     log.clear()
 
-    async def on_ask(question: Question) -> str:
+    async def on_ask(question: PersonQuestion) -> str:
         await anyio.sleep(3600.0)
         return "yes"
 
@@ -61,7 +61,7 @@ def test_nobody_to_answer(bench: Any) -> None:
 
 
 def test_a_question_can_be_cancelled_and_can_time_out(bench: Any) -> None:
-    async def never(question: Question) -> str:
+    async def never(question: PersonQuestion) -> str:
         await anyio.sleep_forever()
         return "never"
 

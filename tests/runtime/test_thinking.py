@@ -11,7 +11,7 @@ from agentrt import Calls, Final, Truncated, chat, embedded, program, tool
 from agentrt.base.segments import PLAIN_THINK_FRAME, ThinkFrame
 from agentrt.prompt import Codec
 from agentrt.runtime import Runtime
-from agentrt.runtime.in_flight.reasoning_text import Thoughts
+from agentrt.runtime.in_flight.reasoning_text import ReasoningText
 from agentrt.testing import LoopClock, Reply, ScriptedBackend, run_virtual
 
 ASK = chat(system="Be brief.").user("Well?")
@@ -198,7 +198,7 @@ def test_a_limit_within_the_answer_tells_of_the_answer(bench: Any) -> None:
 def test_thought_and_answer_are_cut_alike_however_they_arrive(
     frame: ThinkFrame, text: str, thought: str, answer: str, size: int
 ) -> None:
-    reader, told = Thoughts(frame), ["", ""]
+    reader, told = ReasoningText(frame), ["", ""]
     parts = [reader.push(text[at : at + size]) for at in range(0, len(text), size)]
     for part in [*parts, reader.flush()]:
         told = [told[0] + part.thought, told[1] + part.answer]

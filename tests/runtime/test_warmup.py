@@ -13,8 +13,8 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.engine.scheduling.token_budget import SLACK_TOKENS
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import StepDone
 from agentrt.protocol.events import Event, HoleFilled, NodeDemanded, NodeFinished, RequestSent
+from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import Runtime
 from agentrt.testing.tiny_model import tiny_engine
 

@@ -14,7 +14,6 @@ import pytest
 
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import NodeId, RunId
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import (
     NodeDeclared,
     NodeDemanded,
@@ -24,11 +23,12 @@ from agentrt.protocol.events import (
     RunStarted,
     ToolStarted,
 )
+from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler import (
     Admit,
     Decision,
     Estimates,
-    Fact,
+    InternalEvent,
     Performed,
     Refuse,
     Send,
@@ -78,7 +78,7 @@ class World:
     decisions: list[tuple[float, Decision]] = field(default_factory=list)
     before: Callable[["World", Decision, float], None] | None = None
     now_s: float = 0.0
-    agenda: list[tuple[float, int, list[Fact]]] = field(default_factory=list)
+    agenda: list[tuple[float, int, list[InternalEvent]]] = field(default_factory=list)
     serial: Any = field(default_factory=count)
 
     def run(self, jobs: Sequence[Job], until_s: float = 1e9) -> None:
@@ -108,12 +108,12 @@ class World:
             if not due or min(due) > until_s:
                 return
             self.now_s = max(self.now_s, min(due))
-            facts: list[Fact] = []
+            facts: list[InternalEvent] = []
             while self.agenda and self.agenda[0][0] <= self.now_s:
                 facts += heapq.heappop(self.agenda)[2]
             self.handle(facts)
 
-    def handle(self, facts: Sequence[Fact]) -> None:
+    def handle(self, facts: Sequence[InternalEvent]) -> None:
         for fact in facts:
             apply(self.state, fact)
         while decisions := decide(self.state, self.now_s):
@@ -125,7 +125,7 @@ class World:
                     apply(self.state, fact)
                 apply(self.state, Performed(decision))
 
-    def perform(self, decision: Decision) -> list[Fact]:
+    def perform(self, decision: Decision) -> list[InternalEvent]:
         if isinstance(decision, Refuse):
             job = self.jobs[self.number(decision.run_id)]
             job.refused, job.ended_at_s = True, self.now_s
@@ -214,7 +214,7 @@ class World:
             max_tokens=OUTPUT if job.declares else 0,
         )
 
-    def at(self, at_s: float, *facts: Fact) -> None:
+    def at(self, at_s: float, *facts: InternalEvent) -> None:
         heapq.heappush(self.agenda, (at_s, next(self.serial), list(facts)))
 
     def verdicts(self) -> list[tuple[float, Any]]:

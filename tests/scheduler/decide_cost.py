@@ -15,9 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from agentrt.analysis.plot import Line, lines
+from agentrt.analysis.plot import PlotLine, lines
 from agentrt.base.ids import NodeId, RunId
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import (
     NodeDeclared,
     NodeDemanded,
@@ -27,7 +26,8 @@ from agentrt.protocol.events import (
     RunStarted,
     ToolStarted,
 )
-from agentrt.scheduler import Decision, Fact, Performed, Send, Start, State, apply, decide
+from agentrt.protocol.step_output import Ledger
+from agentrt.scheduler import Decision, InternalEvent, Performed, Send, Start, State, apply, decide
 
 SIZES = (100, 300, 1000, 3000, 10_000)
 PROGRAMS = 100
@@ -62,7 +62,7 @@ class Table:
         """Nodes that have not ended."""
         return self.state.declared - self.state.ended
 
-    def take(self, fact: Fact) -> None:
+    def take(self, fact: InternalEvent) -> None:
         apply(self.state, fact)
 
     def declared(
@@ -190,9 +190,9 @@ def svg(rows: list[tuple[int, float, float, float]]) -> str:
     first, _, _, once_s = rows[0]
     ideal = [once_s * n * math.log(n) / (first * math.log(first)) for n, *_ in rows]
 
-    def of(name: str, seconds: list[float], *, dashed: bool = False) -> Line:
+    def of(name: str, seconds: list[float], *, dashed: bool = False) -> PlotLine:
         points = [(float(n), s * 1e6) for (n, *_), s in zip(rows, seconds, strict=True)]
-        return Line(name, tuple(points), dashed=dashed)
+        return PlotLine(name, tuple(points), dashed=dashed)
 
     series = [
         of("a turn of the loop", [row[1] for row in rows]),

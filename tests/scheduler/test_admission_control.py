@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.scheduler import Admit, Decision
-from agentrt.scheduler.admission.controller import IDLE_S, Gate
+from agentrt.scheduler.admission.controller import IDLE_S, AdmissionControl
 from agentrt.scheduler.admission.kv_need import need_of
 from agentrt.scheduler.order.order import QUANTUM_S
 from agentrt.scheduler.runs.run import RunState
@@ -186,7 +186,7 @@ def test_nobody_makes_a_reserved_run_wait_longer(
     bounds: dict[RunState, float] = {}
 
     def check(here: Any, decision: Decision, now_s: float) -> None:
-        gate: Gate = here.state.gate
+        gate: AdmissionControl = here.state.gate
         reserved = gate._reserved(now_s)
         if not isinstance(decision, Admit) or reserved is None or reserved in bounds:
             return

@@ -25,16 +25,16 @@ from agentrt.scheduler import (
     Decision,
     DemandEnded,
     Expire,
-    Fact,
     Fill,
     Held,
+    InternalEvent,
     Performed,
     Released,
     Send,
     Start,
     State,
-    Stop,
-    Tell,
+    StopNode,
+    UpdateInfo,
     apply,
     decide,
 )
@@ -127,10 +127,10 @@ def test_demand_walks_back_and_is_told_once() -> None:
     )
     run(state)
     apply(state, NodeDemanded(RUN, NodeId("c#0"), 0.0))
-    told = [d for d in run(state) if isinstance(d, Tell)]
+    told = [d for d in run(state) if isinstance(d, UpdateInfo)]
     assert [[f.demanded for f in d.facts] for d in told] == [[True, True, True]]
     apply(state, DemandEnded(RUN, NodeId("c#0")))
-    told = [d for d in run(state) if isinstance(d, Tell)]
+    told = [d for d in run(state) if isinstance(d, UpdateInfo)]
     assert [[f.demanded for f in d.facts] for d in told] == [[False, False, False]]
 
 
@@ -195,7 +195,7 @@ def test_a_cancelled_node_is_not_started() -> None:
     state = started(declared("a#0"), CancelWanted(RUN, NodeId("a#0"), "no"))
     apply(state, CancelWanted(RUN, NodeId("a#0"), "again"))
     decisions = run(state)
-    assert decisions == [Stop(RUN, NodeId("a#0"), "no")]
+    assert decisions == [StopNode(RUN, NodeId("a#0"), "no")]
 
 
 def test_facts_about_what_is_unknown_or_over_change_nothing() -> None:
@@ -211,7 +211,7 @@ def test_facts_about_what_is_unknown_or_over_change_nothing() -> None:
     assert run(state) == []
     apply(state, RunFinished(RUN, "ok", 1.0))
     assert state.runs == {}
-    apply(state, Performed(Stop(RUN, NodeId("a#0"), "late")))
+    apply(state, Performed(StopNode(RUN, NodeId("a#0"), "late")))
 
 
 @dataclass
@@ -250,13 +250,13 @@ class World:
                     self.sent += 1
                     number = RequestId(self.sent)
                     self.tell(RequestSent(RUN, NodeId(name), number, "s", "m", True, 0.0))
-            case Stop() | Expire():
+            case StopNode() | Expire():
                 assert name in self.alive
                 if self.alive[name] == "waiting":
                     self.end(name, "cancelled")
                 else:
                     self.alive[name] = "stopping"
-            case Fill() | Tell():
+            case Fill() | UpdateInfo():
                 pass
         self.tell(Performed(decision))
 
@@ -366,4 +366,4 @@ def test_the_same_facts_give_the_same_decisions(seed: int, size: int) -> None:
 
 
 def test_every_kind_of_fact_is_known() -> None:
-    assert set(TAKES) == set(get_args(Fact))
+    assert set(TAKES) == set(get_args(InternalEvent))

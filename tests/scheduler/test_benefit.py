@@ -6,10 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.protocol.backend import Ledger
-from agentrt.protocol.step_output import StepRecord
-from agentrt.scheduler.admission.benefit import ENOUGH, HIGH, LOW, Worth
-from agentrt.scheduler.admission.controller import CHEAP, Gate
+from agentrt.protocol.step_output import Ledger, StepRecord
+from agentrt.scheduler.admission.benefit import ENOUGH, HIGH, LOW, AdmissionBenefit
+from agentrt.scheduler.admission.controller import CHEAP, AdmissionControl
 from agentrt.scheduler.estimates.step_model import StepTime
 
 Make = Callable[..., Any]
@@ -24,10 +23,10 @@ def step(index: int, time: StepTime) -> StepRecord:
 
 
 def taught(
-    time: StepTime, ends: int, *, found: int, output: int, into: Worth | None = None
-) -> Worth:
+    time: StepTime, ends: int, *, found: int, output: int, into: AdmissionBenefit | None = None
+) -> AdmissionBenefit:
     """So many generations, with a few steps each."""
-    worth = into or Worth()
+    worth = into or AdmissionBenefit()
     for index in range(3 * ends):
         worth.stepped(step(index, time))
     for _ in range(ends):
@@ -46,7 +45,9 @@ def test_until_enough_is_known_it_is_taken_to_be() -> None:
     assert worth.holds
     assert worth.ended(50, 10)
     assert not worth.holds
-    unknown = Worth()  # generations without steps: of another engine, or its steps are not told
+    unknown = (
+        AdmissionBenefit()
+    )  # generations without steps: of another engine, or its steps are not told
     for _ in range(10 * ENOUGH):
         assert not unknown.ended(1, 100)
     assert unknown.holds
@@ -124,7 +125,7 @@ def test_a_gate_closes_once_those_that_came_in_fit(world: Make, job: Any) -> Non
 
 
 def test_steps_of_several_engines_are_not_mixed() -> None:
-    gate = Gate({"one": (1000, 0), "other": (1000, 0)}, 0.8)
+    gate = AdmissionControl({"one": (1000, 0), "other": (1000, 0)}, 0.8)
     for index in range(200):
         gate.stepped(step(index, CHEAP_PROMPTS))
         gate.ended(Ledger(prompt_tokens=100, cached_tokens=100, output_tokens=10), 0.0, 1.0, 0.0)
@@ -133,7 +134,7 @@ def test_steps_of_several_engines_are_not_mixed() -> None:
 
 def test_contexts_that_are_lost_are_as_dear_as_those_that_are_found() -> None:
     """Else a gate, once open, would hardly ever close: the cache finds less behind it."""
-    found, lost = Gate({"": (1000, 0)}, 0.8), Gate({"": (1000, 0)}, 0.8)
+    found, lost = AdmissionControl({"": (1000, 0)}, 0.8), AdmissionControl({"": (1000, 0)}, 0.8)
     for index in range(ENOUGH):
         for gate in (found, lost):
             gate.stepped(step(index, DEAR_PROMPTS))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import NodeDeclared, NodeDemanded, RunStarted
 from agentrt.scheduler import NodeState, Send, State, apply, decide
-from agentrt.scheduler.order.dispatch_order import in_order, urgency
-from agentrt.scheduler.order.request_info import Telling
+from agentrt.scheduler.order.dispatch_order import dispatch_key, in_dispatch_order
+from agentrt.scheduler.order.request_info import InfoUpdates
 
 few_floats = st.sampled_from([0.0, 0.5, 3.0])
 
@@ -68,9 +68,9 @@ def _declare(state: State, run_id: RunId, at: int, rank_s: float, awaited: bool)
 @given(told=runs, source=st.randoms(use_true_random=False))
 def test_many_are_put_in_the_order_that_each_asks_for(told, source) -> None:
     ready: list[NodeState] = list(state_of(told).ready)
-    expected = sorted(ready, key=urgency)
+    expected = sorted(ready, key=dispatch_key)
     source.shuffle(ready)
-    assert in_order(ready) == expected
+    assert in_dispatch_order(ready) == expected
 
 
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
@@ -83,7 +83,7 @@ def test_what_is_told_of_many_at_once_is_what_is_told_of_each(told) -> None:
     for one in sent:
         run = state.runs[one.run_id]
         node = run.nodes[one.node_id]
-        assert one.facts == Telling(7.0).facts(node, one.facts.request_id)
+        assert one.facts == InfoUpdates(7.0).facts(node, one.facts.request_id)
         assert (one.facts.run_id, one.facts.rank_s) == (run.run_id, node.rank_s)
         assert one.facts.waited_s == run.waited_until(7.0)
         assert one.facts.tenant_debt_s == run.account.debt_s

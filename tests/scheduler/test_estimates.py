@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentrt.scheduler.estimates.estimates import MOST_DEPTH, MOST_PLACES, Estimates, chain, site_of
 from agentrt.scheduler.estimates.histogram import Learned
-from agentrt.scheduler.estimates.row import DECAY, Row
+from agentrt.scheduler.estimates.row import DECAY, EstimateRow
 
 VALUES = st.lists(st.floats(1e-3, 1e5), min_size=1, max_size=60)
 BUCKET = (1e10) ** (1 / 64)
@@ -201,7 +201,7 @@ def test_rows_come_back(seen: list[tuple[str, str, int, list[float]]]) -> None:
 
 def test_a_row_of_another_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing that is learned"):
-        Estimates([Row("p", "a", None, "colour", 1, {})])
+        Estimates([EstimateRow("p", "a", None, "colour", 1, {})])
 
 
 def test_depths_beyond_the_last_are_one() -> None:

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.scheduler.runs.fair_share import Account, Tenants
+from agentrt.scheduler.runs.fair_share import FairShare, TenantAccount
 
 
 def test_one_tenant_owes_nobody() -> None:
-    tenants = Tenants()
+    tenants = FairShare()
     account = tenants.began("a")
     account.charge(100.0)
     assert account.debt_s == 0.0
 
 
 def test_debts_are_what_each_had_beyond_the_mean() -> None:
-    tenants = Tenants()
+    tenants = FairShare()
     one, other = tenants.began("a"), tenants.began("b")
     one.charge(6.0)
     other.charge(2.0)
@@ -23,7 +23,7 @@ def test_debts_are_what_each_had_beyond_the_mean() -> None:
 
 
 def test_the_larger_of_steps_and_memory_counts() -> None:
-    tenants = Tenants()
+    tenants = FairShare()
     one, other = tenants.began("a"), tenants.began("b")
     one.charge(1.0, 6.0)
     other.charge(4.0, 2.0)
@@ -31,7 +31,7 @@ def test_the_larger_of_steps_and_memory_counts() -> None:
 
 
 def test_nobody_saves_up_while_idle() -> None:
-    tenants = Tenants()
+    tenants = FairShare()
     busy, late = tenants.began("busy"), tenants.began("late")
     tenants.ended(late)
     busy.charge(50.0)
@@ -40,7 +40,7 @@ def test_nobody_saves_up_while_idle() -> None:
 
 
 def test_what_was_had_before_a_pause_is_still_owed() -> None:
-    tenants = Tenants()
+    tenants = FairShare()
     busy, other = tenants.began("busy"), tenants.began("other")
     other.charge(20.0)
     tenants.ended(other)
@@ -49,7 +49,7 @@ def test_what_was_had_before_a_pause_is_still_owed() -> None:
 
 
 def test_moves_are_told_once_a_quantum() -> None:
-    tenants = Tenants()
+    tenants = FairShare()
     one, _ = tenants.began("a"), tenants.began("b")
     moved = []
     for _ in range(10):
@@ -70,8 +70,8 @@ def test_moves_are_told_once_a_quantum() -> None:
     )
 )
 def test_debts_of_the_active_sum_to_nothing(steps: list[tuple[str, str, float]]) -> None:
-    tenants = Tenants()
-    runs: dict[str, list[Account]] = {name: [] for name in "abc"}
+    tenants = FairShare()
+    runs: dict[str, list[TenantAccount]] = {name: [] for name in "abc"}
     for name, what, seconds in steps:
         if what == "begin":
             runs[name].append(tenants.began(name))

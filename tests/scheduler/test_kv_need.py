@@ -11,7 +11,7 @@ from agentrt.base.ids import RunId
 from agentrt.protocol.events import RunStarted
 from agentrt.scheduler import Estimates
 from agentrt.scheduler.admission.kv_need import WAVE_SHARE, engine_site, need_of
-from agentrt.scheduler.runs.fair_share import Tenants
+from agentrt.scheduler.runs.fair_share import FairShare
 from agentrt.scheduler.runs.run import RunState, template_of
 
 Make = Callable[..., Any]
@@ -32,7 +32,7 @@ def learned(peak: float, longest: float | None, into: Estimates | None = None) -
 def entry(peak: float, longest: float | None) -> float:
     """Of a run that waits for an engine of which a thousand tokens may be set aside."""
     started = RunStarted(RunId("r"), "wide", "p.py", 0.0, 0)
-    run = RunState(started, learned(peak, longest), Tenants().began(""))
+    run = RunState(started, learned(peak, longest), FairShare().began(""))
     need = need_of(run, "default", 1000.0)
     assert need.peak_tokens == pytest.approx(peak)
     return need.entry_tokens

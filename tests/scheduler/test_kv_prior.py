@@ -14,7 +14,7 @@ from agentrt.scheduler import Admit, Decision
 from agentrt.scheduler.admission.kv_prior import ENOUGH, declared_tokens, expected_tokens
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.estimates.histogram import Learned
-from agentrt.scheduler.runs.fair_share import Tenants
+from agentrt.scheduler.runs.fair_share import FairShare
 from agentrt.scheduler.runs.node import NodeState
 from agentrt.scheduler.runs.run import RunState
 
@@ -29,7 +29,7 @@ PEAKS = st.lists(st.floats(1.0, 1e4), max_size=20)
 def nodes_of(drawn: list[tuple[int, int, int]]) -> list[NodeState]:
     """Generations by prompt, most output and fork; fork 0 is none."""
     run = RunState(
-        RunStarted(RunId("0" * 16), "p", "p.py", 0.0, 0), Estimates(), Tenants().began("")
+        RunStarted(RunId("0" * 16), "p", "p.py", 0.0, 0), Estimates(), FairShare().began("")
     )
     found = []
     for order, (prompt_tokens, max_tokens, fork) in enumerate(drawn):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentrt.protocol.backend import Ledger
+from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler import Estimates, Send, site_of
 from agentrt.scheduler.admission.kv_need import engine_site
 from agentrt.scheduler.learning import service_s

@@ -4,17 +4,17 @@ from typing import Any, get_args
 
 import pytest
 
-from agentrt.base.config import Policy as Name
+from agentrt.base.config import PolicyName as Name
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import RequestFacts
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler import Order, policy
 from agentrt.scheduler.order.order import BEFORE_TIES, Slack, is_overdue, slack_of
 
 NAMES: tuple[Name, ...] = get_args(Name)
 
 
-def facts(number: int = 0, **known: Any) -> RequestFacts:
-    return RequestFacts(RequestId(number), demanded=True, **{"true_rest_s": 1.0, **known})
+def facts(number: int = 0, **known: Any) -> SchedulingInfo:
+    return SchedulingInfo(RequestId(number), demanded=True, **{"true_rest_s": 1.0, **known})
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.base.config import Policy as Name
+from agentrt.base.config import PolicyName as Name
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RequestId, RunId
-from agentrt.protocol.backend import RequestFacts
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler import Order, policy
 from agentrt.scheduler.policies.priority_key import aged_s, level_of
 
@@ -17,12 +17,12 @@ NAMES: tuple[Name, ...] = get_args(Name)
 NOW_S = 100.0
 
 
-def facts(number: int = 0, **known: Any) -> RequestFacts:
+def facts(number: int = 0, **known: Any) -> SchedulingInfo:
     known = {"run_started_at_s": 90.0 + number, "true_rest_s": 1.0, "told_at_s": NOW_S, **known}
-    return RequestFacts(RequestId(number), demanded=True, run_id=RunId(f"r{number}"), **known)
+    return SchedulingInfo(RequestId(number), demanded=True, run_id=RunId(f"r{number}"), **known)
 
 
-def sorted_by(name: Name, *requests: tuple[RequestFacts, int, int], token_s: float = 0.0) -> str:
+def sorted_by(name: Name, *requests: tuple[SchedulingInfo, int, int], token_s: float = 0.0) -> str:
     """The requests, given as (facts, uncached, cached tokens), as letters in the policy's order."""
     order = Order(policy(name, token_s))
     keys = [
@@ -32,7 +32,9 @@ def sorted_by(name: Name, *requests: tuple[RequestFacts, int, int], token_s: flo
     return "".join("abcdef"[at] for _, at in sorted(keys))
 
 
-SCENARIOS: dict[Name, tuple[str, tuple[RequestFacts, int, int], tuple[RequestFacts, int, int]]] = {
+SCENARIOS: dict[
+    Name, tuple[str, tuple[SchedulingInfo, int, int], tuple[SchedulingInfo, int, int]]
+] = {
     "fcfs": (
         "the run that began first, though it is long, had much and shares nothing",
         (facts(1, rest_s=100.0, attained_s=50.0, true_rest_s=100.0), 900, 0),

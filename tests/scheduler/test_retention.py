@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeDeclared, RunStarted
+from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler import State, apply
 from agentrt.scheduler.retention import (
     FIRST_GAP_S,

@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.protocol.backend import Ledger
 from agentrt.protocol.events import NodeDeclared, NodeFinished, RequestSent, RunStarted
+from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler import State, apply
-from agentrt.scheduler.admission.thrashing import MOST_STEPS, STEP, WINDOW_S, Thrash
+from agentrt.scheduler.admission.thrashing import MOST_STEPS, STEP, WINDOW_S, Thrashing
 
 Make = Callable[..., Any]
 RUN = RunId("0" * 16)
 KV = 1000
 
 
-def thrashing(seconds: int, again_s: float = 0.5) -> Thrash:
+def thrashing(seconds: int, again_s: float = 0.5) -> Thrashing:
     """So many seconds, in each of which so much time went into computing again."""
-    one = Thrash()
+    one = Thrashing()
     for second in range(1, seconds + 1):
         one.note(100.0 + second, again_s)
     return one
@@ -58,7 +58,7 @@ moments = st.lists(st.tuples(st.floats(0.0, 20.0), st.floats(0.0, 10.0)), max_si
 def test_it_stays_within_bounds_and_always_recovers(
     moments: list[tuple[float, float]], later_s: float
 ) -> None:
-    one, now_s = Thrash(), 1000.0
+    one, now_s = Thrashing(), 1000.0
     for gap_s, again_s in moments:
         before = one.steps
         now_s += gap_s

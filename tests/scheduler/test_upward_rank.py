@@ -20,7 +20,7 @@ from agentrt.scheduler import (
     Performed,
     Send,
     State,
-    Tell,
+    UpdateInfo,
     apply,
     decide,
     site_of,
@@ -131,7 +131,7 @@ def test_an_engine_is_told_when_a_waiting_request_matters_more() -> None:
     apply(state, RequestSent(RUN, NodeId("a"), RequestId(0), "s", "m", True, 0.0))
     apply(state, Performed(send))
     apply(state, declared("c", ("a",)))
-    (tell,) = [d for d in decide(state, 0.0) if isinstance(d, Tell)]
+    (tell,) = [d for d in decide(state, 0.0) if isinstance(d, UpdateInfo)]
     (facts,) = tell.facts
     assert facts.request_id == 0
     assert facts.rank_s == pytest.approx(10.0)

@@ -153,13 +153,13 @@ def test_a_chat_with_calls_and_results_is_taken(ask):
 def test_a_call_among_text_is_found(portal, codec):
     """With `auto` a model may write text, calls, or both; a random one does neither well."""
     from agentrt.base.ids import RequestId
-    from agentrt.protocol.backend import End
-    from agentrt.serve.answer import Answer
+    from agentrt.protocol.step_output import End
+    from agentrt.serve.answer import ChatAnswer
 
     frame = codec.call_frame
     text = f'Let me see. {frame.first}{frame.before}paint{frame.middle}{{"colour":"red"}}'
     text += f"{frame.after}{frame.last}"
-    answer = Answer("chatcmpl-000001", "tiny", 0, "text", frame)
+    answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame)
     chunks = [chunk for char in text for chunk in answer.chunks(char)]
     chunks += answer.closing(End(RequestId(1), "stop"), usage=False)
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt.serve.request_schema import Question
+from agentrt.serve.request_schema import ChatRequest
 
 texts = st.text(max_size=12)
 leaves = st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False) | texts
@@ -41,7 +41,7 @@ known = {
     "temperature": st.floats(0, 2),
     "stream": st.booleans(),
 }
-fields = {name: known.get(name, values) for name in Question.model_fields}
+fields = {name: known.get(name, values) for name in ChatRequest.model_fields}
 bodies = st.fixed_dictionaries(
     {"messages": st.lists(messages, min_size=1, max_size=3) | values},
     optional={name: value for name, value in fields.items() if name not in ("model", "messages")},

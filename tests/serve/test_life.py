@@ -18,8 +18,8 @@ from agentrt.cli.main import answer
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
 from agentrt.serve.dispatch import Service, failure_of
-from agentrt.serve.refusal import Refused
-from agentrt.serve.request_schema import question_of
+from agentrt.serve.refusal import RequestRefused
+from agentrt.serve.request_schema import chat_request_of
 
 LONG = {"max_tokens": 4000, "ignore_eos": True}
 
@@ -172,7 +172,7 @@ def test_nobody_waits_for_an_engine_whose_events_end(portal, tiny, codec, wire):
                 await ongoing.take()
                 await service.aclose()
                 first = await failure(ongoing)
-            with pytest.raises(Refused) as raised, service.open(question(wire.body())):
+            with pytest.raises(RequestRefused) as raised, service.open(question(wire.body())):
                 raise AssertionError("it takes questions that nobody answers")
             return first, raised.value, service.is_well
 
@@ -182,7 +182,7 @@ def test_nobody_waits_for_an_engine_whose_events_end(portal, tiny, codec, wire):
 
 
 def question(body):
-    return question_of(json.dumps(body).encode())
+    return chat_request_of(json.dumps(body).encode())
 
 
 def test_the_command_serves_until_it_is_terminated(wire):

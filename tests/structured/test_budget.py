@@ -260,7 +260,7 @@ def test_a_way_out_is_searched_for_once(compiled, vocab, monkeypatch):
 
 def test_ways_are_kept_within_bounds(monkeypatch):
     monkeypatch.setattr(budget, "_WAYS_KEPT", 2)
-    ways = budget.Ways()
+    ways = budget.EndPaths()
     for token in range(3):
         ways.keep((9,), (token,), (token, 9))
     assert ways.guess((9,), (0,)) is None

@@ -14,9 +14,9 @@ from pydantic import Field
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.structured import CompileCache, json_schema_shape, shape_of
-from agentrt.structured.sandbox.compile_cost import is_suspect
-from agentrt.structured.sandbox.probe import Probe, TooDear, _Child
-from agentrt.structured.sandbox.probe_wire import Learn, Limits
+from agentrt.structured.sandbox.compile_cost import may_be_hostile
+from agentrt.structured.sandbox.probe import CompileProbe, TooDear, _Child
+from agentrt.structured.sandbox.probe_wire import Learn, TryLimits
 from agentrt.structured.sandbox.service import LIMITS, CompileService
 
 DATA = Path(__file__).parent / "data"
@@ -93,7 +93,7 @@ def test_what_is_plain_starts_no_process(vocab, frame):
 def test_what_programs_ask_for_is_plain(form):
     spec = shape_of(form).spec
     assert spec is not None
-    assert not is_suspect(spec)
+    assert not may_be_hostile(spec)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_what_programs_ask_for_is_plain(form):
     ],
 )
 def test_a_regex_is_suspected_for_what_its_table_may_grow_to(pattern, suspect):
-    assert is_suspect(ConstraintSpec("regex", source=pattern)) == suspect
+    assert may_be_hostile(ConstraintSpec("regex", source=pattern)) == suspect
 
 
 def test_a_regex_whose_table_explodes_is_parsed_instead(service, vocab, frame):
     """The table is given up when its process is killed; the parser takes it, or it is refused."""
-    assert is_suspect(EXPLODES)
+    assert may_be_hostile(EXPLODES)
     constraint = service.compile(EXPLODES, vocab, frame)
     assert constraint.backend == "llguidance"
 
@@ -124,7 +124,7 @@ def test_what_takes_too_long_both_ways_is_refused(service, vocab, frame):
 
 
 def test_what_was_found_over_there_is_used_here(service, vocab, frame):
-    assert is_suspect(LONG)
+    assert may_be_hostile(LONG)
     constraint = service.compile(LONG, vocab, frame)
     assert constraint.shortest is not None
     state = constraint.start()
@@ -133,20 +133,20 @@ def test_what_was_found_over_there_is_used_here(service, vocab, frame):
 
 
 def test_what_takes_too_long_is_killed_and_the_next_goes_on(vocab, frame):
-    probe = Probe()
+    probe = CompileProbe()
     with pytest.raises(TooDear):
-        probe.shortest(EXPLODES, vocab, frame, "table", Limits(cpu_s=0.05, wall_s=20.0))
+        probe.shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=0.05, wall_s=20.0))
     with pytest.raises(TooDear):
-        probe.shortest(EXPLODES, vocab, frame, "table", Limits(cpu_s=20.0, wall_s=0.05))
-    assert probe.shortest(LONG, vocab, frame, "parser", Limits(20.0, 20.0)) is not None
+        probe.shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=20.0, wall_s=0.05))
+    assert probe.shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0)) is not None
     assert probe.starts == 3
     probe.close()
 
 
 def test_what_takes_too_much_memory_is_killed(vocab, frame):
-    probe = Probe(more_bytes=1 << 20)
+    probe = CompileProbe(more_bytes=1 << 20)
     with pytest.raises((TooDear, ConstraintError)) as caught:
-        probe.shortest(EXPLODES, vocab, frame, "table", Limits(cpu_s=30.0, wall_s=30.0))
+        probe.shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=30.0, wall_s=30.0))
     assert caught.type is TooDear or "memory" in str(caught.value)
     probe.close()
 
@@ -161,12 +161,12 @@ def test_a_slow_start_is_waited_for_while_it_gets_on(vocab, frame, monkeypatch, 
 
     monkeypatch.setattr(_Child, "receive", received)
     monkeypatch.setattr(_Child, "computed_s", lambda child: next(looks))
-    probe = Probe()
+    probe = CompileProbe()
     if starts:
-        assert probe.shortest(LONG, vocab, frame, "parser", Limits(20.0, 20.0)) is not None
+        assert probe.shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0)) is not None
     else:
         with pytest.raises(InternalError, match="does not start"):
-            probe.shortest(LONG, vocab, frame, "parser", Limits(20.0, 20.0))
+            probe.shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0))
     probe.close()
 
 
@@ -187,7 +187,7 @@ def test_plain_ones_do_not_queue_behind_a_suspect(vocab, frame):
     passed = threading.Event()
 
     def compile_one(spec, vocab, frame):
-        if is_suspect(spec):
+        if may_be_hostile(spec):
             assert passed.wait(30)
         return CompileService().compile(ConstraintSpec("choice", options=("a",)), vocab, frame)
 

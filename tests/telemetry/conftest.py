@@ -11,13 +11,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from agentrt.analysis import RunRecord
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, Wait, Work
+from agentrt.testing.statements import Statement, WaitStatement, Work
 
 FINANCE: tuple[Statement, ...] = (
     Work("generate", prefill_s=0.1, decode_s=0.4, items=2),
-    Wait(0, 0),
+    WaitStatement(0, 0),
     Work("tool", plan=(0, 0), decode_s=0.5),
-    Wait(0, 1),
+    WaitStatement(0, 1),
     Work("tool", plan=(0, 1), decode_s=0.1),
     Work("generate", deps=(1, 2), early_s=0.05, prefill_s=0.02, decode_s=0.3),
 )

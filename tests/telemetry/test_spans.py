@@ -9,7 +9,6 @@ import pytest
 from agentrt.analysis import RunRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.protocol.backend import StepDone, StepRecord
 from agentrt.protocol.events import (
     FirstToken,
     NodeDeclared,
@@ -21,6 +20,7 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
+from agentrt.protocol.step_output import StepDone, StepRecord
 from agentrt.telemetry import Span, Trace, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of

@@ -20,7 +20,7 @@ from agentrt.telemetry import JaegerFile, Span, build, names
 from agentrt.telemetry.reading import number_of, read, words_of
 from agentrt.telemetry.waits import Story
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, Wait, Work
+from agentrt.testing.statements import Statement, WaitStatement, Work
 from agentrt.testing.tiny_model import tiny_engine
 
 RUN = RunId("00000000000000a1")
@@ -90,7 +90,7 @@ WAITED: tuple[Statement, ...] = (
     Work("generate", queue_s=0.2, prefill_s=0.1, decode_s=0.4),
     Work("tool", queue_s=0.05, decode_s=0.5),
     Work("generate", deps=(0, 1), early_s=0.05, prefill_s=0.02, decode_s=0.3),
-    Wait(2),
+    WaitStatement(2),
 )
 
 

@@ -14,7 +14,7 @@ from agentrt.telemetry.resource import resources_of
 from agentrt.testing import jaeger
 from agentrt.testing.random_programs import random_body
 from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, Think, Wait, Work
+from agentrt.testing.statements import Statement, ThinkStatement, WaitStatement, Work
 
 quick = settings(max_examples=150, derandomize=True, deadline=None)
 
@@ -88,11 +88,11 @@ def test_a_node_nobody_waits_for_does_not_draw_the_path() -> None:
         (
             Work("tool", decode_s=0.1),
             Work("tool", decode_s=0.15),
-            Wait(0),
-            Think(0.1),
+            WaitStatement(0),
+            ThinkStatement(0.1),
             Work("tool", decode_s=0.1),
-            Wait(2),
-            Wait(1),
+            WaitStatement(2),
+            WaitStatement(1),
         )
     )
     assert true_path(record) == ["root/tool0", "root", "root/tool2"]
@@ -118,9 +118,9 @@ def test_a_streamed_plan_is_cut_into_items() -> None:
     record = recorded(
         (
             Work("generate", prefill_s=0.1, decode_s=0.4, items=2),
-            Wait(0, 0),
+            WaitStatement(0, 0),
             Work("tool", plan=(0, 0), decode_s=0.1),
-            Wait(0, 1),
+            WaitStatement(0, 1),
             Work("tool", plan=(0, 1), decode_s=0.5),
         )
     )

@@ -8,23 +8,22 @@ import pytest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import RequestRejected
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text
 from agentrt.protocol.backend import (
-    BackendDown,
-    End,
-    Fill,
     GenerateRequest,
+    HoleFill,
     MessagePrompt,
-    RequestFacts,
+    SchedulingInfo,
     TokenPrompt,
 )
+from agentrt.protocol.step_output import BackendDown, End
 from agentrt.testing import LoopClock, Reply, ScriptedBackend, calls_text, run_virtual
 
 
 def request(number, text="hi", *, ids=None, complete=True, **kwargs):
     prompt = MessagePrompt((Open("user"), Text(text), Close()))
-    sampling = kwargs.pop("sampling", Sampling())
+    sampling = kwargs.pop("sampling", SamplingParams())
     return GenerateRequest(
         request_id=RequestId(number),
         run_id=RunId("0" * 16),
@@ -131,8 +130,8 @@ def test_demanded_requests_go_first():
 def test_stop_strings_and_limits_end_outputs():
     texts, ends, _, _ = played(
         ["one. two", "abcdef"],
-        request(1, sampling=Sampling(stop=(".",))),
-        request(2, sampling=Sampling(max_tokens=3)),
+        request(1, sampling=SamplingParams(stop=(".",))),
+        request(2, sampling=SamplingParams(max_tokens=3)),
     )
     assert texts == {1: "one", 2: "abc"}
     assert (ends[1].reason, ends[1].stopped_by, ends[2].reason) == ("stop", ".", "length")
@@ -148,9 +147,9 @@ def test_text_never_splits_a_character():
 def test_holes_are_waited_for_and_take_no_slot():
     async def fill_later(backend):
         await anyio.sleep(5)
-        backend.fill(RequestId(1), Fill((ord("b"),), complete=False))
+        backend.fill(RequestId(1), HoleFill((ord("b"),), complete=False))
         await anyio.sleep(5)
-        backend.fill(RequestId(1), Fill((ord("c"),), complete=True))
+        backend.fill(RequestId(1), HoleFill((ord("c"),), complete=True))
 
     texts, ends, seconds, backend = played(
         lambda request, prompt: prompt * 2,
@@ -172,7 +171,7 @@ def test_a_deadline_closes_what_asked_for_it():
     """Two steps ahead of it, like the embedded engine; `raise` is left to the runtime."""
 
     async def told(backend):
-        facts = RequestFacts(RequestId(1), demanded=True, deadline_at_s=1_003.0)
+        facts = SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=1_003.0)
         backend.facts((facts,))
 
     texts, ends, seconds, _ = played(
@@ -204,12 +203,12 @@ def test_constraints_hold_for_scripts_too():
 
 
 def test_a_limit_closes_a_constrained_script():
-    sampling = Sampling(max_tokens=12)
+    sampling = SamplingParams(max_tokens=12)
     texts, ends, _, _ = played(
         lambda request, prompt: '{"a":[1,22,333,4444]}',
         request(1, constraint=JSON, sampling=sampling, on_limit="close"),
         request(2, constraint=JSON, sampling=sampling),
-        request(3, constraint=JSON, sampling=Sampling(max_tokens=5), on_limit="close"),
+        request(3, constraint=JSON, sampling=SamplingParams(max_tokens=5), on_limit="close"),
     )
     assert (ends[1].reason, ends[1].closed_early) == ("length", True)
     assert json.loads(texts[1])["a"][0] == 1

@@ -15,20 +15,28 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from agentrt.engine.batch.input_packing import Fields, Filler, words
-from agentrt.engine.batch.part import Part, wanted_rows
+from agentrt.engine.batch.input_packing import InputFields, InputPacker, words
+from agentrt.engine.batch.part import SequenceSlice, wanted_rows
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.kv.cache import PagedKv
+from agentrt.engine.kv.cache import KvCache
 from agentrt_kernels.contract import PagedRows, SharedPrefix
 
-__all__ = ["BlockTables", "ForwardBatch", "Packer", "Part", "Span", "pack", "wanted_rows"]
+__all__ = [
+    "BatchPacker",
+    "BlockTables",
+    "ForwardBatch",
+    "QuerySpan",
+    "SequenceSlice",
+    "pack",
+    "wanted_rows",
+]
 
 _BUFFERS = 2
 """One may still be read by the device while the next is filled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class QuerySpan:
     """One sequence's part of the batch.
 
     Attributes:
@@ -44,7 +52,7 @@ class Span:
     kv_tokens: int
 
 
-class Arrivals(Protocol):
+class KvArrival(Protocol):
     """KV that may still be on its way to the device."""
 
     def wait(self, layer: int) -> None:
@@ -65,12 +73,12 @@ class ForwardBatch:
         arrivals: Who brings KV that is still on its way, or None.
     """
 
-    fields: Fields
+    fields: InputFields
     wanted: Tensor
     paged: PagedRows
-    _parts: Sequence[Part]
-    _kv: PagedKv
-    arrivals: Arrivals | None = None
+    _parts: Sequence[SequenceSlice]
+    _kv: KvCache
+    arrivals: KvArrival | None = None
     _rows: Tensor | None = None
 
     def await_layer(self, layer: int) -> None:
@@ -79,26 +87,26 @@ class ForwardBatch:
             self.arrivals.wait(layer)
 
     @property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[QuerySpan, ...]:
         """Its sequences, in the order of their rows."""
-        spans: list[Span] = []
+        spans: list[QuerySpan] = []
         start = 0
         for part in self._parts:
             count = len(part.token_ids)
-            spans.append(Span(part.slot, start, count, part.position + count))
+            spans.append(QuerySpan(part.slot, start, count, part.position + count))
             start += count
         return tuple(spans)
 
     @property
     def rows(self) -> Tensor:
-        """`[T]` int64, where each token's KV goes as `PagedKv.write` wants it."""
+        """`[T]` int64, where each token's KV goes as `KvCache.write` wants it."""
         if self._rows is None:
             size, slots = self._kv.layout.page_tokens, self.fields.slots
             self._rows = slots + slots // size * ((self._kv.page_stride - 1) * size)
         return self._rows
 
 
-class Packer:
+class BatchPacker:
     """Packs batches into buffers made once.
 
     Args:
@@ -114,12 +122,12 @@ class Packer:
     """
 
     def __init__(
-        self, kv: PagedKv, tables: BlockTables, last: Tensor, *, tokens: int, sequences: int
+        self, kv: KvCache, tables: BlockTables, last: Tensor, *, tokens: int, sequences: int
     ) -> None:
         self.most_tokens, self.most_sequences = tokens, sequences
         self._kv = kv
         self._tables = tables
-        self._filler = Filler(tables.host, kv.layout.page_tokens)
+        self._filler = InputPacker(tables.host, kv.layout.page_tokens)
         self._last = last
         self._size = kv.layout.page_tokens
         self._device = kv.layout.device
@@ -135,12 +143,12 @@ class Packer:
         pages = tables.numbers.shape[1]
         shape = (_BUFFERS, sequences * pages)
         self._pages = torch.zeros(shape, dtype=torch.int32, device=self._device)
-        self._kept: dict[tuple[int, int, int], Fields] = {}
+        self._kept: dict[tuple[int, int, int], InputFields] = {}
         self._next = 0
 
     def pack(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[SequenceSlice],
         prefix: SharedPrefix | None = None,
         *,
         padded_to: int = 0,
@@ -157,7 +165,10 @@ class Packer:
         turn, self._next = self._next, (self._next + 1) % _BUFFERS
         padding = max(0, padded_to - len(parts))
         if padding:
-            parts = [*parts, *[Part(self._tables.spare, [0], 0, wants_logits=True)] * padding]
+            parts = [
+                *parts,
+                *[SequenceSlice(self._tables.spare, [0], 0, wants_logits=True)] * padding,
+            ]
         if self._copies:
             self._sent[turn].synchronize()  # what this buffer held is on the device
         filled = self._filler.fill(self._numbers[turn], parts, padding, tokens_to)
@@ -191,7 +202,9 @@ class Packer:
             _kv=self._kv,
         )
 
-    def _table(self, turn: int, parts: Sequence[Part], fields: Fields, pages: int) -> Tensor:
+    def _table(
+        self, turn: int, parts: Sequence[SequenceSlice], fields: InputFields, pages: int
+    ) -> Tensor:
         """`[B, pages]` int32, the first pages of each part; of one alone they lie as wanted."""
         if len(parts) == 1:
             return self._tables.row(parts[0].slot)
@@ -199,19 +212,19 @@ class Packer:
         room = self._pages[turn, : sequences * pages].view(sequences, pages)
         return self._tables.gather(fields.tables, room)
 
-    def _fields(self, turn: int, tokens: int, sequences: int, *, keep: bool) -> Fields:
+    def _fields(self, turn: int, tokens: int, sequences: int, *, keep: bool) -> InputFields:
         """The fields of a buffer; kept for sizes that come again."""
         key = (turn, tokens, sequences)
         found = self._kept.get(key)
         if found is None:
-            found = Fields.of(self._there[turn], tokens, sequences)
+            found = InputFields.of(self._there[turn], tokens, sequences)
             if keep:
                 self._kept[key] = found
         return found
 
 
-def pack(parts: Sequence[Part], kv: PagedKv, tables: BlockTables) -> ForwardBatch:
+def pack(parts: Sequence[SequenceSlice], kv: KvCache, tables: BlockTables) -> ForwardBatch:
     """One batch, in buffers of its own."""
     tokens = sum(len(part.token_ids) for part in parts)
     last = torch.zeros(tables.host.shape[0], dtype=torch.int64, device=kv.layout.device)
-    return Packer(kv, tables, last, tokens=tokens, sequences=len(parts)).pack(parts)
+    return BatchPacker(kv, tables, last, tokens=tokens, sequences=len(parts)).pack(parts)

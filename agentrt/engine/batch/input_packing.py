@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agentrt.engine.batch.part import Part
+from agentrt.engine.batch.part import SequenceSlice
 
 FEW_ROWS = 32
 """Up to so many rows are written by plain Python."""
 
 
 @dataclass(slots=True, eq=False)
-class Fields:
+class InputFields:
     """Views of one flat buffer, for T rows of B sequences.
 
     Attributes:
@@ -46,7 +46,7 @@ class Fields:
     kv_tokens: Tensor
 
     @classmethod
-    def of(cls, room: Tensor, tokens: int, sequences: int) -> Fields:
+    def of(cls, room: Tensor, tokens: int, sequences: int) -> InputFields:
         """Cut `room`, int64, at least `words(tokens, sequences)` long."""
         flat = room[: words(tokens, sequences)]
         sizes = (tokens, tokens, tokens, sequences, sequences, sequences + 1)
@@ -63,7 +63,7 @@ def words(tokens: int, sequences: int) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class Filled:
+class PackedInputs:
     """What a batch turned out to be.
 
     Attributes:
@@ -81,7 +81,7 @@ class Filled:
     names_slots: bool
 
 
-class Filler:
+class InputPacker:
     """Writes flat buffers.
 
     Args:
@@ -96,11 +96,11 @@ class Filler:
     def fill(
         self,
         flat: NDArray[np.int64],
-        parts: Sequence[Part],
+        parts: Sequence[SequenceSlice],
         padding: int = 0,
         tokens_to: int = 0,
         few_rows: int = FEW_ROWS,
-    ) -> Filled:
+    ) -> PackedInputs:
         """Write what `parts` bring.
 
         Args:
@@ -116,7 +116,9 @@ class Filler:
                 return self._fill_few(flat, parts, tokens)
         return self._fill_many(flat, parts, padding, tokens_to)
 
-    def _fill_few(self, flat: NDArray[np.int64], parts: Sequence[Part], tokens: int) -> Filled:
+    def _fill_few(
+        self, flat: NDArray[np.int64], parts: Sequence[SequenceSlice], tokens: int
+    ) -> PackedInputs:
         size, table = self._size, self._pages
         ids: list[int] = []
         positions: list[int] = []
@@ -141,11 +143,11 @@ class Filler:
         rows += [0] * (sequences - wanted)
         wide = [*ids, *positions, *slots, *[part.slot for part in parts], *rows]
         pack_into(f"={len(wide)}q{2 * sequences + 1}i", flat.data, 0, *wide, *ends, *contexts)
-        return Filled(tokens, wanted, most, max(contexts), min(ids) < 0)
+        return PackedInputs(tokens, wanted, most, max(contexts), min(ids) < 0)
 
     def _fill_many(
-        self, flat: NDArray[np.int64], parts: Sequence[Part], padding: int, tokens_to: int
-    ) -> Filled:
+        self, flat: NDArray[np.int64], parts: Sequence[SequenceSlice], padding: int, tokens_to: int
+    ) -> PackedInputs:
         sequences = len(parts)
         ids: list[int] = []
         known: list[tuple[int, int, int]] = []
@@ -182,7 +184,7 @@ class Filler:
         narrow[0] = 0
         narrow[1 : sequences + 1] = ends
         narrow[sequences + 1 : 2 * sequences + 1] = contexts
-        return Filled(
+        return PackedInputs(
             tokens=total,
             wanted=len(rows),
             most_query_tokens=int(counts.max()),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class SequenceSlice:
     """What one sequence brings to a batch.
 
     Attributes:
@@ -26,7 +26,7 @@ class Part:
     drafted: int = 0
 
 
-def wanted_rows(parts: Sequence[Part]) -> list[int]:
+def wanted_rows(parts: Sequence[SequenceSlice]) -> list[int]:
     """Rows of the packed `parts` whose logits are wanted, those after guesses among them."""
     rows: list[int] = []
     end = 0

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agentrt.engine.batch.batch import Part
+from agentrt.engine.batch.part import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.transfer import to_device
 from agentrt_kernels.contract import SharedPrefix
@@ -30,7 +30,7 @@ MOST_ROWS = 8
 """Longer parts are computed faster as what they are."""
 
 
-def unrolled(parts: Sequence[Part], most_sequences: int) -> Sequence[Part]:
+def split_rows(parts: Sequence[SequenceSlice], most_sequences: int) -> Sequence[SequenceSlice]:
     """Parts of a few rows behind a long history as parts of one row each, in the same order.
 
     Args:
@@ -40,7 +40,7 @@ def unrolled(parts: Sequence[Part], most_sequences: int) -> Sequence[Part]:
     if all(len(part.token_ids) == 1 for part in parts):
         return parts
     spare = most_sequences - len(parts)
-    found: list[Part] = []
+    found: list[SequenceSlice] = []
     for part in parts:
         count = len(part.token_ids)
         if not 1 < count <= min(MOST_ROWS, spare + 1) or part.position < LEAST_TOKENS:
@@ -49,14 +49,14 @@ def unrolled(parts: Sequence[Part], most_sequences: int) -> Sequence[Part]:
         spare -= count - 1
         first = count - 1 - part.drafted
         found += [
-            Part(part.slot, [token], part.position + at, part.wants_logits and at >= first)
+            SequenceSlice(part.slot, [token], part.position + at, part.wants_logits and at >= first)
             for at, token in enumerate(part.token_ids)
         ]
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class SiblingGroup:
+class PrefixGroup:
     """Sequences that share their first pages.
 
     Attributes:
@@ -75,7 +75,7 @@ class SiblingGroup:
 
 def find_groups(
     table: NDArray[np.int32], own_pages: Sequence[int], least_pages: int
-) -> list[SiblingGroup]:
+) -> list[PrefixGroup]:
     """The groups that save the most reads, each sequence in one of them at most.
 
     Args:
@@ -88,13 +88,13 @@ def find_groups(
 
 def _best(
     table: NDArray[np.int32], own: Sequence[int], least: int, rows: list[int], at: int
-) -> list[SiblingGroup]:
+) -> list[PrefixGroup]:
     """Of `rows`, which share their first `at` pages."""
     parts: dict[int, list[int]] = {}
     for row in rows:
         if own[row] > at:
             parts.setdefault(int(table[row, at]), []).append(row)
-    found: list[SiblingGroup] = []
+    found: list[PrefixGroup] = []
     for members in parts.values():
         if len(members) < LEAST_MEMBERS:
             continue
@@ -103,7 +103,7 @@ def _best(
         differs = (block != block[0]).any(axis=0)
         pages = at + int(differs.argmax()) if differs.any() else most
         apart = _best(table, own, least, members, pages)
-        together = SiblingGroup(tuple(members), pages)
+        together = PrefixGroup(tuple(members), pages)
         if pages >= least and together.saved_pages >= sum(one.saved_pages for one in apart):
             found.append(together)
         else:
@@ -111,7 +111,7 @@ def _best(
     return found
 
 
-class Siblings:
+class SharedPrefixes:
     """Groups of a batch, kept as long as the same sequences decode."""
 
     def __init__(self, tables: BlockTables, page_tokens: int) -> None:
@@ -120,7 +120,7 @@ class Siblings:
         self._seen: tuple[int, list[int]] = (-1, [])
         self._prefix: SharedPrefix | None = None
 
-    def of(self, parts: Sequence[Part]) -> SharedPrefix | None:
+    def of(self, parts: Sequence[SequenceSlice]) -> SharedPrefix | None:
         """What some of `parts` share, or None."""
         slots = [part.slot if len(part.token_ids) == 1 else -1 for part in parts]
         seen = (self._tables.changes, slots)
@@ -130,7 +130,7 @@ class Siblings:
             self._prefix = self._find(single)
         return self._prefix
 
-    def _find(self, single: list[tuple[int, Part]]) -> SharedPrefix | None:
+    def _find(self, single: list[tuple[int, SequenceSlice]]) -> SharedPrefix | None:
         least = -(-LEAST_TOKENS // self._page_tokens)
         single = [(index, part) for index, part in single if part.position >= LEAST_TOKENS]
         if len(single) < LEAST_MEMBERS:
@@ -144,7 +144,7 @@ class Siblings:
         return self._prefix_of(groups, where, table)
 
     def _prefix_of(
-        self, groups: list[SiblingGroup], where: list[int], table: NDArray[np.int32]
+        self, groups: list[PrefixGroup], where: list[int], table: NDArray[np.int32]
     ) -> SharedPrefix:
         device = self._tables.numbers.device
         sizes = [len(group.members) for group in groups]

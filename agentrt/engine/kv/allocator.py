@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Protocol
 
 from agentrt.base.ids import PageId
-from agentrt.engine.kv.offload import HostKv, TimedCopier
+from agentrt.engine.kv.offload import OffloadCache, TimedCopier
 from agentrt.engine.sequence.sequence import Sequence
-from agentrt.kv_cache import Evicted, PagePool, PrefixMatch, RadixTree, Retention, Seen
-from agentrt.kv_cache.radix import TOKEN_BYTES
+from agentrt.kv_cache import (
+    Evicted,
+    EvictionPriority,
+    PagePool,
+    PrefixLookup,
+    PrefixMatch,
+    RadixTree,
+)
+from agentrt.kv_cache.node import TOKEN_BYTES
 
 
-class Tables(Protocol):
+class BlockTableWriter(Protocol):
     """Block tables on the device."""
 
     def write(self, slot: int, at: int, pages: list[PageId]) -> None:
@@ -19,7 +26,7 @@ class Tables(Protocol):
         ...
 
 
-class Paging:
+class KvAllocator:
     """The pool, the tree over it, and the slots of running sequences.
 
     Attributes:
@@ -32,9 +39,9 @@ class Paging:
         self,
         pool: PagePool,
         page_tokens: int,
-        tables: Tables,
+        tables: BlockTableWriter,
         slots: int,
-        host: HostKv[TimedCopier] | None = None,
+        host: OffloadCache[TimedCopier] | None = None,
     ) -> None:
         self.pool = pool
         self._host = host
@@ -97,7 +104,7 @@ class Paging:
         """Tokens of `key` that need not be computed, wherever their KV is."""
         return self.look(key)[0]
 
-    def look(self, key: bytes) -> tuple[int, Seen | None]:
+    def look(self, key: bytes) -> tuple[int, PrefixLookup | None]:
         """The same, and what tells whether it is still so.
 
         Nothing does where there is a host: what it promises changes by rules of its own.
@@ -116,7 +123,7 @@ class Paging:
     def retain(
         self,
         key: bytes,
-        retention: Retention,
+        retention: EvictionPriority,
         *,
         back_by_s: float | None = None,
         from_tokens: int = 0,
@@ -141,14 +148,14 @@ class Paging:
     def demote(self, key: bytes) -> None:
         """The prefix will not be needed soon: the host keeps it, and here it goes first."""
         if self._host is None:
-            self.tree.retain(key, Retention.NORMAL)
+            self.tree.retain(key, EvictionPriority.NORMAL)
             return
         pages = self.tree.match(key + bytes(TOKEN_BYTES)).pages
         whole = key[: len(pages) * self.page_tokens * TOKEN_BYTES]
         self._host.tier.save(whole, pages)
         held = self._host.tier.matched_tokens(whole + bytes(TOKEN_BYTES)) * TOKEN_BYTES
         if held == len(whole):  # else it had no room, and what is given up here is gone
-            self.tree.retain(whole, Retention.DEMOTED)
+            self.tree.retain(whole, EvictionPriority.DEMOTED)
 
     def prefetch(self, key: bytes) -> None:
         """The prefix will be needed soon: bring back what only the host has."""

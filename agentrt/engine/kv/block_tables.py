@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentrt.base.ids import PageId
-from agentrt.engine.kv.cache import PagedKv
+from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.kv.transfer import to_device
 
 
@@ -27,7 +27,7 @@ class BlockTables:
         changes: Grows whenever pages of a slot are set from its first on: it has a new sequence.
     """
 
-    def __init__(self, slots: int, pages: int, kv: PagedKv) -> None:
+    def __init__(self, slots: int, pages: int, kv: KvCache) -> None:
         device = kv.layout.device
         self._stride = kv.page_stride
         self._on_host = device.type == "cpu"

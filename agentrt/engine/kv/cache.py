@@ -43,7 +43,7 @@ class KvLayout:
         return values * self.dtype.itemsize
 
 
-class PagedKv:
+class KvCache:
     """Keys and values, `[pages, layers, 2, page, kv_heads, head_dim]`.
 
     A page stands in one piece, so that it can move as one. Seen as rows of one token, layer `l`'s

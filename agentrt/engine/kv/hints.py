@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from agentrt.engine.kv.allocator import Paging
-from agentrt.kv_cache import Retention, key_of
+from agentrt.engine.kv.allocator import KvAllocator
+from agentrt.kv_cache import EvictionPriority, key_of
 from agentrt.protocol.backend import KvHint
 
 MOST_UNMET = 64
 _TRIED_A_STEP = 4
 
 
-class Hints:
+class KvHints:
     """Obeys hints, and ends those that hold for a while."""
 
-    def __init__(self, paging: Paging) -> None:
+    def __init__(self, paging: KvAllocator) -> None:
         self._paging = paging
         self._ends: list[tuple[float, bytes]] = []
         self._kept: dict[bytes, float] = {}  # the last word on each
@@ -36,7 +36,7 @@ class Hints:
             case "keep":
                 self._keep(key, until_s)
             case "drop":
-                self._paging.retain(key, Retention.DROP, from_tokens=from_tokens)
+                self._paging.retain(key, EvictionPriority.DROP, from_tokens=from_tokens)
             case "demote":
                 self._paging.demote(key)
             case "prefetch":
@@ -65,7 +65,7 @@ class Hints:
 
     def _mark(self, key: bytes, until_s: float | None) -> None:
         """Keep what is there of it; what is not is looked for again in the steps to come."""
-        self._paging.retain(key, Retention.KEEP, back_by_s=until_s)
+        self._paging.retain(key, EvictionPriority.KEEP, back_by_s=until_s)
         if until_s is not None and not self._paging.has_whole(key):
             self._unmet[key] = None
             if len(self._unmet) > MOST_UNMET:

@@ -19,8 +19,8 @@ from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.engine.kv.cache import PagedKv
-from agentrt.kv_cache import LowerTier
+from agentrt.engine.kv.cache import KvCache
+from agentrt.kv_cache import OffloadTier
 from agentrt.kv_cache.offload_tier import Copier
 from agentrt_kernels.contract import Kernels
 
@@ -32,7 +32,7 @@ _FIRST_TOKENS_S = 20_000.0
 
 
 @dataclass(slots=True, eq=False)
-class Rates:
+class CopyRates:
     """What copying and computing cost here, smoothed; guesses until something was measured.
 
     Attributes:
@@ -73,7 +73,7 @@ def copy_pays(kv_bytes: float, bytes_s: float, tokens: int, tokens_s: float) -> 
     return kv_bytes / bytes_s < tokens / tokens_s
 
 
-class Lane(Protocol):
+class CopyStream(Protocol):
     """Where copies run, and who waits for them."""
 
     layers: int
@@ -96,7 +96,7 @@ class Lane(Protocol):
         ...
 
 
-class SameLane:
+class InlineCopyStream:
     """Copies are done when the call returns, all layers at once."""
 
     layers = 1
@@ -115,7 +115,7 @@ class SameLane:
         """Nothing is under way."""
 
 
-class StreamLane:
+class CudaCopyStream:
     """A CUDA stream of its own."""
 
     def __init__(self, layers: int, device: torch.device) -> None:
@@ -164,7 +164,13 @@ class HostCopier:
     """
 
     def __init__(
-        self, kv: PagedKv, pages: int, kernels: Kernels, rates: Rates, clock: Clock, lane: Lane
+        self,
+        kv: KvCache,
+        pages: int,
+        kernels: Kernels,
+        rates: CopyRates,
+        clock: Clock,
+        lane: CopyStream,
     ) -> None:
         pinned = kv.layout.device.type == "cuda"
         memory = kv.memory  # [pages, layers, 2, page, kv_heads, head_dim]
@@ -207,7 +213,7 @@ class HostCopier:
         self._lane.wait(layer)
 
     def _note(self, pages: int, began_s: float) -> None:
-        if isinstance(self._lane, SameLane):  # elsewhere the host does not see the end
+        if isinstance(self._lane, InlineCopyStream):  # elsewhere the host does not see the end
             self._rates.note_copy(pages, self._clock.now_s() - began_s)
 
 
@@ -236,7 +242,7 @@ CopierT_co = TypeVar("CopierT_co", bound=TimedCopier, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class HostKv(Generic[CopierT_co]):
+class OffloadCache(Generic[CopierT_co]):
     """The host's tier of one engine.
 
     Attributes:
@@ -245,14 +251,14 @@ class HostKv(Generic[CopierT_co]):
         rates: Whether that pays.
     """
 
-    tier: LowerTier
+    tier: OffloadTier
     copier: CopierT_co
-    rates: Rates
+    rates: CopyRates
 
 
-def host_kv(
-    config: EngineConfig, kv: PagedKv, kernels: Kernels, clock: Clock
-) -> HostKv[HostCopier] | None:
+def open_offload(
+    config: EngineConfig, kv: KvCache, kernels: Kernels, clock: Clock
+) -> OffloadCache[HostCopier] | None:
     """The host's tier, or None where the budget is 0.
 
     Raises:
@@ -267,8 +273,8 @@ def host_kv(
         )
     if not pages:
         return None
-    rates = Rates(size, config.page_tokens)
+    rates = CopyRates(size, config.page_tokens)
     device = kv.layout.device
-    lane = StreamLane(kv.layout.layers, device) if device.type == "cuda" else SameLane()
+    lane = CudaCopyStream(kv.layout.layers, device) if device.type == "cuda" else InlineCopyStream()
     copier = HostCopier(kv, pages, kernels, rates, clock, lane)
-    return HostKv(LowerTier(pages, config.page_tokens, copier), copier, rates)
+    return OffloadCache(OffloadTier(pages, config.page_tokens, copier), copier, rates)

@@ -22,7 +22,7 @@ def to_device(values: object, dtype: torch.dtype, device: torch.device) -> Tenso
     return here.pin_memory().to(device, non_blocking=True)
 
 
-class Arriving:
+class PendingTransfer:
     """A tensor on its way to the host.
 
     Waiting for it does not wait for what was launched after it.

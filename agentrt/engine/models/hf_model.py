@@ -16,13 +16,13 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch.batch import ForwardBatch
-from agentrt.engine.kv.cache import PagedKv
+from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.ops.attention import NAME, attend
 
 AttentionInterface.register(NAME, attend)  # type: ignore[no-untyped-call, unused-ignore]
 
 
-class HfDecoder:
+class HfNetwork:
     """A transformers model, called with packed batches.
 
     Attributes:
@@ -38,7 +38,7 @@ class HfDecoder:
         self.config: Any = module.config.get_text_config()
         self.parameters = sum(weight.numel() for weight in module.parameters())
 
-    def bind(self, kv: PagedKv, most_rows: int) -> None:
+    def bind(self, kv: KvCache, most_rows: int) -> None:
         """Nothing to get ready: transformers makes its tensors anew in each forward."""
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
@@ -55,7 +55,7 @@ class HfDecoder:
 
 def load_hf(
     path: Path, dtype: torch.dtype, device: torch.device, *, random_seed: int | None
-) -> HfDecoder:
+) -> HfNetwork:
     """The model in `path`, with random weights where a seed is given.
 
     Raises:
@@ -68,10 +68,10 @@ def load_hf(
     try:
         settings = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
         if random_seed is None:
-            return HfDecoder(_load(path, settings, dtype).to(device))
+            return HfNetwork(_load(path, settings, dtype).to(device))
         torch.manual_seed(random_seed)
         build: Any = AutoModelForCausalLM.from_config
-        return HfDecoder(build(settings, dtype=dtype, attn_implementation=NAME).to(device))
+        return HfNetwork(build(settings, dtype=dtype, attn_implementation=NAME).to(device))
     except ModelInvalid:
         raise
     except Exception as error:  # whatever transformers raises about a directory is about the model

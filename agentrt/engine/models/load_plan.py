@@ -12,11 +12,11 @@ from agentrt.base.errors import EngineUnavailable
 from agentrt.engine.models.checkpoint import read_config, tensor_shapes
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.model_config import Declined, shape_of
-from agentrt.engine.models.native.self_check import Verdict
+from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import difference
 from agentrt.engine.ops.kernel_set import ChosenKernels, choose_kernels
-from agentrt.engine.ops.linear import LinearDoor
+from agentrt.engine.ops.linear import LinearBackend
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SMALL_BYTES = 200 << 20
@@ -44,9 +44,9 @@ class LoadPlan:
     device: torch.device
     shape: DecoderShape | Declined
     kernels: ChosenKernels
-    door: LinearDoor
+    door: LinearBackend
     key: str
-    verdict: Verdict
+    verdict: SelfCheckResult
 
 
 def plan_load(config: EngineConfig) -> LoadPlan:
@@ -72,7 +72,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
             if other
             else shape
         )
-    key, verdict = "", Verdict("trusted", "transformers computes it")
+    key, verdict = "", SelfCheckResult("trusted", "transformers computes it")
     if isinstance(shape, DecoderShape):
         known = self_check.unasked(config)
         if known is None:
@@ -82,7 +82,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
         verdict = known
         if verdict.state == "failed":
             shape = Declined(verdict.reason)
-    door = LinearDoor(dtype, device, kernels.kernels)
+    door = LinearBackend(dtype, device, kernels.kernels)
     return LoadPlan(config, facts, dtype, device, shape, kernels, door, key, verdict)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch.batch import ForwardBatch
-from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.load_plan import LoadPlan, plan_load
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.build import (
@@ -28,7 +28,7 @@ from agentrt.engine.models.native.build import (
 )
 from agentrt.engine.models.native.families import FAMILIES
 from agentrt.engine.models.native.model_config import Declined
-from agentrt.engine.models.native.self_check import Verdict
+from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.report import ModelReport, report_of
 from agentrt_kernels.contract import Kernels
@@ -36,7 +36,7 @@ from agentrt_kernels.contract import Kernels
 _log = logging.getLogger(__name__)
 
 
-class Decoder(Protocol):
+class Network(Protocol):
     """What computes logits.
 
     Attributes:
@@ -47,7 +47,7 @@ class Decoder(Protocol):
     parameters: int
     is_one_call: bool
 
-    def bind(self, kv: PagedKv, most_rows: int) -> None:
+    def bind(self, kv: KvCache, most_rows: int) -> None:
         """Get ready for this KV memory and for forwards of up to `most_rows` tokens."""
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
@@ -71,7 +71,7 @@ class LoadedModel:
         report: Which path it takes, and why.
     """
 
-    decoder: Decoder
+    decoder: Network
     heads: int
     layout: KvLayout
     window_tokens: int
@@ -104,7 +104,7 @@ def load_model(config: EngineConfig) -> LoadedModel:
     return _through_transformers(plan)
 
 
-def _here(plan: LoadPlan, shape: DecoderShape) -> tuple[KnownDecoder, Verdict]:
+def _here(plan: LoadPlan, shape: DecoderShape) -> tuple[KnownDecoder, SelfCheckResult]:
     """The engine's own decoder, and whether it computes what transformers computes."""
     config, dtype, device, kernels = plan.config, plan.dtype, plan.device, plan.kernels.kernels
     asked = plan.verdict.state == "unknown"
@@ -190,7 +190,7 @@ def _layout(plan: LoadPlan, sizes: DecoderShape | _Sizes) -> KvLayout:
     )
 
 
-def _loaded(plan: LoadPlan, decoder: Decoder, sizes: DecoderShape | _Sizes) -> LoadedModel:
+def _loaded(plan: LoadPlan, decoder: Network, sizes: DecoderShape | _Sizes) -> LoadedModel:
     report = report_of(plan)
     _log.info("%s: %s", plan.config.model_path, report)
     return LoadedModel(

@@ -20,9 +20,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from agentrt.engine.batch.batch import BlockTables, ForwardBatch
-from agentrt.engine.kv.cache import PagedKv
-from agentrt.engine.ops.attention_tiles import Alone, Divider, Division, Group, QueryBlock
+from agentrt.engine.batch.batch import ForwardBatch
+from agentrt.engine.kv.block_tables import BlockTables
+from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.ops.attention_tiles import (
+    HeadTile,
+    QueryBlock,
+    SingleSequence,
+    TileDivider,
+    TileDivision,
+)
 from agentrt.engine.ops.tile import Tile
 from agentrt_kernels.contract import Kernels, Score
 
@@ -31,7 +38,7 @@ _HIDDEN = torch.finfo(torch.float32).min
 
 
 @dataclass(slots=True, eq=False)
-class Fold:
+class PartialSoftmax:
     """Rows that were attended to some tiles.
 
     Attributes:
@@ -44,12 +51,12 @@ class Fold:
     total: Tensor
     out: Tensor
 
-    def join(self, other: Fold) -> Fold:
+    def join(self, other: PartialSoftmax) -> PartialSoftmax:
         """Both, as if they had been one."""
         top = torch.maximum(self.top, other.top)
         mine, theirs = (self.top - top).exp_(), (other.top - top).exp_()
         total = self.total * mine + other.total * theirs
-        return Fold(top, total, self.out * mine + other.out * theirs)
+        return PartialSoftmax(top, total, self.out * mine + other.out * theirs)
 
 
 class PagedAttention:
@@ -68,7 +75,7 @@ class PagedAttention:
 
     def __init__(
         self,
-        kv: PagedKv,
+        kv: KvCache,
         tables: BlockTables,
         *,
         heads: int,
@@ -82,8 +89,8 @@ class PagedAttention:
         self._head_dim = kv.layout.head_dim
         self._shared = heads // kv.layout.kv_heads
         self._tile = Tile(kv, heads=heads, tokens=1 if kernels else tile_tokens)
-        self._divider = Divider(tables, self._tile, kv.layout.page_tokens)
-        self._divisions: dict[int | None, Division] = {}
+        self._divider = TileDivider(tables, self._tile, kv.layout.page_tokens)
+        self._divisions: dict[int | None, TileDivision] = {}
         self._batch: ForwardBatch | None = None
         self.layers_seen = 0
 
@@ -155,7 +162,7 @@ class PagedAttention:
         kernels.attend(query.to(pages.dtype), pages, batch.paged, how, mixed)
         out.copy_(mixed)
 
-    def _together(self, layer: int, query: Tensor, group: Group, how: Score) -> Tensor:
+    def _together(self, layer: int, query: Tensor, group: HeadTile, how: Score) -> Tensor:
         """One row of each of several sequences: `[B, H, D]` to `[B, H, D]` fp32."""
         heads, shared, dim, size = self._kv_heads, self._shared, self._head_dim, group.size
         self._tile.load(layer, group.loaded)
@@ -177,7 +184,7 @@ class PagedAttention:
             torch.bmm(weights[head], group.values[head], out=out[head])
         return out.permute(1, 0, 2, 3).reshape(size, self._heads, dim)
 
-    def _single(self, layer: int, query: Tensor, alone: Alone, how: Score) -> Tensor:
+    def _single(self, layer: int, query: Tensor, alone: SingleSequence, how: Score) -> Tensor:
         """The one row of the batch: `[1, H, D]` fp32."""
         self._tile.load(layer, alone.tiles[0])
         block = alone.blocks[0][0]
@@ -188,7 +195,7 @@ class PagedAttention:
         return torch.bmm(block.weights, block.value).view(1, self._heads, self._head_dim)
 
     def _in_one_tile(
-        self, layer: int, query: Tensor, alone: Alone, how: Score, out: Tensor
+        self, layer: int, query: Tensor, alone: SingleSequence, how: Score, out: Tensor
     ) -> None:
         """All that the rows see is in one tile: a plain softmax."""
         self._tile.load(layer, alone.tiles[0])
@@ -197,9 +204,11 @@ class PagedAttention:
             torch.softmax(block.scores, -1, out=block.weights)
             self._put(torch.bmm(block.weights, block.value), block, out)
 
-    def _in_tiles(self, layer: int, query: Tensor, alone: Alone, how: Score, out: Tensor) -> None:
+    def _in_tiles(
+        self, layer: int, query: Tensor, alone: SingleSequence, how: Score, out: Tensor
+    ) -> None:
         """Tile after tile, joined by log-sum-exp; a sink joins as a tile that holds nothing."""
-        folds: dict[int, Fold] = {}
+        folds: dict[int, PartialSoftmax] = {}
         last: dict[int, QueryBlock] = {}
         for tile, blocks in zip(alone.tiles, alone.blocks, strict=True):
             self._tile.load(layer, tile)
@@ -208,7 +217,7 @@ class PagedAttention:
                 top = block.scores.amax(-1, keepdim=True)
                 torch.exp(block.scores.sub_(top), out=block.weights)
                 total = block.weights.sum(-1, keepdim=True)
-                fold = Fold(top, total, torch.bmm(block.weights, block.value))
+                fold = PartialSoftmax(top, total, torch.bmm(block.weights, block.value))
                 start = block.rows.start
                 folds[start] = folds[start].join(fold) if start in folds else fold
                 last[start] = block
@@ -233,12 +242,12 @@ class PagedAttention:
         wide = result.view(shape).transpose(0, 1)
         out[block.rows].view(wide.shape).copy_(wide)
 
-    def _sink(self, sinks: Tensor, like: Fold) -> Fold:
+    def _sink(self, sinks: Tensor, like: PartialSoftmax) -> PartialSoftmax:
         rows = like.top.shape[1] // self._shared
         shape = (self._kv_heads, rows, self._shared)
         top = sinks.float().view(self._kv_heads, 1, self._shared).expand(shape)
         top = top.reshape(like.top.shape)
-        return Fold(top, torch.ones_like(top), torch.zeros_like(like.out))
+        return PartialSoftmax(top, torch.ones_like(top), torch.zeros_like(like.out))
 
 
 def _multiply(query: Tensor, key: Tensor, scaling: float, scores: Tensor) -> None:

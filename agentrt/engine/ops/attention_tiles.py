@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agentrt.engine.batch.batch import BlockTables, Span
-from agentrt.engine.ops.tile import Loaded, Tile
+from agentrt.engine.batch.batch import QuerySpan
+from agentrt.engine.kv.block_tables import BlockTables
+from agentrt.engine.ops.tile import LoadedPages, Tile
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class HeadTile:
     """Sequences with one row each that share a tile.
 
     B sequences, N tokens of the longest reach, in whole pages.
@@ -30,7 +31,7 @@ class Group:
 
     rows: slice | Tensor
     size: int
-    loaded: Loaded
+    loaded: LoadedPages
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
     scores: Tensor
@@ -64,7 +65,7 @@ class QueryBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class SingleSequence:
     """One sequence by itself.
 
     Attributes:
@@ -72,12 +73,12 @@ class Alone:
         blocks: For each tile, the query blocks that see something of it.
     """
 
-    tiles: tuple[Loaded, ...]
+    tiles: tuple[LoadedPages, ...]
     blocks: tuple[tuple[QueryBlock, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
+class TileDivision:
     """A batch's attention under one window.
 
     Attributes:
@@ -86,12 +87,12 @@ class Division:
         only: The one row of the batch with the one tile it sees, where that is all there is.
     """
 
-    groups: tuple[Group, ...]
-    alone: tuple[Alone, ...]
-    only: Alone | None
+    groups: tuple[HeadTile, ...]
+    alone: tuple[SingleSequence, ...]
+    only: SingleSequence | None
 
 
-class Divider:
+class TileDivider:
     """Divides batches; its buffers grow to what the largest needed and stay."""
 
     def __init__(self, tables: BlockTables, tile: Tile, page_tokens: int) -> None:
@@ -105,12 +106,12 @@ class Divider:
         """A new batch: buffers of the last one may be overwritten."""
         self._used = 0
 
-    def divide(self, spans: tuple[Span, ...], window: int | None) -> Division:
+    def divide(self, spans: tuple[QuerySpan, ...], window: int | None) -> TileDivision:
         """Put decoding sequences together as long as they fit a tile, the longest first."""
         alone = [span for span in spans if span.tokens > 1]
         single = [span for span in spans if span.tokens == 1]
         single.sort(key=lambda span: -self._reach_pages(span, window))
-        groups: list[Group] = []
+        groups: list[HeadTile] = []
         while single:
             pages = self._reach_pages(single[0], window)
             fit = max(1, self._tile.pages // pages)
@@ -123,14 +124,14 @@ class Divider:
         only = None
         if len(spans) == 1 and spans[0].tokens == 1 and len(by_one[0].tiles) == 1:
             only = by_one[0]
-        return Division(tuple(groups), by_one, only)
+        return TileDivision(tuple(groups), by_one, only)
 
-    def _reach_pages(self, span: Span, window: int | None) -> int:
+    def _reach_pages(self, span: QuerySpan, window: int | None) -> int:
         """Pages that hold what a decoding row sees."""
         first = first_seen(span.kv_tokens - 1, window) // self._page_tokens
         return -(-span.kv_tokens // self._page_tokens) - first
 
-    def _group(self, members: list[Span], pages: int, window: int | None) -> Group:
+    def _group(self, members: list[QuerySpan], pages: int, window: int | None) -> HeadTile:
         size = self._page_tokens
         tokens = pages * size
         members = sorted(members, key=lambda span: span.start)
@@ -163,7 +164,7 @@ class Divider:
         key, value = loaded.key.view(shape), loaded.value.view(shape)
         heads = self._tile.kv_heads
         scores, weights = self._tile.scores(heads, len(members), self._tile.heads // heads, tokens)
-        return Group(
+        return HeadTile(
             rows=where,
             size=len(members),
             loaded=loaded,
@@ -188,11 +189,11 @@ class Divider:
         self._used += 1
         return self._spare[self._used - 1]
 
-    def _alone(self, span: Span, window: int | None) -> Alone:
+    def _alone(self, span: QuerySpan, window: int | None) -> SingleSequence:
         size = self._page_tokens
         first = span.kv_tokens - span.tokens
         low = first_seen(first, window) // size * size
-        tiles: list[Loaded] = []
+        tiles: list[LoadedPages] = []
         blocks: list[tuple[QueryBlock, ...]] = []
         for begin in range(low, span.kv_tokens, self._tile.tokens):
             end = min(begin + self._tile.tokens, span.kv_tokens)
@@ -200,10 +201,10 @@ class Divider:
             held = self._tables.blocks[span.slot, begin // size : begin // size + pages]
             tiles.append(self._tile.prepare(held))
             blocks.append(self._query_blocks(span, tiles[-1], begin, end, window))
-        return Alone(tuple(tiles), tuple(blocks))
+        return SingleSequence(tuple(tiles), tuple(blocks))
 
     def _query_blocks(
-        self, span: Span, loaded: Loaded, begin: int, end: int, window: int | None
+        self, span: QuerySpan, loaded: LoadedPages, begin: int, end: int, window: int | None
     ) -> tuple[QueryBlock, ...]:
         """Blocks of rows that see something of the tile `[begin, end)` of positions."""
         first = span.kv_tokens - span.tokens

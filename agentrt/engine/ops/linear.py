@@ -32,7 +32,7 @@ class Linear(Protocol):
         """`[T, W]` to `[T, N]`, which may lie in `out`."""
 
 
-class Plain:
+class DenseLinear:
     """torch's own product.
 
     Args:
@@ -51,7 +51,7 @@ class Plain:
         return torch.addmm(self._bias, x, self._weight, out=out)
 
 
-class Packed:
+class PackedLinear:
     """oneDNN's product with a weight in its own order; the weight as it was is not kept."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -65,21 +65,21 @@ class Packed:
         return product
 
 
-class Grouped(Protocol):
+class GroupedLinear(Protocol):
     """The matrices of all experts."""
 
     def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
         """`[T, W]`, sorted by expert, to `[T, N]`; see `Kernels.grouped_linear`."""
 
 
-class OneByOne:
+class LoopedExperts:
     """Each expert that has rows, one after the other: on a CPU each reads its weights once."""
 
     def __init__(self, experts: Sequence[Linear]) -> None:
         self._experts = experts
 
     def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
-        """See `Grouped`."""
+        """See `GroupedLinear`."""
         for expert, (start, stop) in enumerate(pairwise(expert_start.tolist())):
             if start < stop:
                 part = out[start:stop]
@@ -89,7 +89,7 @@ class OneByOne:
         return out
 
 
-class AtOnce:
+class GroupedExperts:
     """All experts in one kernel.
 
     Args:
@@ -102,12 +102,12 @@ class AtOnce:
         self._kernels = kernels
 
     def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
-        """See `Grouped`."""
+        """See `GroupedLinear`."""
         self._kernels.grouped_linear(x, self._weight, expert_start, out)
         return out
 
 
-class LinearDoor:
+class LinearBackend:
     """Chooses how a model's matrices are kept.
 
     Args:
@@ -130,13 +130,13 @@ class LinearDoor:
         """For `weight` `[N, W]` and `bias` `[N]`."""
         if self.choice == "native" and isinstance(self._kernels, CpuKernels) and fits(weight):
             return self._kernels.pack(weight, bias)
-        return (Packed if self.choice == "packed" else Plain)(weight, bias)
+        return (PackedLinear if self.choice == "packed" else DenseLinear)(weight, bias)
 
-    def grouped(self, weight: Tensor) -> Grouped:
+    def grouped(self, weight: Tensor) -> GroupedLinear:
         """For `weight` `[E, N, W]`."""
         if self._on_cpu and self._kernels.name in ("torch", "cpu"):
-            return OneByOne([self.linear(one) for one in weight])
-        return AtOnce(weight, self._kernels)
+            return LoopedExperts([self.linear(one) for one in weight])
+        return GroupedExperts(weight, self._kernels)
 
 
 def _choice(dtype: torch.dtype, device: torch.device, kernels: Kernels) -> tuple[LinearChoice, str]:
@@ -163,8 +163,8 @@ def _fault_of_packing() -> str | None:
         bias = torch.randn(48, generator=source).bfloat16()
         x = torch.randn((3, 32), generator=source).bfloat16()
         with torch.inference_mode():
-            packed = Packed(weight, bias).apply(x)
-            plain = Plain(weight.float(), bias.float()).apply(x.float())
+            packed = PackedLinear(weight, bias).apply(x)
+            plain = DenseLinear(weight.float(), bias.float()).apply(x.float())
     except (AttributeError, RuntimeError, TypeError) as error:
         return f"this torch does not pack: {str(error).splitlines()[0]}"
     near = torch.allclose(packed.float(), plain, rtol=2e-2, atol=1e-1)

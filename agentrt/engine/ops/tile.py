@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agentrt.engine.kv.cache import PagedKv
+from agentrt.engine.kv.cache import KvCache
 
 _ROWS = 64
 """Rows of queries that are scored at once against a full tile; a shorter one takes more."""
@@ -21,7 +21,7 @@ _MOST_ROWS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPages:
     """The first pages of the tile, seen in different ways.
 
     Attributes:
@@ -50,7 +50,7 @@ class Tile:
         places: `[tokens]` 0, 1, 2 ...
     """
 
-    def __init__(self, kv: PagedKv, *, heads: int, tokens: int) -> None:
+    def __init__(self, kv: KvCache, *, heads: int, tokens: int) -> None:
         layout = kv.layout
         size = layout.page_tokens
         self._kv = kv
@@ -69,12 +69,12 @@ class Tile:
         self._weights = torch.empty_like(self._scores)
         self.places = torch.arange(self.tokens, device=layout.device)
 
-    def prepare(self, blocks: Tensor) -> Loaded:
+    def prepare(self, blocks: Tensor) -> LoadedPages:
         """Views for these pages; `load` fills them."""
         layout = self._kv.layout
         count = blocks.shape[0]
         shape = (count * layout.page_tokens, layout.kv_heads, layout.head_dim)
-        return Loaded(
+        return LoadedPages(
             blocks=blocks,
             key_pages=self._key[:count],
             value_pages=self._value[:count],
@@ -82,7 +82,7 @@ class Tile:
             value=self._value_wide[:count].view(shape),
         )
 
-    def load(self, layer: int, into: Loaded) -> None:
+    def load(self, layer: int, into: LoadedPages) -> None:
         """Copy the pages of one layer in."""
         self._kv.read(layer, into.blocks, into.key_pages, into.value_pages)
         if self._narrow:

@@ -19,7 +19,7 @@ from agentrt_kernels.reference import Reference
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RopeRotation:
     """What all layers of one forward have in common; they are given the same tensors.
 
     Attributes:
@@ -41,7 +41,7 @@ class Turn:
     @classmethod
     def of(
         cls, positions: Tensor, angles: Tensor, rows: Tensor, pages: Tensor, dtype: torch.dtype
-    ) -> Turn:
+    ) -> RopeRotation:
         """Of one forward."""
         cos, sin = angles[positions].to(dtype)[:, None].chunk(2, -1)  # [T, 1, D / 2]
         kept = None if bool((rows >= 0).all()) else (rows >= 0).nonzero()[:, 0]
@@ -78,7 +78,7 @@ class TorchKernels(Reference):
     name = "torch"
 
     def __init__(self) -> None:
-        self._turn: Turn | None = None
+        self._turn: RopeRotation | None = None
 
     def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
         """See `Kernels.rms_norm`."""
@@ -116,7 +116,7 @@ class TorchKernels(Reference):
             turning = torch.cat((first, second), 1)
         turn = self._turn
         if turn is None or not turn.serves(positions, angles, rows, layer_pages):
-            turn = self._turn = Turn.of(positions, angles, rows, layer_pages, qkv.dtype)
+            turn = self._turn = RopeRotation.of(positions, angles, rows, layer_pages, qkv.dtype)
         half = turning.shape[-1] // 2
         swapped = torch.cat((turning[..., half:], turning[..., :half]), -1)
         turned = torch.addcmul(turning * turn.cosines, swapped, turn.sines)

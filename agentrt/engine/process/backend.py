@@ -23,27 +23,26 @@ from agentrt.base.errors import (
     EngineUnavailable,
     ErrorRecord,
     InternalError,
-    record,
+    record_of,
     revive,
 )
 from agentrt.base.ids import RequestId
 from agentrt.engine.process.child import Child, Death, ProcessChild, ThreadChild
-from agentrt.engine.process.messages import Advise, Cancel, Command, Grow, Load, Note, Prewarm, Quit
+from agentrt.engine.process.messages import (
+    Advise,
+    Cancel,
+    Command,
+    Grow,
+    LoadEngine,
+    Note,
+    Prewarm,
+    Quit,
+)
 from agentrt.engine.process.pipe import Pipe
 from agentrt.engine.process.watchdog import falls_silent
-from agentrt.protocol.backend import (
-    BackendDown,
-    BackendEvent,
-    Capabilities,
-    End,
-    Fill,
-    GenerateRequest,
-    KvHint,
-    Ledger,
-    RequestFacts,
-    StepDone,
-)
+from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
 from agentrt.protocol.event_queue import EventQueue
+from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger, StepDone
 
 Place = Literal["process", "thread"]
 
@@ -122,10 +121,10 @@ class EmbeddedBackend:
         else:
             self._send(request)
 
-    def fill(self, request_id: RequestId, fill: Fill) -> None:
+    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
         self._send(Grow(request_id, fill))
 
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
         self._send(Note(facts))
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
@@ -199,7 +198,7 @@ class EmbeddedBackend:
         self.launch()
         assert self._child is not None
         self._pipe = pipe = await Pipe.open(self._child.ours, self._take)
-        pipe.send(Load(self._config))
+        pipe.send(LoadEngine(self._config))
         if self._ahead:
             pipe.send(Prewarm(tuple(self._ahead)))
         await pipe.settled.wait()
@@ -223,7 +222,7 @@ class EmbeddedBackend:
                 self._give_up(error)
                 return
             lost, self._sent = tuple(sorted(self._sent)), set()
-            self._queue.put(BackendDown(record(error), lost, restarting=True))
+            self._queue.put(BackendDown(record_of(error), lost, restarting=True))
             await self._restart()
 
     async def _watch(self, pipe: Pipe) -> None:
@@ -233,7 +232,7 @@ class EmbeddedBackend:
             pipe, lambda: bool(self._sent) and not pipe.closed.is_set(), stall_s
         )
         if silent and self._child is not None:
-            pipe.last_words = record(EngineDied(f"no answer for {stall_s:g} s"))
+            pipe.last_words = record_of(EngineDied(f"no answer for {stall_s:g} s"))
             self._child.kill()
             pipe.abort()
 
@@ -250,7 +249,7 @@ class EmbeddedBackend:
                     return
 
     def _give_up(self, error: AgentrtError) -> None:
-        self._gone = record(
+        self._gone = record_of(
             EngineUnavailable(
                 f"the engine died {self._deaths} times without producing a token: {error.message}",
                 hint=error.hint,

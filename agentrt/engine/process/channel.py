@@ -16,7 +16,7 @@ class OwnerGone(Exception):
     """The other end closed: nobody wants the tokens any more."""
 
 
-class Link:
+class Channel:
     """Commands in, reports out, over one stream socket that it owns."""
 
     def __init__(self, end: socket.socket) -> None:

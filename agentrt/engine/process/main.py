@@ -19,31 +19,24 @@ from typing import Protocol
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import AgentrtError, ErrorRecord, ModelInvalid, record
-from agentrt.base.gc_freeze import settle_heap
+from agentrt.base.errors import AgentrtError, ErrorRecord, ModelInvalid, record_of
+from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId
-from agentrt.engine.process.channel import Link, OwnerGone
+from agentrt.engine.process.channel import Channel, OwnerGone
 from agentrt.engine.process.messages import (
     Advise,
     Cancel,
     Command,
     Grow,
-    Load,
+    LoadEngine,
     Note,
     Ping,
     Pong,
     Prewarm,
     Quit,
 )
-from agentrt.protocol.backend import (
-    Capabilities,
-    End,
-    Fill,
-    GenerateRequest,
-    KvHint,
-    RequestFacts,
-    StepDone,
-)
+from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.step_output import End, StepDone
 
 _NOTHING_TO_DO_S = 0.001
 _READY_S = 1.0
@@ -58,8 +51,8 @@ class Core(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
     def submit(self, request: GenerateRequest) -> None: ...
-    def fill(self, request_id: RequestId, fill: Fill) -> None: ...
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None: ...
+    def fill(self, request_id: RequestId, fill: HoleFill) -> None: ...
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None: ...
     def cancel(self, request_id: RequestId, reason: str) -> None: ...
     def hint(
         self,
@@ -74,10 +67,10 @@ class Core(Protocol):
     def close(self) -> None: ...
 
 
-class Host:
+class EngineLoop:
     """One engine core behind one link."""
 
-    def __init__(self, core: Core, link: Link) -> None:
+    def __init__(self, core: Core, link: Channel) -> None:
         self._core = core
         self._link = link
         self._open: set[RequestId] = set()
@@ -149,7 +142,7 @@ class Host:
         try:
             self._core.submit(request)
         except AgentrtError as error:
-            end = End(request.request_id, "failed", error=record(error))
+            end = End(request.request_id, "failed", error=record_of(error))
             self._tell(StepDone(None, (), (end,)))
 
     def _tell(self, done: StepDone) -> None:
@@ -175,11 +168,11 @@ def host(end: socket.socket, clock: Clock, *, loaded: Callable[[], None] = lambd
         clock: That it reads.
         loaded: Called once there is nothing more to load, before its owner is told.
     """
-    link = Link(end)
+    link = Channel(end)
     try:
         config = _config(link)
         core = load(config, clock)
-        server = Host(core, link)
+        server = EngineLoop(core, link)
         server.prepare()
         loaded()
         link.send(core.capabilities)
@@ -189,7 +182,7 @@ def host(end: socket.socket, clock: Clock, *, loaded: Callable[[], None] = lambd
     except Exception as error:  # whatever ends the engine is told to its owner
         if not isinstance(error, AgentrtError):
             traceback.print_exc()
-        _last_words(link, record(error))
+        _last_words(link, record_of(error))
         return 1
     finally:
         link.close()
@@ -212,18 +205,18 @@ def load(config: EngineConfig, clock: Clock) -> Core:
     return EngineCore(config, clock)
 
 
-def _config(link: Link) -> EngineConfig:
+def _config(link: Channel) -> EngineConfig:
     commands: list[Command] = []
     while not commands:
         commands = link.receive(None)
     first, *rest = commands
-    if not isinstance(first, Load):
+    if not isinstance(first, LoadEngine):
         raise TypeError(f"the first command is {type(first).__name__}, not Load")
     link.put_back(rest)
     return first.config
 
 
-def _last_words(link: Link, error: ErrorRecord) -> None:
+def _last_words(link: Channel, error: ErrorRecord) -> None:
     try:
         link.send(error)
         link.drain(_LAST_WORDS_S)
@@ -244,7 +237,7 @@ def main(arguments: list[str]) -> int:
     fd, owner_pid = map(int, arguments)
     die_with(owner_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who tells us to quit
-    return host(socket.socket(fileno=fd), MonotonicClock(), loaded=settle_heap)
+    return host(socket.socket(fileno=fd), MonotonicClock(), loaded=freeze_gc)
 
 
 if __name__ == "__main__":

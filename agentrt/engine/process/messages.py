@@ -8,19 +8,13 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import (
-    Capabilities,
-    Fill,
-    GenerateRequest,
-    KvHint,
-    RequestFacts,
-    StepDone,
-)
+from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.step_output import StepDone
 from agentrt.protocol.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadEngine:
     """The first command: build the engine."""
 
     config: EngineConfig
@@ -31,14 +25,14 @@ class Grow:
     """More of a prompt."""
 
     request_id: RequestId
-    fill: Fill
+    fill: HoleFill
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """Facts that changed."""
 
-    facts: tuple[RequestFacts, ...]
+    facts: tuple[SchedulingInfo, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +75,11 @@ class Quit:
     """Cancel everything, say so, and end."""
 
 
-Command = Load | GenerateRequest | Grow | Note | Cancel | Advise | Prewarm | Ping | Quit
+Command = LoadEngine | GenerateRequest | Grow | Note | Cancel | Advise | Prewarm | Ping | Quit
 Report = Capabilities | StepDone | Pong | ErrorRecord
 """`Capabilities` once, when loaded; `ErrorRecord` as the last word of an engine that fails."""
 
 COMMANDS: Wire[Command] = Wire(
-    Load, GenerateRequest, Grow, Note, Cancel, Advise, Prewarm, Ping, Quit
+    LoadEngine, GenerateRequest, Grow, Note, Cancel, Advise, Prewarm, Ping, Quit
 )
 REPORTS: Wire[Report] = Wire(Capabilities, StepDone, Pong, ErrorRecord)

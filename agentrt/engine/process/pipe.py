@@ -6,9 +6,10 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from agentrt.base.errors import AgentrtError, ErrorRecord, record
+from agentrt.base.errors import AgentrtError, ErrorRecord, record_of
 from agentrt.engine.process.messages import COMMANDS, REPORTS, Command
-from agentrt.protocol.backend import Capabilities, StepDone
+from agentrt.protocol.backend import Capabilities
+from agentrt.protocol.step_output import StepDone
 from agentrt.protocol.wire import FrameReader
 
 
@@ -66,7 +67,7 @@ class Pipe(asyncio.Protocol):
             for payload in self._reader.push(data):
                 self._hear(payload)
         except AgentrtError as error:
-            self.last_words = record(error)
+            self.last_words = record_of(error)
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -12,7 +12,7 @@ LOOKS = 4
 """An engine is silent when it was so at this many looks: one alone may be our own loop's delay."""
 
 
-class Talk(Protocol):
+class EngineConnection(Protocol):
     """A connection to an engine.
 
     Attributes:
@@ -26,7 +26,7 @@ class Talk(Protocol):
         ...
 
 
-async def falls_silent(talk: Talk, is_busy: Callable[[], bool], stall_s: float) -> bool:
+async def falls_silent(talk: EngineConnection, is_busy: Callable[[], bool], stall_s: float) -> bool:
     """Ask again and again as long as there is work; True when no answer came for `stall_s`.
 
     A step in which the engine answers nothing counts as well: it reads commands between steps.

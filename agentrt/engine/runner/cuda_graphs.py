@@ -19,10 +19,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from agentrt.engine.batch.batch import ForwardBatch, Packer, Part
-from agentrt.engine.batch.input_packing import Fields, words
+from agentrt.engine.batch.batch import BatchPacker, ForwardBatch
+from agentrt.engine.batch.input_packing import InputFields, words
+from agentrt.engine.batch.part import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.kv.cache import PagedKv
+from agentrt.engine.kv.cache import KvCache
 from agentrt_kernels.contract import PagedRows, SharedPrefix
 
 _WARM_UPS = 2
@@ -52,13 +53,13 @@ class Tier:
         """Rows of all."""
         return self.sequences * self.rows
 
-    def holds(self, parts: Sequence[Part], tokens: int, rows: int) -> bool:
+    def holds(self, parts: Sequence[SequenceSlice], tokens: int, rows: int) -> bool:
         """Whether `parts` fit, which have `tokens` rows in all and at most `rows` each."""
         padding = self.sequences - len(parts)
         return padding >= 0 and self.rows >= rows and self.tokens >= tokens + padding
 
 
-class Recorded(Protocol):
+class RecordedGraph(Protocol):
     """A captured computation.
 
     Attributes:
@@ -72,21 +73,21 @@ class Recorded(Protocol):
         ...
 
 
-class Recorder(Protocol):
+class GraphRecorder(Protocol):
     """Captures computations, the largest first, in one pool of memory."""
 
-    def record(self, run: Callable[[], Tensor]) -> Recorded:
+    def record(self, run: Callable[[], Tensor]) -> RecordedGraph:
         """Capture what `run` launches."""
         ...
 
 
-class CudaRecorder:
+class CudaGraphRecorder:
     """Captures CUDA graphs."""
 
     def __init__(self) -> None:
         self._pool: Any = torch.cuda.graph_pool_handle()
 
-    def record(self, run: Callable[[], Tensor]) -> Recorded:
+    def record(self, run: Callable[[], Tensor]) -> RecordedGraph:
         """Capture what `run` launches, after some runs that are not captured."""
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -133,11 +134,11 @@ class StaticBatch:
         batch: Made of them.
     """
 
-    def __init__(self, kv: PagedKv, tables: BlockTables, tier: Tier, *, shared: bool) -> None:
+    def __init__(self, kv: KvCache, tables: BlockTables, tier: Tier, *, shared: bool) -> None:
         device = kv.layout.device
         sequences = tier.sequences
         flat = torch.zeros(words(tier.tokens, sequences), dtype=torch.int64, device=device)
-        fields = Fields.of(flat, tier.tokens, sequences)
+        fields = InputFields.of(flat, tier.tokens, sequences)
         pages = tables.numbers.shape[1]
 
         def numbers(*shape: int) -> Tensor:
@@ -187,7 +188,7 @@ class StaticBatch:
         mine.block_table[:groups, :pages].copy_(given.block_table)
 
 
-class Graphs:
+class CudaGraphs:
     """Captured steps of one model.
 
     Args:
@@ -205,17 +206,17 @@ class Graphs:
     def __init__(
         self,
         decoder: Callable[[ForwardBatch], Tensor],
-        kv: PagedKv,
+        kv: KvCache,
         tables: BlockTables,
-        packer: Packer,
-        recorder: Recorder,
+        packer: BatchPacker,
+        recorder: GraphRecorder,
         most_sequences: int,
     ) -> None:
         self._packer = packer
         narrow = [Tier(size, 1) for size in tiers(most_sequences)]
         wide = wide_tiers(most_sequences, packer.most_tokens)
         self._tiers = sorted([*narrow, *wide], key=lambda tier: (tier.tokens, tier.rows))
-        self._captured: dict[tuple[Tier, bool], tuple[StaticBatch, Recorded]] = {}
+        self._captured: dict[tuple[Tier, bool], tuple[StaticBatch, RecordedGraph]] = {}
         self.replays = 0
         for tier in reversed(self._tiers):  # the largest first: the others fit into its memory
             for shared in (True, False):
@@ -225,7 +226,7 @@ class Graphs:
                 recorded = recorder.record(lambda batch=static.batch: decoder(batch))  # type: ignore[misc]
                 self._captured[tier, shared] = static, recorded
 
-    def tier(self, parts: Sequence[Part]) -> Tier | None:
+    def tier(self, parts: Sequence[SequenceSlice]) -> Tier | None:
         """The smallest that holds the step; None where there is none."""
         if any(part.drafted for part in parts):
             return None
@@ -233,7 +234,7 @@ class Graphs:
         tokens, rows = sum(counts), max(counts)
         return next((tier for tier in self._tiers if tier.holds(parts, tokens, rows)), None)
 
-    def forward(self, parts: Sequence[Part], prefix: SharedPrefix | None) -> Tensor:
+    def forward(self, parts: Sequence[SequenceSlice], prefix: SharedPrefix | None) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32 of a step for which there is a tier."""
         tier = self.tier(parts)
         assert tier is not None

@@ -10,22 +10,23 @@ from torch import Tensor
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
-from agentrt.engine.batch.batch import Arrivals, ForwardBatch, Packer, Part, wanted_rows
-from agentrt.engine.batch.shared_prefix import Siblings, unrolled
+from agentrt.engine.batch.batch import BatchPacker, ForwardBatch, KvArrival
+from agentrt.engine.batch.part import SequenceSlice, wanted_rows
+from agentrt.engine.batch.shared_prefix import SharedPrefixes, split_rows
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.kv.cache import PagedKv, pages_for
+from agentrt.engine.kv.cache import KvCache, pages_for
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.models.loader import LoadedModel, load_model
 from agentrt.engine.ops.attention import PagedAttention, serving
 from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, settle
 from agentrt.engine.ops.kernel_set import use_threads, waits_of
-from agentrt.engine.runner.cuda_graphs import CudaRecorder, Graphs, Recorder
+from agentrt.engine.runner.cuda_graphs import CudaGraphRecorder, CudaGraphs, GraphRecorder
 
 _SEQUENCES_EACH = 2
 """Sequences that a batch has room for, by those that run: rows may count as such."""
 
 
-class Machine:
+class ModelRunner:
     """What computes.
 
     Attributes:
@@ -48,21 +49,21 @@ class Machine:
             kv_bytes=config.kv_bytes,
             most_tokens=window * config.max_running,
         )
-        self.kv = PagedKv(layout, pages)
+        self.kv = KvCache(layout, pages)
         self.model.decoder.bind(self.kv, config.step_tokens)
         longest = min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
         self._last = torch.zeros(
             config.max_running, dtype=torch.int64, device=self.model.layout.device
         )
-        self._packer = Packer(
+        self._packer = BatchPacker(
             self.kv,
             self.tables,
             self._last,
             tokens=config.step_tokens,
             sequences=_SEQUENCES_EACH * config.max_running,
         )
-        self._siblings = Siblings(self.tables, config.page_tokens)
+        self._siblings = SharedPrefixes(self.tables, config.page_tokens)
         self._attention = PagedAttention(
             self.kv,
             self.tables,
@@ -70,22 +71,22 @@ class Machine:
             tile_tokens=tile_tokens,
             kernels=None if self.model.kernels.name == "torch" else self.model.kernels,
         )
-        self.arrivals: Arrivals | None = None
-        self.graphs: Graphs | None = None
+        self.arrivals: KvArrival | None = None
+        self.graphs: CudaGraphs | None = None
         self._probe(config)
         self.threads = self._settle_threads(config)
         captures = self.model.report.path == "fast" and self.model.kernels.name == "triton"
         if config.device == "cuda" and config.graphs == "auto" and captures:
-            self.capture(CudaRecorder(), config.max_running)
+            self.capture(CudaGraphRecorder(), config.max_running)
 
-    def forward(self, parts: Sequence[Part]) -> Tensor:
+    def forward(self, parts: Sequence[SequenceSlice]) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32, for each part that wants them and for each guess."""
-        rows = unrolled(parts, self._packer.most_sequences)
+        rows = split_rows(parts, self._packer.most_sequences)
         if self.graphs is not None and self.graphs.tier(rows) is None and self.graphs.tier(parts):
             rows = parts
         return self._forward(rows)
 
-    def _forward(self, parts: Sequence[Part]) -> Tensor:
+    def _forward(self, parts: Sequence[SequenceSlice]) -> Tensor:
         prefix = self._siblings.of(parts)
         whole = self.graphs is not None and self.graphs.tier(parts) is not None
         if self.arrivals is not None and (whole or self.model.report.path == "slow"):
@@ -98,11 +99,11 @@ class Machine:
         batch.arrivals = self.arrivals
         return self._logits(batch)
 
-    def logits_at(self, parts: Sequence[Part], rows: Sequence[int]) -> Tensor:
+    def logits_at(self, parts: Sequence[SequenceSlice], rows: Sequence[int]) -> Tensor:
         """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
         if self.arrivals is not None:
             self.arrivals.wait(self.model.layout.layers - 1)
-        parts = unrolled(parts, self._packer.most_sequences)
+        parts = split_rows(parts, self._packer.most_sequences)
         batch = self._packer.pack(parts, self._siblings.of(parts))
         batch.wanted = to_device(rows, torch.int64, self._last.device)
         return self._logits(batch)
@@ -119,9 +120,9 @@ class Machine:
         with torch.inference_mode(), serving(self._attention):
             return self.model.decoder(batch)
 
-    def capture(self, recorder: Recorder, most_sequences: int) -> None:
+    def capture(self, recorder: GraphRecorder, most_sequences: int) -> None:
         """Capture decode steps; from now on they are replayed."""
-        self.graphs = Graphs(
+        self.graphs = CudaGraphs(
             self._computed, self.kv, self.tables, self._packer, recorder, most_sequences
         )
 
@@ -137,7 +138,7 @@ class Machine:
         thread gains nothing in the one and much in the other.
         """
         model, kernels = self.model, self.model.kernels
-        token = Part(slot=0, token_ids=[0], position=0, wants_logits=True)
+        token = SequenceSlice(slot=0, token_ids=[0], position=0, wants_logits=True)
         page = replace(token, token_ids=[0] * config.page_tokens)
 
         def use(threads: int, wait: Wait) -> None:
@@ -154,7 +155,7 @@ class Machine:
 
     def _probe(self, config: EngineConfig) -> None:
         """Run once: an architecture that does not attend through us is found here, not later."""
-        part = Part(slot=0, token_ids=[0], position=0, wants_logits=True)
+        part = SequenceSlice(slot=0, token_ids=[0], position=0, wants_logits=True)
         try:
             logits = self.forward([part])
         except Exception as error:

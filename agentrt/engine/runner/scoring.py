@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import ConstraintError, InternalError
-from agentrt.engine.batch.batch import Part
-from agentrt.engine.kv.allocator import Paging
-from agentrt.engine.runner.model_runner import Machine
-from agentrt.engine.sequence.metrics import Account
-from agentrt.engine.sequence.sequence import Fresh, Options, Phase, Sequence
+from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.kv.allocator import KvAllocator
+from agentrt.engine.runner.model_runner import ModelRunner
+from agentrt.engine.sequence.metrics import RequestMetrics
+from agentrt.engine.sequence.sequence import NewOutput, Phase, ScoredOptions, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import OptionScore
+from agentrt.protocol.step_output import OptionScore
 from agentrt.structured.vocabulary import alphabet_of
 
 MOST_LOGITS = 1024
@@ -32,7 +32,7 @@ MOST_LOGITS = 1024
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class OptionRow:
     """One option in a forward.
 
     Attributes:
@@ -64,7 +64,9 @@ class Scorer:
         forwards: Forwards so far.
     """
 
-    def __init__(self, machine: Machine, paging: Paging, codec: Codec, step_tokens: int) -> None:
+    def __init__(
+        self, machine: ModelRunner, paging: KvAllocator, codec: Codec, step_tokens: int
+    ) -> None:
         self._machine = machine
         self._paging = paging
         self._codec = codec
@@ -83,7 +85,9 @@ class Scorer:
         spec, most = sequence.request.constraint, sequence.request.sampling.max_tokens
         assert spec is not None
         alphabet = alphabet_of(self._codec.vocab)
-        sequence.options = Options([alphabet.spell(option.encode()) for option in spec.options])
+        sequence.options = ScoredOptions(
+            [alphabet.spell(option.encode()) for option in spec.options]
+        )
         longest = max(map(len, sequence.options.token_ids))
         if longest > most:
             raise ConstraintError(
@@ -114,9 +118,9 @@ class Scorer:
                 self._paging.leave(row.sequence)
         return list(dict.fromkeys(row.owner for row in rows))
 
-    def _rows(self, ready: Rows[Sequence]) -> list[Row]:
+    def _rows(self, ready: Rows[Sequence]) -> list[OptionRow]:
         """Rows with a slot and pages each, as many as one forward takes."""
-        rows: list[Row] = []
+        rows: list[OptionRow] = []
         tokens, places = self._step_tokens, MOST_LOGITS
         for owner in ready:
             keeps = (owner.prompt_tokens - 1) // self._paging.page_tokens
@@ -136,7 +140,7 @@ class Scorer:
                 rows.append(row)
         return rows
 
-    def _row(self, owner: Sequence, at: int) -> Row | None:
+    def _row(self, owner: Sequence, at: int) -> OptionRow | None:
         """The prompt with one option behind it; None where slots or pages are short."""
         if self._paging.free_slots == 0:
             return None
@@ -149,16 +153,16 @@ class Scorer:
         if not self._paging.extend(one, self._paging.missing_pages(one, pending)):
             self._paging.leave(one)
             return None
-        return Row(owner, at, one)
+        return OptionRow(owner, at, one)
 
-    def _forward(self, rows: list[Row]) -> None:
-        parts: list[Part] = []
+    def _forward(self, rows: list[OptionRow]) -> None:
+        parts: list[SequenceSlice] = []
         wanted: list[int] = []
         begin = 0
         for row in rows:
             one = row.sequence
             pending = one.tokens[one.computed_tokens :]
-            parts.append(Part(one.slot, pending, one.computed_tokens, wants_logits=False))
+            parts.append(SequenceSlice(one.slot, pending, one.computed_tokens, wants_logits=False))
             first = begin + row.owner.prompt_tokens - 1 - one.computed_tokens
             wanted += range(first, first + row.places)
             begin += len(pending)
@@ -170,7 +174,7 @@ class Scorer:
             assert row.owner.options is not None
             row.owner.options.scores[row.option] = OptionScore(logprob, row.places)
 
-    def _logprobs(self, rows: list[Row], logits: Tensor) -> list[float]:
+    def _logprobs(self, rows: list[OptionRow], logits: Tensor) -> list[float]:
         """Of each row, the sum over its places; `logits`: `[places of all rows, tokens]`."""
         found: list[Tensor] = []
         ends = torch.tensor(self._codec.vocab.eos_ids, device=logits.device)
@@ -194,10 +198,10 @@ def _copy_of(owner: Sequence) -> Sequence:
     return replace(
         owner,
         tokens=owner.tokens[: owner.prompt_tokens],
-        account=Account(0.0, 0.0),
+        account=RequestMetrics(0.0, 0.0),
         stops=StopStrings(()),
         pages=[],
-        fresh=Fresh(),
+        fresh=NewOutput(),
     )
 
 

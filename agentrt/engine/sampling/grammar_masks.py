@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.kv.transfer import to_device
-from agentrt.engine.sequence.grammar_state import Guide
-from agentrt.engine.sequence.reasoning import Thoughtful
+from agentrt.engine.sequence.grammar_state import GrammarState
+from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.structured import MaskPool, fill_masks, mask_words
 from agentrt.structured.matcher import Masking, MaskRows
@@ -30,11 +30,11 @@ ROW_BUDGET_S = 0.01
 
 _THREADS_APART = 2
 
-_Guides = list[tuple[int, Guide | Thoughtful]]
+_Guides = list[tuple[int, GrammarState | ReasoningState]]
 """Rows, each with its constraint."""
 
 
-class Room:
+class MaskBuffers:
     """Memory for the masks of a step: asking for it costs half as much as filling it.
 
     Attributes:
@@ -51,7 +51,7 @@ class Room:
         self.bits = torch.from_numpy(self.numbers)
 
 
-class Masks:
+class GrammarMasks:
     """Rows of the step that have a constraint.
 
     Args:
@@ -71,7 +71,7 @@ class Masks:
     __slots__ = ("bits", "failed", "filling_s", "late", "seconds")
 
     def __init__(
-        self, rows: Rows[Sequence], room: Room | None, pool: MaskPool, at: Rows[int]
+        self, rows: Rows[Sequence], room: MaskBuffers | None, pool: MaskPool, at: Rows[int]
     ) -> None:
         self.bits: Tensor | None = None
         self.seconds = [0.0] * len(rows)
@@ -112,7 +112,7 @@ class Masks:
                 except Exception as error:
                     self.failed[row] = error
 
-    def put(self, row: int, masks: Masks, of: int) -> None:
+    def put(self, row: int, masks: GrammarMasks, of: int) -> None:
         """Take the row `of` that was filled apart."""
         assert self.bits is not None
         assert masks.bits is not None
@@ -132,7 +132,7 @@ class Masks:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class DetachedMask:
     """A mask that is being filled while steps go on; its state belongs to that thread meanwhile.
 
     Attributes:
@@ -140,7 +140,7 @@ class Apart:
         row: Which of those.
     """
 
-    masks: Future[Masks]
+    masks: Future[GrammarMasks]
     row: int
 
     def wait(self) -> None:
@@ -155,11 +155,11 @@ class MaskFiller:
         self._logits_size = logits_size
         self._row_s = 0.0
         self._pool = MaskPool()
-        self._kept = Room(1, logits_size)
+        self._kept = MaskBuffers(1, logits_size)
         self._worker: ThreadPoolExecutor | None = None
         self._aside: ThreadPoolExecutor | None = None
 
-    def begin(self, rows: Rows[Sequence]) -> Future[Masks] | None:
+    def begin(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
         """Start on the masks of the coming step; None leaves them to `finish`."""
         guides = _guides(rows)
         together = self._begin_apart(rows, guides)
@@ -167,20 +167,20 @@ class MaskFiller:
             return None
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-masks")
-        room = Room(len(rows), self._logits_size)
-        return self._worker.submit(Masks, list(rows), room, self._pool, together)
+        room = MaskBuffers(len(rows), self._logits_size)
+        return self._worker.submit(GrammarMasks, list(rows), room, self._pool, together)
 
-    def finish(self, rows: Rows[Sequence], begun: Future[Masks] | None) -> Masks:
+    def finish(self, rows: Rows[Sequence], begun: Future[GrammarMasks] | None) -> GrammarMasks:
         """The masks; what the step had to wait for them is booked on their rows.
 
         They hold until the masks of another draw are asked for.
         """
         guides = _guides(rows)
         if not guides:
-            return Masks(rows, None, self._pool, ())
+            return GrammarMasks(rows, None, self._pool, ())
         together = self._begin_apart(rows, guides)
         if begun is None:
-            masks = Masks(rows, self._room(len(rows)), self._pool, together)
+            masks = GrammarMasks(rows, self._room(len(rows)), self._pool, together)
         else:
             masks = self._awaited(rows, begun, together)
         if together:
@@ -199,24 +199,26 @@ class MaskFiller:
                 worker.shutdown(wait=True)
         self._worker = self._aside = None
 
-    def _room(self, rows: int) -> Room:
+    def _room(self, rows: int) -> MaskBuffers:
         """For masks of this step."""
         if self._kept.rows != rows:
-            self._kept = Room(rows, self._logits_size)
+            self._kept = MaskBuffers(rows, self._logits_size)
         return self._kept
 
-    def _awaited(self, rows: Rows[Sequence], begun: Future[Masks], together: list[int]) -> Masks:
+    def _awaited(
+        self, rows: Rows[Sequence], begun: Future[GrammarMasks], together: list[int]
+    ) -> GrammarMasks:
         """What was begun; where it is late, its rows wait for it apart."""
         began = perf_counter()
         try:
             masks = begun.result(timeout=ROW_BUDGET_S * max(1, len(together)))
         except TimeoutError:
-            masks = Masks(rows, self._room(len(rows)), self._pool, ())
+            masks = GrammarMasks(rows, self._room(len(rows)), self._pool, ())
             _set_apart(rows, together)
             for row in together:
                 guide = rows[row].guide
                 assert guide is not None
-                guide.apart = Apart(begun, row)
+                guide.apart = DetachedMask(begun, row)
         waited_s = (perf_counter() - began) / max(1, len(together))
         masks.seconds = [waited_s if row in together else 0.0 for row in range(len(rows))]
         return masks
@@ -234,17 +236,17 @@ class MaskFiller:
                 self._aside = ThreadPoolExecutor(
                     _THREADS_APART, thread_name_prefix="agentrt-late-masks"
                 )
-            room = Room(1, self._logits_size)
-            filling = self._aside.submit(Masks, [rows[row]], room, self._pool, (0,))
-            guide.apart = Apart(filling, 0)
+            room = MaskBuffers(1, self._logits_size)
+            filling = self._aside.submit(GrammarMasks, [rows[row]], room, self._pool, (0,))
+            guide.apart = DetachedMask(filling, 0)
         return together
 
-    def _join(self, guides: _Guides, masks: Masks) -> None:
+    def _join(self, guides: _Guides, masks: GrammarMasks) -> None:
         """Take in what was filled apart, as far as it is there in time."""
         ends_s = perf_counter() + ROW_BUDGET_S
         for row, guide in guides:
             apart = guide.apart
-            if not isinstance(apart, Apart):
+            if not isinstance(apart, DetachedMask):
                 continue
             began = perf_counter()
             wait([apart.masks], timeout=max(0.0, ends_s - began))

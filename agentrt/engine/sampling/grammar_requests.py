@@ -12,20 +12,20 @@ from agentrt.base.ids import RequestId
 from agentrt.engine.request_checks import check_shortest
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
-from agentrt.engine.sequence.grammar_state import Guide
-from agentrt.engine.sequence.jump_forward import Speller
-from agentrt.engine.sequence.reasoning import Begin, Thoughtful
+from agentrt.engine.sequence.grammar_state import GrammarState
+from agentrt.engine.sequence.jump_forward import TokenGuesser
+from agentrt.engine.sequence.reasoning import Begin, ReasoningState
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.structured import CompiledConstraint
 from agentrt.structured.reasoning import Thinking
 from agentrt.structured.sandbox.cache import CompileCache
-from agentrt.structured.sandbox.compile_cost import is_suspect
+from agentrt.structured.sandbox.compile_cost import may_be_hostile
 from agentrt.structured.vocabulary import alphabet_of
 
 
-class Grammars:
+class GrammarRequests:
     """Futures of what is being compiled, by request.
 
     Args:
@@ -42,7 +42,7 @@ class Grammars:
         self._compiles.prepare(codec.vocab)
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
         self._suspects: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
-        self._spellers: WeakKeyDictionary[CompiledConstraint, Speller] = WeakKeyDictionary()
+        self._spellers: WeakKeyDictionary[CompiledConstraint, TokenGuesser] = WeakKeyDictionary()
 
     def begin(self, request: GenerateRequest) -> None:
         """Start to compile what the request asks for."""
@@ -77,8 +77,8 @@ class Grammars:
         is_slow = self._is_suspect(compiled, request.constraint)
         speller = self._speller(compiled) if self._drafts else None
 
-        def begin(thought_tokens: int) -> Guide:
-            return Guide(
+        def begin(thought_tokens: int) -> GrammarState:
+            return GrammarState(
                 compiled,
                 sequence.most_output_tokens - thought_tokens,
                 request.on_limit,
@@ -109,7 +109,7 @@ class Grammars:
         begin: Begin,
         compiled: CompiledConstraint | None,
         window_tokens: int,
-    ) -> Thoughtful:
+    ) -> ReasoningState:
         """The guide of a sequence that thinks; briefly enough for its answer to fit behind it."""
         request, most_tokens = sequence.request, sequence.most_output_tokens
         frame, vocab = self._codec.think_frame, self._codec.vocab
@@ -125,17 +125,17 @@ class Grammars:
                 hint=f"Give max_tokens={least_tokens} or more, or leave thinking out",
             )
         thinking = Thinking(frame, vocab, min(wanted_tokens, most_tokens - least_tokens))
-        return Thoughtful(thinking, begin, compiled, request.on_limit, jumps=self._jumps)
+        return ReasoningState(thinking, begin, compiled, request.on_limit, jumps=self._jumps)
 
     def _is_suspect(self, compiled: CompiledConstraint, constraint: ConstraintSpec) -> bool:
         if compiled not in self._suspects:
-            self._suspects[compiled] = is_suspect(constraint)
+            self._suspects[compiled] = may_be_hostile(constraint)
         return self._suspects[compiled]
 
-    def _speller(self, compiled: CompiledConstraint) -> Speller:
+    def _speller(self, compiled: CompiledConstraint) -> TokenGuesser:
         if compiled not in self._spellers:
             alphabet = alphabet_of(self._codec.vocab)
-            self._spellers[compiled] = Speller(alphabet.spell, alphabet.bytes_of)
+            self._spellers[compiled] = TokenGuesser(alphabet.spell, alphabet.bytes_of)
         return self._spellers[compiled]
 
     def forget(self, request_id: RequestId) -> None:

@@ -13,14 +13,14 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
-from agentrt.base.sampling_params import Sampling
-from agentrt.engine.kv.transfer import Arriving, to_device
-from agentrt.protocol.backend import TokenLogprob
+from agentrt.base.sampling_params import SamplingParams
+from agentrt.engine.kv.transfer import PendingTransfer, to_device
+from agentrt.protocol.step_output import TokenLogprob
 from agentrt_kernels.contract import Kernels
 
 
 @dataclass(slots=True)
-class Draw:
+class SamplingRow:
     """One row to pick a token for.
 
     Attributes:
@@ -30,18 +30,18 @@ class Draw:
         output: Ids produced so far, for penalties.
     """
 
-    sampling: Sampling
+    sampling: SamplingParams
     position: int
     prompt: Sequence[int] = ()
     output: Sequence[int] = ()
 
-    def again(self) -> Draw:
+    def again(self) -> SamplingRow:
         """The same draw from logits that are penalised already."""
-        return Draw(replace(self.sampling, repetition_penalty=1.0), self.position)
+        return SamplingRow(replace(self.sampling, repetition_penalty=1.0), self.position)
 
 
 @dataclass(slots=True)
-class Picked:
+class SampledToken:
     """The token of one row.
 
     Attributes:
@@ -53,7 +53,7 @@ class Picked:
     logprob: TokenLogprob | None = None
 
 
-class Picks:
+class SampledTokens:
     """Tokens of all rows, maybe still being drawn on the device.
 
     Args:
@@ -67,19 +67,21 @@ class Picks:
 
     __slots__ = ("_arriving", "_draws", "_logprobs", "token_ids")
 
-    def __init__(self, token_ids: Tensor, logprobs: Tensor | None, draws: Sequence[Draw]) -> None:
+    def __init__(
+        self, token_ids: Tensor, logprobs: Tensor | None, draws: Sequence[SamplingRow]
+    ) -> None:
         self.token_ids = token_ids
-        self._arriving = Arriving(token_ids)
+        self._arriving = PendingTransfer(token_ids)
         self._logprobs = logprobs
         self._draws = draws
 
-    def wait(self) -> list[Picked]:
+    def wait(self) -> list[SampledToken]:
         """One a row; waits for the device."""
         tokens = self._arriving.wait().tolist()
         if self._logprobs is None:
-            return [Picked(token) for token in tokens]
+            return [SampledToken(token) for token in tokens]
         told = self._told(tokens)
-        return [Picked(token, told.get(row)) for row, token in enumerate(tokens)]
+        return [SampledToken(token, told.get(row)) for row, token in enumerate(tokens)]
 
     def _told(self, tokens: list[int]) -> dict[int, TokenLogprob]:
         """What is told of each row that asks."""
@@ -99,7 +101,9 @@ class Picks:
         return told
 
 
-def pick(kernels: Kernels, logits: Tensor, draws: Sequence[Draw], mask: Tensor | None) -> Picks:
+def pick(
+    kernels: Kernels, logits: Tensor, draws: Sequence[SamplingRow], mask: Tensor | None
+) -> SampledTokens:
     """A token for each row.
 
     Args:
@@ -113,7 +117,7 @@ def pick(kernels: Kernels, logits: Tensor, draws: Sequence[Draw], mask: Tensor |
     logprobs = _logprobs(logits, draws, mask)
     token_ids = torch.empty(len(draws), dtype=torch.int64, device=logits.device)
     kernels.sample(logits, mask, *_settings(draws, logits.device), token_ids)
-    return Picks(token_ids, logprobs, draws)
+    return SampledTokens(token_ids, logprobs, draws)
 
 
 def uniform(seed: int, position: int) -> float:
@@ -132,7 +136,7 @@ _Columns = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 _GREEDY: dict[tuple[int, torch.device], _Columns] = {}
 
 
-def _settings(draws: Sequence[Draw], device: torch.device) -> _Columns:
+def _settings(draws: Sequence[SamplingRow], device: torch.device) -> _Columns:
     """Temperature, top-k, top-p, min-p and a number to draw with, each `[rows]`."""
     if all(draw.sampling.temperature == 0 for draw in draws):
         key = len(draws), device
@@ -160,7 +164,7 @@ def _columns(rows: list[tuple[float, int, float, float, float]], device: torch.d
     )
 
 
-def _logprobs(logits: Tensor, draws: Sequence[Draw], mask: Tensor | None) -> Tensor | None:
+def _logprobs(logits: Tensor, draws: Sequence[SamplingRow], mask: Tensor | None) -> Tensor | None:
     """`[asking rows, vocabulary]` of the distribution that is drawn from."""
     asking = [row for row, draw in enumerate(draws) if draw.sampling.logprobs]
     if not asking:
@@ -172,7 +176,7 @@ def _logprobs(logits: Tensor, draws: Sequence[Draw], mask: Tensor | None) -> Ten
     return (rows / torch.tensor(heats, device=logits.device)[:, None]).log_softmax(-1)
 
 
-def _penalise(logits: Tensor, at: int, draw: Draw) -> None:
+def _penalise(logits: Tensor, at: int, draw: SamplingRow) -> None:
     how = draw.sampling
     if how.repetition_penalty != 1.0:
         row = logits[at]

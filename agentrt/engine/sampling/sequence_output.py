@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentrt.base.errors import ErrorRecord
-from agentrt.engine.sampling.sampler import Picked
-from agentrt.engine.sequence.sequence import Fresh, Sequence
-from agentrt.engine.sequence.stop_strings import Passed
-from agentrt.protocol.backend import Delta, FinishReason, OptionScore, TokenLogprob
+from agentrt.engine.sampling.sampler import SampledToken
+from agentrt.engine.sequence.sequence import NewOutput, Sequence
+from agentrt.engine.sequence.stop_strings import StoppedText
+from agentrt.protocol.step_output import Delta, FinishReason, OptionScore, TokenLogprob
 
-Redraw = Callable[[int], Picked]
+Redraw = Callable[[int], SampledToken]
 """Forbid a token and draw again."""
 
 
@@ -37,7 +37,7 @@ class Finish:
 
 
 def append(
-    sequence: Sequence, picked: Picked, redraw: Redraw, eos_ids: frozenset[int]
+    sequence: Sequence, picked: SampledToken, redraw: Redraw, eos_ids: frozenset[int]
 ) -> Finish | None:
     """Add a sampled token, and what its grammar forces after it.
 
@@ -114,7 +114,7 @@ def take_delta(sequence: Sequence) -> Delta | None:
     fresh = sequence.fresh
     if not fresh.token_ids and not fresh.text:
         return None
-    sequence.fresh = Fresh()
+    sequence.fresh = NewOutput()
     return Delta(
         request_id=sequence.request.request_id,
         token_ids=tuple(fresh.token_ids),
@@ -132,7 +132,7 @@ def flush(sequence: Sequence, finish: Finish) -> None:
     sequence.fresh.text += [passed.text, sequence.stops.flush()]
 
 
-def _accepted(sequence: Sequence, picked: Picked, redraw: Redraw) -> Picked:
+def _accepted(sequence: Sequence, picked: SampledToken, redraw: Redraw) -> SampledToken:
     guide = sequence.guide
     if guide is None:
         return picked
@@ -144,7 +144,9 @@ def _accepted(sequence: Sequence, picked: Picked, redraw: Redraw) -> Picked:
         return picked
     way_out = guide.fallback()
     guide.take(way_out)
-    return Picked(way_out, TokenLogprob(way_out, 0.0, forced=True) if picked.logprob else None)
+    return SampledToken(
+        way_out, TokenLogprob(way_out, 0.0, forced=True) if picked.logprob else None
+    )
 
 
 def _put_forced(sequence: Sequence, tokens: list[int]) -> Finish | None:
@@ -167,7 +169,7 @@ def _put(sequence: Sequence, tokens: list[int], logprobs: list[TokenLogprob]) ->
         in_thought = sequence.output_tokens < thought_tokens
         sequence.tokens.append(token)
         fresh.token_ids.append(token)
-        passed = Passed(text) if in_thought else sequence.stops.push(text)
+        passed = StoppedText(text) if in_thought else sequence.stops.push(text)
         if passed.text:
             fresh.text.append(passed.text)
         if passed.stop:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from agentrt.base.errors import InternalError, record
+from agentrt.base.errors import InternalError, record_of
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sampling import sequence_output
-from agentrt.engine.sampling.grammar_masks import MaskFiller, Masks
-from agentrt.engine.sampling.sampler import Draw, Picked, Picks, pick
+from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
+from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, pick
 from agentrt.engine.sampling.sequence_output import Finish
-from agentrt.engine.sequence.jump_forward import Drafted
+from agentrt.engine.sequence.jump_forward import DraftedTokens
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt_kernels.contract import Kernels
 
@@ -26,7 +26,7 @@ _PLAIN = nullcontext()
 
 
 @dataclass(slots=True, eq=False)
-class Outcome:
+class SampledStep:
     """What a step's tokens led to.
 
     Attributes:
@@ -39,7 +39,7 @@ class Outcome:
 
 
 @dataclass(slots=True, eq=False)
-class Drawing:
+class PendingSample:
     """Tokens that are being drawn.
 
     Attributes:
@@ -50,10 +50,10 @@ class Drawing:
         words: `[rows, words]` int32 bits of the tokens that may come, or None.
     """
 
-    picks: Picks
+    picks: SampledTokens
     logits: Tensor
-    draws: list[Draw]
-    masks: Masks
+    draws: list[SamplingRow]
+    masks: GrammarMasks
     words: Tensor | None
 
     @property
@@ -62,7 +62,7 @@ class Drawing:
         return self.picks.token_ids
 
 
-class Decoder:
+class TokenSampler:
     """Picks and appends tokens.
 
     Args:
@@ -93,11 +93,13 @@ class Decoder:
         """End its threads."""
         self._filler.close()
 
-    def begin(self, rows: Rows[Sequence]) -> Future[Masks] | None:
+    def begin(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
         """What can be done for the rows while the forward runs."""
         return self._filler.begin(rows)
 
-    def draw(self, rows: Rows[Sequence], logits: Tensor, begun: Future[Masks] | None) -> Drawing:
+    def draw(
+        self, rows: Rows[Sequence], logits: Tensor, begun: Future[GrammarMasks] | None
+    ) -> PendingSample:
         """Start to draw a token for each row.
 
         Args:
@@ -113,15 +115,15 @@ class Decoder:
             draws = [_draw(sequence) for sequence in rows]
             words = masks.words(logits)
             picks = pick(self._kernels, logits, draws, words)
-        return Drawing(picks, logits, draws, masks, words)
+        return PendingSample(picks, logits, draws, masks, words)
 
     def append(
         self,
         rows: Rows[Sequence],
-        drawing: Drawing | None,
+        drawing: PendingSample | None,
         alive: Rows[bool],
-        drafted: Mapping[Sequence, Drafted],
-    ) -> Outcome:
+        drafted: Mapping[Sequence, DraftedTokens],
+    ) -> SampledStep:
         """Wait for the tokens, and append each to its sequence.
 
         Args:
@@ -130,7 +132,7 @@ class Decoder:
             alive: Of each row, whether its sequence is not over yet.
             drafted: Guesses that were computed behind rows.
         """
-        outcome = Outcome()
+        outcome = SampledStep()
         if drawing is None:
             return outcome
         picked = drawing.picks.wait()
@@ -156,7 +158,7 @@ class Decoder:
                 sequence.computed_tokens = min(sequence.computed_tokens, known)
         return outcome
 
-    def _go_on(self, sequence: Sequence, known: int, drafted: Drafted) -> Finish | None:
+    def _go_on(self, sequence: Sequence, known: int, drafted: DraftedTokens) -> Finish | None:
         """Draw behind guesses for as long as they are what was drawn.
 
         Args:
@@ -194,9 +196,9 @@ class Decoder:
             logits[at[:, None], no_text] = -torch.inf
 
     def _append(
-        self, sequence: Sequence, picked: Picked, drawing: Drawing, index: int
+        self, sequence: Sequence, picked: SampledToken, drawing: PendingSample, index: int
     ) -> Finish | None:
-        def redraw(token_id: int) -> Picked:
+        def redraw(token_id: int) -> SampledToken:
             logits, words = drawing.logits[index : index + 1], drawing.words
             with _changing(logits):
                 logits[0, token_id] = -torch.inf
@@ -211,7 +213,7 @@ def _changing(logits: Tensor) -> AbstractContextManager[object]:
     return torch.inference_mode() if logits.is_inference() else _PLAIN
 
 
-def _raise_fault(drawing: Drawing, picked: Picked, index: int) -> None:
+def _raise_fault(drawing: PendingSample, picked: SampledToken, index: int) -> None:
     """What keeps a row from being drawn for, if anything does."""
     if picked.token_id < 0:
         raise InternalError("the model computed logits that are not numbers")
@@ -223,14 +225,14 @@ def _give_up(sequence: Sequence, error: Exception) -> Finish:
     """The grammar cannot go on: its way out where one is held, else the error."""
     if sequence.guide is not None and sequence.guide.closes:
         return sequence_output.close(sequence)
-    return Finish("failed", error=record(error))
+    return Finish("failed", error=record_of(error))
 
 
-def _draw(sequence: Sequence) -> Draw:
+def _draw(sequence: Sequence) -> SamplingRow:
     prompt = sequence.prompt_tokens
     how = sequence.request.sampling
     wants = how.repetition_penalty != 1.0 or how.presence_penalty or how.frequency_penalty
-    return Draw(
+    return SamplingRow(
         sampling=how,
         position=sequence.output_tokens,
         prompt=sequence.tokens[:prompt] if wants else (),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.kv.allocator import Paging
+from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.token_budget import Cause, common_tokens, prefix_owner
 from agentrt.engine.sequence.sequence import Sequence
 
@@ -21,7 +21,7 @@ _MOST_TRIED = 4
 """How many that do not fit are tried in a step before the others are not even asked."""
 
 
-class Door:
+class BatchAdmission:
     """Lets sequences in, one step after the other.
 
     Args:
@@ -35,7 +35,7 @@ class Door:
         has_no_idle: Somebody waits for each of those inside.
     """
 
-    def __init__(self, paging: Paging, running: Mapping[RequestId, Sequence]) -> None:
+    def __init__(self, paging: KvAllocator, running: Mapping[RequestId, Sequence]) -> None:
         self._paging = paging
         self._running = running
         self.starved: list[Sequence] = []

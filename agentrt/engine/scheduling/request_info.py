@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from agentrt.protocol.backend import GenerateRequest, RequestFacts
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
 
 
-def first_facts(
-    request: GenerateRequest, others: Iterable[RequestFacts], now_s: float
-) -> RequestFacts:
+def first_info(
+    request: GenerateRequest, others: Iterable[SchedulingInfo], now_s: float
+) -> SchedulingInfo:
     """Of a new request: what came with it, else what can be seen here.
 
     Args:
@@ -25,7 +25,7 @@ def first_facts(
     started_at_s = min(same, default=request.submitted_at_s)
     if facts is not None:
         return replace(facts, run_started_at_s=started_at_s)
-    return RequestFacts(
+    return SchedulingInfo(
         request.request_id,
         request.demanded,
         request.deadline_at_s,
@@ -36,7 +36,7 @@ def first_facts(
     )
 
 
-def later_facts(known: RequestFacts, told: RequestFacts) -> RequestFacts:
+def later_info(known: SchedulingInfo, told: SchedulingInfo) -> SchedulingInfo:
     """What is known of a request once more was told: what is never unlearned stays."""
     if not told.run_started_at_s:
         told = replace(told, run_started_at_s=known.run_started_at_s)

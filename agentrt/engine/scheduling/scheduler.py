@@ -6,21 +6,25 @@ from collections.abc import Iterator
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import RequestId
-from agentrt.engine.kv.allocator import Paging
-from agentrt.engine.scheduling.admission import Door
-from agentrt.engine.scheduling.request_info import first_facts, later_facts
-from agentrt.engine.scheduling.standstill import Standstill
-from agentrt.engine.scheduling.token_budget import StepPlan, VictimFacts, victim
-from agentrt.engine.scheduling.waiting_queue import Line
+from agentrt.engine.kv.allocator import KvAllocator
+from agentrt.engine.scheduling.admission import BatchAdmission
+from agentrt.engine.scheduling.request_info import first_info, later_info
+from agentrt.engine.scheduling.standstill import UnchangedQueue
+from agentrt.engine.scheduling.token_budget import (
+    PreemptionCandidate,
+    TokenBudget,
+    preemption_victim,
+)
+from agentrt.engine.scheduling.waiting_queue import WaitingQueue
 from agentrt.engine.sequence.sequence import Phase, Sequence
-from agentrt.protocol.backend import GenerateRequest, RequestFacts
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
 from agentrt.scheduler.order.order import EXPRESS_SHARE
 
 Share = tuple[Sequence, int]
 """A sequence, and how many of its tokens a step computes."""
 
 
-class Roster:
+class Scheduler:
     """All sequences that are not over.
 
     Attributes:
@@ -28,14 +32,14 @@ class Roster:
         line: In which order they are served.
     """
 
-    def __init__(self, config: EngineConfig, paging: Paging) -> None:
+    def __init__(self, config: EngineConfig, paging: KvAllocator) -> None:
         self._config = config
         self._paging = paging
         self._all: dict[RequestId, Sequence] = {}
         self.running: dict[RequestId, Sequence] = {}
-        self.line = Line(config, paging)
-        self._door = Door(paging, self.running)
-        self._standstill = Standstill(paging)
+        self.line = WaitingQueue(config, paging)
+        self._door = BatchAdmission(paging, self.running)
+        self._standstill = UnchangedQueue(paging)
 
     def __iter__(self) -> Iterator[Sequence]:
         return iter(list(self._all.values()))
@@ -69,15 +73,15 @@ class Roster:
             sequence.phase = Phase.WAITING
         self._standstill.end()
 
-    def facts_of(self, request: GenerateRequest, now_s: float) -> RequestFacts:
+    def facts_of(self, request: GenerateRequest, now_s: float) -> SchedulingInfo:
         """What is known of a new request: what came with it, else what can be seen here."""
-        return first_facts(request, (one.facts for one in self._all.values()), now_s)
+        return first_info(request, (one.facts for one in self._all.values()), now_s)
 
-    def tell(self, facts: RequestFacts) -> None:
+    def tell(self, facts: SchedulingInfo) -> None:
         """What the place of a request depends on has changed; one that is over is no error."""
         sequence = self._all.get(facts.request_id)
         if sequence is not None:
-            sequence.facts = later_facts(sequence.facts, facts)
+            sequence.facts = later_info(sequence.facts, facts)
             self._standstill.end()
 
     def remove(self, sequence: Sequence) -> None:
@@ -92,7 +96,7 @@ class Roster:
 
     def plan(self, now_s: float) -> list[Share]:
         """Share out the tokens of the next step; sequences get and lose slots and pages here."""
-        step = StepPlan(self._config.step_tokens)
+        step = TokenBudget(self._config.step_tokens)
         self._plan_decodes(step, now_s)
         self._plan_prompts(step, now_s)
         return [(self.running[request_id], count) for request_id, count in step.shares.items()]
@@ -111,7 +115,7 @@ class Roster:
     def _pending(self, sequence: Sequence) -> int:
         return sequence.pending_tokens(self._config.page_tokens)
 
-    def _plan_decodes(self, step: StepPlan, now_s: float) -> None:
+    def _plan_decodes(self, step: TokenBudget, now_s: float) -> None:
         """Sequences whose next forward gives a token, all of what they have to compute."""
         size, most = self._config.page_tokens, self._config.prefill_chunk_tokens
         for sequence in list(self.running.values()):
@@ -126,7 +130,7 @@ class Roster:
                 if computed + given > len(sequence.pages) * size:
                     self._make_room(sequence, given, step, now_s)
 
-    def _plan_prompts(self, step: StepPlan, now_s: float) -> None:
+    def _plan_prompts(self, step: TokenBudget, now_s: float) -> None:
         """Prompts, begun or not, in the scheduler's order, as long as there are tokens left."""
         begun = [one for request_id, one in self.running.items() if request_id not in step.shares]
         waiting = self._waiting() if len(self._all) > len(self.running) else []
@@ -156,7 +160,7 @@ class Roster:
         starved = self.starved
         return [one for one in found if one not in starved] if starved else found
 
-    def _serve_overdue(self, line: list[Sequence], step: StepPlan, now_s: float) -> None:
+    def _serve_overdue(self, line: list[Sequence], step: TokenBudget, now_s: float) -> None:
         """Who waited beyond all measure goes first, with a small part of the step and of the slots.
 
         The first of them is let in before anybody else is, whatever that takes.
@@ -184,7 +188,7 @@ class Roster:
     def _serve(
         self,
         sequence: Sequence,
-        step: StepPlan,
+        step: TokenBudget,
         most_tokens: int,
         now_s: float,
         wanted_by: Sequence | None = None,
@@ -209,11 +213,11 @@ class Roster:
             step.slack_tokens -= before - step.left_tokens
         self._make_room(sequence, given, step, now_s)
 
-    def _is_busy(self, step: StepPlan) -> bool:
+    def _is_busy(self, step: TokenBudget) -> bool:
         """Whether somebody waits for tokens of the step."""
         return any(self.running[request_id].is_wanted for request_id in step.shares)
 
-    def _let_in(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
+    def _let_in(self, sequence: Sequence, step: TokenBudget, now_s: float) -> bool:
         door = self._door
         if door.is_shut or sequence not in door.causes:  # else it lost its pages in this very step
             return False
@@ -238,12 +242,12 @@ class Roster:
         idle = any(not one.is_wanted for one in self.running.values())
         return idle and any(one.is_wanted for one in waiting)
 
-    def _make_way(self, sequence: Sequence, step: StepPlan, now_s: float) -> bool:
+    def _make_way(self, sequence: Sequence, step: TokenBudget, now_s: float) -> bool:
         """Have the least urgent leave of those that run in slack; False when there is none."""
         if not sequence.is_wanted or self._door.has_no_idle:
             return False
         idle = [one for one in self.running.values() if not one.is_wanted]
-        loser = victim(self._victim_facts(one, now_s) for one in idle)
+        loser = preemption_victim(self._victim_facts(one, now_s) for one in idle)
         if loser is None:
             self._door.has_no_idle = True
             return False
@@ -251,7 +255,9 @@ class Roster:
         self._preempt(self.running[loser], now_s)
         return True
 
-    def _wait_for(self, owner: Sequence, sequence: Sequence, step: StepPlan, now_s: float) -> None:
+    def _wait_for(
+        self, owner: Sequence, sequence: Sequence, step: TokenBudget, now_s: float
+    ) -> None:
         """Another one computes what this one needs: at this one's place, if it had a later one."""
         door = self._door
         door.causes[sequence] = "prefix"
@@ -273,7 +279,7 @@ class Roster:
         sequence.phase = Phase.RUNNING
         self.running[sequence.request.request_id] = sequence
 
-    def _make_room(self, sequence: Sequence, tokens: int, step: StepPlan, now_s: float) -> None:
+    def _make_room(self, sequence: Sequence, tokens: int, step: TokenBudget, now_s: float) -> None:
         """Pages for `tokens` more; others, or in the end the sequence itself, make way for them."""
         while tokens:
             missing = self._paging.missing_pages(sequence, tokens)
@@ -283,7 +289,9 @@ class Roster:
             if sequence.in_flight:  # it may be over: nobody makes way for what may not be needed
                 step.take_back(sequence.request.request_id)
                 return
-            loser = victim(self._victim_facts(one, now_s) for one in self.running.values())
+            loser = preemption_victim(
+                self._victim_facts(one, now_s) for one in self.running.values()
+            )
             assert loser is not None
             step.take_back(loser)
             if loser == sequence.request.request_id:
@@ -306,8 +314,8 @@ class Roster:
         sequence.preempted = True
         sequence.phase = Phase.WAITING
 
-    def _victim_facts(self, sequence: Sequence, now_s: float) -> VictimFacts:
-        return VictimFacts(
+    def _victim_facts(self, sequence: Sequence, now_s: float) -> PreemptionCandidate:
+        return PreemptionCandidate(
             sequence.request.request_id,
             self.line.urgency(now_s, sequence),
             sequence.output_tokens,

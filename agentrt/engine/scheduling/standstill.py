@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentrt.engine.kv.allocator import Paging
+from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.token_budget import Cause
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.scheduler.policies.priority_key import FRESH_STEPS
@@ -19,14 +19,14 @@ _LASTING: frozenset[Cause] = frozenset(("pages", "slots"))
 """What stays so from step to step; a step's budget, or a prefix that is computed, does not."""
 
 
-class Standstill:
+class UnchangedQueue:
     """Whether the line stands still.
 
     Args:
         paging: The memory that is too short.
     """
 
-    def __init__(self, paging: Paging) -> None:
+    def __init__(self, paging: KvAllocator) -> None:
         self._paging = paging
         self._waiting: list[Sequence] = []
         self._causes: Mapping[Sequence, Cause] = {}

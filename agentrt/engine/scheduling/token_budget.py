@@ -12,7 +12,7 @@ from typing import Literal
 
 from agentrt.base.ids import RequestId
 from agentrt.engine.sequence.sequence import Urgency
-from agentrt.kv_cache.radix import TOKEN_BYTES
+from agentrt.kv_cache.node import TOKEN_BYTES
 
 Cause = Literal["pages", "slots", "budget", "prefix"]
 """Why a request that waits gets no place in a step: too little memory, all places taken, no tokens
@@ -22,7 +22,7 @@ SLACK_TOKENS = 128
 """Most tokens of prompts that nobody waits for, in a step in which somebody waits for others."""
 
 
-class StepPlan:
+class TokenBudget:
     """Shares of one step's budget.
 
     Attributes:
@@ -55,7 +55,7 @@ class StepPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class VictimFacts:
+class PreemptionCandidate:
     """What makes a running sequence the one to give up its pages.
 
     Attributes:
@@ -73,7 +73,7 @@ class VictimFacts:
     serial: int
 
 
-def victim(running: Iterable[VictimFacts]) -> RequestId | None:
+def preemption_victim(running: Iterable[PreemptionCandidate]) -> RequestId | None:
     """The least urgent; among those the fewest output tokens, the longest prompt, the latest.
 
     By urgency, or what has just been let in for its urgency would make way for what is not urgent.

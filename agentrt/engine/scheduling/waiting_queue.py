@@ -11,19 +11,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from agentrt.base.config import EngineConfig
-from agentrt.engine.kv.allocator import Paging
+from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.token_budget import Cause
-from agentrt.engine.sequence.sequence import Phase, Place, Sequence, Standing, Urgency
-from agentrt.kv_cache.radix import TOKEN_BYTES
-from agentrt.protocol.backend import Admission, RequestFacts
-from agentrt.scheduler import Order, Terms, policy
+from agentrt.engine.sequence.sequence import Phase, Place, QueueState, Sequence, Urgency
+from agentrt.kv_cache.node import TOKEN_BYTES
+from agentrt.protocol.backend import SchedulingInfo
+from agentrt.protocol.step_output import Admission
+from agentrt.scheduler import KeyTerms, Order, policy
 from agentrt.scheduler.order.order import BEFORE_TIES, OVERDUE_S, is_overdue
 
 _TELLING_TOKENS = 16
 """Steps over fewer tokens of prompts say more about the step than about the tokens."""
 
 
-class Line:
+class WaitingQueue:
     """Sorts sequences by how soon they should be served.
 
     Args:
@@ -31,7 +32,7 @@ class Line:
         paging: Knows what is computed already.
     """
 
-    def __init__(self, config: EngineConfig, paging: Paging) -> None:
+    def __init__(self, config: EngineConfig, paging: KvAllocator) -> None:
         self._name = config.policy
         self._paging = paging
         self._page_bytes = config.page_tokens * TOKEN_BYTES
@@ -51,7 +52,7 @@ class Line:
         """Whether requests of one run that share a prefix are let in together."""
         return self._sorting.policy.together
 
-    def check(self, facts: RequestFacts, now_s: float) -> None:
+    def check(self, facts: SchedulingInfo, now_s: float) -> None:
         """Whether the facts of a new request suffice.
 
         Raises:
@@ -108,7 +109,7 @@ class Line:
                 terms=self._terms(now_s, sequence),
             )
         )
-        sequence.standing = Standing()
+        sequence.standing = QueueState()
 
     def note_left_out(self, causes: Mapping[Sequence, Cause], steps: int = 1) -> None:
         """The step, or so many, is planned, without these."""
@@ -125,7 +126,7 @@ class Line:
         admissions, self._admitted = tuple(self._admitted), []
         return admissions
 
-    def _terms(self, now_s: float, sequence: Sequence) -> Terms:
+    def _terms(self, now_s: float, sequence: Sequence) -> KeyTerms:
         """What the place of a sequence that came in was worked out from."""
         cached_tokens = sequence.computed_tokens
         uncached_tokens = len(sequence.tokens) - cached_tokens

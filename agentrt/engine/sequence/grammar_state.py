@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from agentrt.base.errors import InternalError
-from agentrt.engine.sequence.jump_forward import MOST_DRAFTED, Speller
+from agentrt.engine.sequence.jump_forward import MOST_DRAFTED, TokenGuesser
 from agentrt.protocol.backend import OnLimit
 from agentrt.structured import CompiledConstraint, ConstraintState
 from agentrt.structured.closing.budget import Budgeted
@@ -14,7 +14,7 @@ REDRAWS = 4
 """How often a token that leaves no room to close is drawn again before the way out is taken."""
 
 
-class Busy(Protocol):
+class StateLock(Protocol):
     """Something that has the state of a constraint to itself."""
 
     def wait(self) -> None:
@@ -22,7 +22,7 @@ class Busy(Protocol):
         ...
 
 
-class Guide:
+class GrammarState:
     """Walks a constraint with one sequence.
 
     Args:
@@ -51,13 +51,13 @@ class Guide:
         *,
         is_slow: bool = False,
         jumps: bool = True,
-        speller: Speller | None = None,
+        speller: TokenGuesser | None = None,
     ) -> None:
         self._jumps = jumps
         self._speller = speller
         self._must_spell = b""
         self.is_slow = is_slow
-        self.apart: Busy | None = None
+        self.apart: StateLock | None = None
         self._budget: Budgeted | None = None
         if on_limit == "close":
             self._budget = Budgeted.start(compiled, most_tokens)

@@ -22,7 +22,7 @@ _TEXTS_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
+class DraftedTokens:
     """Guessed tokens that a forward has computed behind the last known token of a sequence.
 
     Attributes:
@@ -43,7 +43,7 @@ class Drafted:
         return count
 
 
-class Speller:
+class TokenGuesser:
     """Guesses how the forced bytes of one constraint will be spelled.
 
     Args:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentrt.protocol.backend import Ledger
+from agentrt.protocol.step_output import Ledger
 
 Bucket = Literal["hole", "queue", "prefill", "decode", "constraint"]
 
 
 @dataclass(slots=True, eq=False)
-class Account:
+class RequestMetrics:
     """Grows while the request lives; `close` makes the ledger of it.
 
     Attributes:

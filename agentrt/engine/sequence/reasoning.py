@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentrt.engine.sequence.grammar_state import REDRAWS, Busy, Guide
+from agentrt.engine.sequence.grammar_state import REDRAWS, GrammarState, StateLock
 from agentrt.protocol.backend import OnLimit
 from agentrt.structured import CompiledConstraint
 from agentrt.structured.matcher import Masking
 from agentrt.structured.reasoning import Thinking
 
-Begin = Callable[[int], Guide | None]
+Begin = Callable[[int], GrammarState | None]
 """The guide of the answer behind so many tokens of thought; None where the answer is free."""
 
 
-class Thoughtful:
-    """Walks through a thought, then hands over; used like a `Guide`.
+class ReasoningState:
+    """Walks through a thought, then hands over; used like a `GrammarState`.
 
     Args:
         thinking: The thought; short enough for an answer to fit behind it.
@@ -53,9 +53,9 @@ class Thoughtful:
         self._compiled = compiled
         self._on_limit = on_limit
         self._jumps = jumps
-        self._apart: Busy | None = None
+        self._apart: StateLock | None = None
         self._is_slow = False
-        self._answer: Guide | None = None
+        self._answer: GrammarState | None = None
         self._hand_over()
 
     @property
@@ -71,12 +71,12 @@ class Thoughtful:
             self._answer.is_slow = is_slow
 
     @property
-    def apart(self) -> Busy | None:
+    def apart(self) -> StateLock | None:
         """As of a guide."""
         return self._apart if self._answer is None else self._answer.apart
 
     @apart.setter
-    def apart(self, apart: Busy | None) -> None:
+    def apart(self, apart: StateLock | None) -> None:
         if self._answer is None:
             self._apart = apart
         else:

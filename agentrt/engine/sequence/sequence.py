@@ -6,20 +6,21 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from agentrt.base.ids import PageId
-from agentrt.engine.sequence.grammar_state import Guide
-from agentrt.engine.sequence.metrics import Account, Bucket
-from agentrt.engine.sequence.reasoning import Thoughtful
+from agentrt.engine.sequence.grammar_state import GrammarState
+from agentrt.engine.sequence.metrics import Bucket, RequestMetrics
+from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.stop_strings import StopStrings
-from agentrt.kv_cache import RadixNode, Seen, key_of
-from agentrt.kv_cache.radix import TOKEN_BYTES
+from agentrt.kv_cache import PrefixLookup, RadixNode, key_of
+from agentrt.kv_cache.node import TOKEN_BYTES
 from agentrt.prompt import Detokenizer
-from agentrt.protocol.backend import GenerateRequest, OptionScore, RequestFacts, TokenLogprob
-from agentrt.scheduler import Key
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
+from agentrt.protocol.step_output import OptionScore, TokenLogprob
+from agentrt.scheduler import PriorityKey
 
 Urgency = tuple[float, ...]
 """Whether its prompt has holes, whether nobody waits for it, and what the scheduler goes by."""
 
-Place = tuple[Urgency, bool, Key, int]
+Place = tuple[Urgency, bool, PriorityKey, int]
 """How urgent, whether it never ran, what breaks ties, order of arrival; smallest first."""
 
 
@@ -33,7 +34,7 @@ class Phase(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Fresh:
+class NewOutput:
     """What this step added to a sequence."""
 
     token_ids: list[int] = field(default_factory=list)
@@ -43,7 +44,7 @@ class Fresh:
 
 
 @dataclass(slots=True, eq=False)
-class Standing:
+class QueueState:
     """How it stands with a sequence that waits for a place in a step; `line` keeps it.
 
     Attributes:
@@ -59,16 +60,16 @@ class Standing:
 
     place: Place | None = None
     until_step: int = 0
-    facts: RequestFacts | None = None
+    facts: SchedulingInfo | None = None
     policy: object = None
-    seen: Seen | None = None
+    seen: PrefixLookup | None = None
     fork: object = None
     passed_over: dict[str, int] = field(default_factory=dict)
     passed_by: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class Options:
+class ScoredOptions:
     """What a choice that is to be scored chooses among.
 
     Attributes:
@@ -117,16 +118,16 @@ class Sequence:
 
     request: GenerateRequest
     serial: int
-    facts: RequestFacts
+    facts: SchedulingInfo
     tokens: list[int]
     prompt_tokens: int
     complete: bool
-    account: Account
+    account: RequestMetrics
     detokenizer: Detokenizer
     stops: StopStrings
     most_output_tokens: int = 0
-    guide: Guide | Thoughtful | None = None
-    options: Options | None = None
+    guide: GrammarState | ReasoningState | None = None
+    options: ScoredOptions | None = None
     phase: Phase = Phase.WAITING
     slot: int = 0
     pages: list[PageId] = field(default_factory=list)
@@ -138,8 +139,8 @@ class Sequence:
     draft: list[int] = field(default_factory=list)
     preempted: bool = False
     express: bool = False
-    standing: Standing = field(default_factory=Standing)
-    fresh: Fresh = field(default_factory=Fresh)
+    standing: QueueState = field(default_factory=QueueState)
+    fresh: NewOutput = field(default_factory=NewOutput)
     _key: bytes = b""
 
     @property
@@ -179,13 +180,13 @@ class Sequence:
     def thought_tokens(self) -> int:
         """Tokens of its output that are thought, with what frames it."""
         guide = self.guide
-        return guide.thinking.tokens if isinstance(guide, Thoughtful) else 0
+        return guide.thinking.tokens if isinstance(guide, ReasoningState) else 0
 
     @property
     def thinks(self) -> bool:
         """Whether its answer has not begun."""
         guide = self.guide
-        return isinstance(guide, Thoughtful) and not guide.thinking.ended
+        return isinstance(guide, ReasoningState) and not guide.thinking.ended
 
     @property
     def keeps_pages(self) -> bool:

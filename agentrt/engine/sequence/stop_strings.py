@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class StoppedText:
     """What of the text is certain.
 
     Attributes:
@@ -27,23 +27,23 @@ class StopStrings:
         self._stops = stops
         self._held = ""
 
-    def push(self, text: str) -> Passed:
+    def push(self, text: str) -> StoppedText:
         """Take more text; of two stop strings the one that begins first counts."""
         if not self._stops:
-            return Passed(text)
+            return StoppedText(text)
         held = self._held + text
         found = [(at, stop) for stop in self._stops if (at := held.find(stop)) >= 0]
         if found:
             at, stop = min(found, key=lambda one: (one[0], -len(one[1])))
             if not any(self._may_begin(held, other, at) for other in self._stops):
                 self._held = ""
-                return Passed(held[:at], stop)
+                return StoppedText(held[:at], stop)
         keep = max(self._overlap(held, stop) for stop in self._stops)
         if found:
             keep = len(held)
         cut = len(held) - keep
         self._held = held[cut:]
-        return Passed(held[:cut])
+        return StoppedText(held[:cut])
 
     def flush(self) -> str:
         """The output ended otherwise: what was held back is text."""

@@ -20,7 +20,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.ops.cpu_threads import forget
 from agentrt.lab.bench.gpu_idle import watched
@@ -117,7 +117,7 @@ class EngineArm:
             node_id=NodeId(f"n{self._serial}"),
             site="bench",
             prompt=TokenPrompt(tuple(prompt)),
-            sampling=Sampling(max_tokens=new_tokens, ignore_eos=ignore_eos),
+            sampling=SamplingParams(max_tokens=new_tokens, ignore_eos=ignore_eos),
             constraint=_long_json(new_tokens) if self._constrained else None,
         )
 

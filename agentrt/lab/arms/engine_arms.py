@@ -13,7 +13,7 @@ from typing import Any
 from agentrt.base.config import EngineConfig
 from agentrt.engine.process.child import environment
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.bench.plan import PAGE_TOKENS, Row
+from agentrt.lab.bench.plan import PAGE_TOKENS, SweepPoint
 from agentrt.lab.bench.shapes import ModelShape
 
 PEERS = ("hf", "hf-cb", "llama.cpp")
@@ -58,7 +58,7 @@ class Arm:
         return json.dumps([self.name, dict(self.settings)], default=str, sort_keys=True)
 
 
-def our_arm(rows: Sequence[Row], model: Path, config: Mapping[str, Any]) -> Arm:
+def our_arm(rows: Sequence[SweepPoint], model: Path, config: Mapping[str, Any]) -> Arm:
     """The engine as the product runs it, for rows of one dtype.
 
     Args:
@@ -91,7 +91,7 @@ def constrained_arm(ours: Arm) -> Arm:
 
 
 def peer_arms(
-    peer: str, row: Row, shape: ModelShape, files: PeerFiles, *, device: str, cores: int
+    peer: str, row: SweepPoint, shape: ModelShape, files: PeerFiles, *, device: str, cores: int
 ) -> list[Arm]:
     """Every variant of a peer; the bench keeps its best."""
     if device == "cuda":
@@ -107,7 +107,7 @@ def peer_arms(
     ]
 
 
-def _llama_cpp(row: Row, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
+def _llama_cpp(row: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
     one = row.prompt_tokens + row.new_tokens
     settings = {
         "model": str(files.gguf(shape, row.dtype)),
@@ -130,7 +130,9 @@ def _llama_cpp(row: Row, shape: ModelShape, files: PeerFiles, threads: int) -> l
     return [arm, joint]
 
 
-def _transformers(peer: str, row: Row, files: PeerFiles, *, device: str, threads: int) -> list[Arm]:
+def _transformers(
+    peer: str, row: SweepPoint, files: PeerFiles, *, device: str, threads: int
+) -> list[Arm]:
     arm = Arm(
         engine=peer,
         variant=f"{threads}t",

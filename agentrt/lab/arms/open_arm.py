@@ -8,7 +8,7 @@ from typing import Any
 
 from agentrt.lab.arms.child import ArmChild
 from agentrt.lab.arms.engine_arms import Arm
-from agentrt.lab.bench.plan import Row, prompts_of
+from agentrt.lab.bench.plan import SweepPoint, prompts_of
 from agentrt.lab.bench.sample import Sample, sample_from
 
 
@@ -20,7 +20,7 @@ class OpenArm:
         self._child = ArmChild(arm.name, arm.command, {**os.environ, **arm.env})
         self.about = self._asked({"do": "open", "settings": dict(arm.settings)})
 
-    def round(self, row: Row, vocabulary: int, number: int) -> Sample:
+    def round(self, row: SweepPoint, vocabulary: int, number: int) -> Sample:
         """One round; every arm gets the same prompts in the same round."""
         question = {
             "do": "round",

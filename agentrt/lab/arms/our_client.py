@@ -20,14 +20,14 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from agentrt.analysis import NodeRecord, Recorder, RunRecord, split
+from agentrt.analysis import NodeRecord, RunRecord, RunRecorder, split
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError
-from agentrt.base.gc_freeze import settle_heap
+from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.lab.arms.replay import Play, program_of
-from agentrt.lab.arms.score import Score, ScoredWait, score_of
+from agentrt.lab.arms.score import ProgramScore, ScoredWait, score_of
 from agentrt.lab.arms.wire import (
     CallTold,
     ProgramLine,
@@ -36,14 +36,13 @@ from agentrt.lab.arms.wire import (
     WaitTold,
 )
 from agentrt.program import Gen
-from agentrt.protocol.backend import StepDone
 from agentrt.protocol.events import Event
-from agentrt.protocol.step_output import Ledger, StepRecord
+from agentrt.protocol.step_output import Ledger, StepDone, StepRecord
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scheduler import Estimates
 
 
-class Watch:
+class PlayWatch:
     """What the runtime tells while programs are played.
 
     Attributes:
@@ -56,7 +55,7 @@ class Watch:
         self.records: dict[RunId, RunRecord] = {}
         self._began_at_s = self._ended_at_s = 0.0
         self._going: set[RequestId] = set()
-        self._recorder = Recorder(self._over)
+        self._recorder = RunRecorder(self._over)
 
     def see(self, events: Sequence[Event]) -> None:
         """Take a batch of events."""
@@ -98,7 +97,7 @@ class OurClient:
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
-        self._watch = Watch()
+        self._watch = PlayWatch()
         self._runtime: Runtime | None = None
         self._serial = 0
 
@@ -114,7 +113,7 @@ class OurClient:
                 estimates=Estimates(),  # of this run alone, not of what the user ran before
             )
         )
-        settle_heap()
+        freeze_gc()
         capabilities = self._runtime.engines["default"].backend.capabilities
         return {"about": _plain(asdict(capabilities) if is_dataclass(capabilities) else {})}
 
@@ -136,7 +135,7 @@ class OurClient:
         told = [_told(left[at], began_at_s) for at in range(len(lines))]
         return {"samples": told, "steps": list(self._watch.steps)}
 
-    async def _play(self, score: Score, began_at_s: float) -> _Left:
+    async def _play(self, score: ProgramScore, began_at_s: float) -> _Left:
         """Play one program now."""
         assert self._runtime is not None
         play = Play(score)
@@ -177,7 +176,7 @@ class _Left:
         wasted_tokens: That those wrote.
     """
 
-    score: Score
+    score: ProgramScore
     record: RunRecord | None
     ended_s: float
     error: str

@@ -27,7 +27,7 @@ CLIENTS = ("asyncio", "langgraph")
 SERVERS = ("llama-server", "transformers", "ours")
 
 
-class Server(Protocol):
+class ServerArm(Protocol):
     """A process that serves chat completions on this machine, and stands still when told to."""
 
     @property
@@ -94,7 +94,7 @@ class OpenPlayer:
         steps: Of the engine during the last play, where the client sees them.
     """
 
-    def __init__(self, arm: CompoundArm, server: Server | None) -> None:
+    def __init__(self, arm: CompoundArm, server: ServerArm | None) -> None:
         self.arm = arm
         self._server = server
         self._child = ArmChild(arm.name, arm.command, {**os.environ, **arm.env})

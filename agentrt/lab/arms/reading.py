@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.base.segments import Close, Open, Role, Segment, Text
 from agentrt.lab.arms.server_process import ServerProcess
 from agentrt.lab.arms.wire import ProgramLine
@@ -16,7 +16,7 @@ Messages = list[dict[str, str]]
 _GREEDY_TOKENS = 16
 
 
-@fact
+@record
 class Read:
     """How a server read a chat, and went on.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from agentrt.lab.arms.score import PartKey, Score, ScoredCall, ScoredWait
+from agentrt.lab.arms.score import PartKey, ProgramScore, ScoredCall, ScoredWait
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Gen, GenOptions, Node, Program, cfg, gather, program, race, tool
 from agentrt.program.arrivals import Arrivals
@@ -37,7 +37,7 @@ class Play:
         given_up: Calls that a vote made needless.
     """
 
-    def __init__(self, score: Score) -> None:
+    def __init__(self, score: ProgramScore) -> None:
         self.score = score
         self.nodes: dict[str, Node[str]] = {}
         self.given_up: list[str] = []

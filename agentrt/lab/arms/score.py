@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.lab.arms.wire import (
     CallLine,
     NodeLine,
@@ -22,7 +22,7 @@ PartKey: TypeAlias = tuple[str, str]
 MessageKey: TypeAlias = tuple[str, tuple[PartKey, ...]]
 
 
-@fact
+@record
 class ScoredCall:
     """A call, its messages hashable.
 
@@ -39,7 +39,7 @@ class ScoredCall:
     after: tuple[str, ...]
 
 
-@fact
+@record
 class ScoredWait:
     """A tool or a pause.
 
@@ -65,8 +65,8 @@ class ScoredWait:
 Scored: TypeAlias = ScoredCall | ScoredWait
 
 
-@fact
-class Score:
+@record
+class ProgramScore:
     """A program, ready.
 
     Attributes:
@@ -82,12 +82,12 @@ class Score:
     quorum: tuple[tuple[str, ...], int]
 
 
-def score_of(line: ProgramLine) -> Score:
+def score_of(line: ProgramLine) -> ProgramScore:
     """A line made ready; nothing is looked up while it is played."""
     quorum = line["quorum"]
     vote = (tuple(quorum["names"]), quorum["least"]) if quorum else ((), 0)
     nodes = tuple(_scored(node) for node in line["nodes"])
-    return Score(line, nodes, tuple(line["result"]), vote)
+    return ProgramScore(line, nodes, tuple(line["result"]), vote)
 
 
 def _scored(node: NodeLine) -> Scored:

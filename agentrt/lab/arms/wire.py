@@ -12,14 +12,14 @@ from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from agentrt.lab.workloads.trace import (
     Arrival,
-    Call,
     OutputOf,
     Part,
     Piece,
     ProgramTrace,
-    Think,
     ToolUse,
+    TraceCall,
     TraceNode,
+    TraceThink,
     needs,
     seeds,
 )
@@ -258,7 +258,7 @@ def _node(
     spell: Spell,
 ) -> NodeLine:
     waits = list(needs(node))
-    if isinstance(node, Call):
+    if isinstance(node, TraceCall):
         messages: list[MessageLine] = [
             (role, _parts(message, spell)) for role, message in node.prompt
         ]
@@ -278,7 +278,7 @@ def _node(
         return call
     length = lengths.get(node.name, 0)
     text = spell(f"{program.name}/{node.name}", length) if length else ""
-    if isinstance(node, Think):
+    if isinstance(node, TraceThink):
         return {
             "kind": "think",
             "name": node.name,

@@ -22,7 +22,7 @@ from agentrt.lab.arms.open_arm import OpenArm, OpenArms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.checkpoint import checkpoint
 from agentrt.lab.bench.gpu_plan import TARGETS, GpuPlan, SpeedPart
-from agentrt.lab.bench.plan import Row, prompts_of
+from agentrt.lab.bench.plan import SweepPoint, prompts_of
 from agentrt.lab.bench.result import ArmResult, RowResult, figures, machine
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.bench.shapes import shape_named
@@ -30,7 +30,7 @@ from agentrt.lab.bench.work import decode_work
 
 SCHEMA = "agentrt.lab.bench.gpu/1"
 _KERNELS_S = 240.0
-_PARITY_ROW = Row(3, 70, 12, 32, "float32")
+_PARITY_ROW = SweepPoint(3, 70, 12, 32, "float32")
 _OURS_ON = {
     "cuda": (
         {"kernels": "triton", "overlap": "on", "graphs": "auto"},
@@ -174,7 +174,7 @@ def speed_part(part: SpeedPart, device: str, tell: Tell) -> Facts:
     return {"rows": rows, "about": opened.about, "ceilings": ceilings}
 
 
-def _read_share(shape: str, row: Row, result: RowResult) -> float:
+def _read_share(shape: str, row: SweepPoint, result: RowResult) -> float:
     work = decode_work(
         shape_named(shape),
         row.dtype,

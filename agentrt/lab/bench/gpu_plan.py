@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.plan import SweepPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class SpeedPart:
     """
 
     shape: str
-    rows: Mapping[str, Row]
+    rows: Mapping[str, SweepPoint]
     engine: Mapping[str, Any] = field(default_factory=dict)
     repeats: int = 3
     once: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class GpuPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class GpuTarget:
     """A figure that has to be reached.
 
     Attributes:
@@ -70,13 +70,13 @@ class Target:
 
 
 TARGETS = (
-    Target("one.decode_share_of_read_ceiling", 0.75),
-    Target("thirty-two.decode_share_of_read_ceiling", 0.70),
-    Target("one.idle_share", 0.02, at_most=True),
-    Target("thirty-two.idle_share", 0.02, at_most=True),
-    Target("siblings.times_unshared", 3.0),
-    Target("kernels.decode_of_read_ceiling", 0.75),
-    Target("kernels.extend_of_matmul_ceiling", 0.55),
+    GpuTarget("one.decode_share_of_read_ceiling", 0.75),
+    GpuTarget("thirty-two.decode_share_of_read_ceiling", 0.70),
+    GpuTarget("one.idle_share", 0.02, at_most=True),
+    GpuTarget("thirty-two.idle_share", 0.02, at_most=True),
+    GpuTarget("siblings.times_unshared", 3.0),
+    GpuTarget("kernels.decode_of_read_ceiling", 0.75),
+    GpuTarget("kernels.extend_of_matmul_ceiling", 0.55),
 )
 
 _BF16 = "bfloat16"
@@ -88,10 +88,10 @@ HOPPER = GpuPlan(
         SpeedPart(
             shape="llama-3.1-8b",
             rows={
-                "one": Row(1, 1024, 64, 0, _BF16),
-                "thirty-two": Row(32, 1024, 64, 0, _BF16),
-                "siblings": Row(64, 8192 + 256, 32, 8192, _BF16),
-                "unshared": Row(64, 8192 + 256, 32, 0, _BF16),
+                "one": SweepPoint(1, 1024, 64, 0, _BF16),
+                "thirty-two": SweepPoint(32, 1024, 64, 0, _BF16),
+                "siblings": SweepPoint(64, 8192 + 256, 32, 8192, _BF16),
+                "unshared": SweepPoint(64, 8192 + 256, 32, 0, _BF16),
             },
             engine={"kv_pages": 36_000},  # 75 GB: all unshared histories of one round
             once=("unshared",),
@@ -100,8 +100,8 @@ HOPPER = GpuPlan(
         SpeedPart(
             shape="mixtral-scaled",
             rows={
-                "experts one": Row(1, 1024, 64, 0, _BF16),
-                "experts thirty-two": Row(32, 1024, 64, 0, _BF16),
+                "experts one": SweepPoint(1, 1024, 64, 0, _BF16),
+                "experts thirty-two": SweepPoint(32, 1024, 64, 0, _BF16),
             },
         ),
     ),
@@ -114,10 +114,10 @@ REHEARSAL = GpuPlan(
         SpeedPart(
             shape="micro",
             rows={
-                "one": Row(1, 48, 6, 0, _BF16),
-                "thirty-two": Row(3, 48, 6, 0, _BF16),
-                "siblings": Row(3, 80, 6, 64, _BF16),
-                "unshared": Row(3, 80, 6, 0, _BF16),
+                "one": SweepPoint(1, 48, 6, 0, _BF16),
+                "thirty-two": SweepPoint(3, 48, 6, 0, _BF16),
+                "siblings": SweepPoint(3, 80, 6, 64, _BF16),
+                "unshared": SweepPoint(3, 80, 6, 0, _BF16),
             },
             repeats=1,
             once=("unshared",),

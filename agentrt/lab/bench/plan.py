@@ -16,7 +16,7 @@ _LEAST_RUNNING = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SweepPoint:
     """One point of a sweep.
 
     Attributes:
@@ -64,7 +64,7 @@ def rows_of(
     new_tokens: int,
     shared: Sequence[int],
     dtypes: Sequence[str],
-) -> list[Row]:
+) -> list[SweepPoint]:
     """Every combination; a shared prefix stands before the prompt's own tokens.
 
     Raises:
@@ -76,7 +76,7 @@ def rows_of(
     for dtype, first, prompt, batch in product(dtypes, shared, prompts, batches):
         if min(prompt, batch) < 1 or first < 0:
             raise UsageError("--batch and --prompt start at 1, --shared at 0", hint="Raise them")
-        row = Row(batch, first + prompt, new_tokens, first, dtype)
+        row = SweepPoint(batch, first + prompt, new_tokens, first, dtype)
         if row.prompt_tokens + new_tokens > shape.window_tokens:
             raise UsageError(
                 f"{row.name} and {new_tokens} new tokens do not fit the "
@@ -87,7 +87,7 @@ def rows_of(
     return found
 
 
-def prompts_of(row: Row, vocabulary: int, round_number: int) -> list[list[int]]:
+def prompts_of(row: SweepPoint, vocabulary: int, round_number: int) -> list[list[int]]:
     """Token ids of a round, `[batch][prompt_tokens]`; no two rounds share a prefix."""
     generator = random.Random(f"{row.name} {round_number}")
 

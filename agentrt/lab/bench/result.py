@@ -14,7 +14,7 @@ from typing import Any
 
 from agentrt.engine.ops.cpu_threads import cores
 from agentrt.lab.arms.engine_arms import OURS, Arm
-from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.plan import SweepPoint
 from agentrt.lab.bench.sample import Sample
 from agentrt.lab.bench.shapes import ModelShape
 from agentrt.lab.bench.work import decode_work, prefill_flops
@@ -63,7 +63,7 @@ class RowResult:
         ceilings: Of the machine, before and after.
     """
 
-    row: Row
+    row: SweepPoint
     arms: Sequence[ArmResult]
     probes: Mapping[str, Sequence[Sample]]
     ceilings: Sequence[Mapping[str, float]]

@@ -11,7 +11,7 @@ from agentrt.lab.arms.engine_arms import CONSTRAINED, OURS, Arm, constrained_arm
 from agentrt.lab.arms.open_arm import OpenArm, OpenArms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.checkpoint import checkpoint
-from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.plan import SweepPoint
 from agentrt.lab.bench.result import ArmResult, RowResult
 from agentrt.lab.bench.sample import Sample, check_equal_work
 from agentrt.lab.bench.shapes import ModelShape
@@ -47,7 +47,7 @@ class SweepConfig:
 
 
 def measure(
-    rows: Sequence[Row], config: SweepConfig, tell: Callable[[str], None]
+    rows: Sequence[SweepPoint], config: SweepConfig, tell: Callable[[str], None]
 ) -> Iterator[RowResult]:
     """All rows, one after the other, each as soon as it is measured.
 
@@ -68,7 +68,7 @@ def measure(
 
 
 def _arms_of(
-    row: Row, rows: Sequence[Row], config: SweepConfig, files: PeerFiles
+    row: SweepPoint, rows: Sequence[SweepPoint], config: SweepConfig, files: PeerFiles
 ) -> dict[str, list[Arm]]:
     """Every variant, by engine."""
     own = {
@@ -86,7 +86,7 @@ def _arms_of(
 
 
 def _measure_row(
-    row: Row, variants: Mapping[str, Sequence[Arm]], config: SweepConfig, arms: OpenArms
+    row: SweepPoint, variants: Mapping[str, Sequence[Arm]], config: SweepConfig, arms: OpenArms
 ) -> RowResult:
     arms.keep([arm for of_engine in variants.values() for arm in of_engine])
     ours = arms.get(variants[OURS][0])
@@ -104,7 +104,7 @@ def _measure_row(
     return RowResult(row=row, arms=results, probes=probes, ceilings=ceilings)
 
 
-def _probe(arms: Sequence[OpenArm], row: Row, shape: ModelShape) -> dict[str, list[Sample]]:
+def _probe(arms: Sequence[OpenArm], row: SweepPoint, shape: ModelShape) -> dict[str, list[Sample]]:
     """Samples of variants that compete; none where there is one only."""
     samples: dict[str, list[Sample]] = {}
     for number in range(_PROBES if len(arms) > 1 else 0):
@@ -133,7 +133,7 @@ def _step_s(sample: Sample) -> float:
     return sample.step_s
 
 
-def _take_turns(arms: Sequence[OpenArm], row: Row, config: SweepConfig) -> list[ArmResult]:
+def _take_turns(arms: Sequence[OpenArm], row: SweepPoint, config: SweepConfig) -> list[ArmResult]:
     """Every arm once a round, the order turned round each time; the first round warms up."""
     samples: dict[str, list[Sample]] = {arm.arm.name: [] for arm in arms}
     for number in range(1 + config.repeats):

@@ -13,7 +13,7 @@ from agentrt.lab.bench.shapes import DTYPE_BYTES, ModelShape
 
 
 @dataclass(frozen=True, slots=True)
-class StepWork:
+class DecodeWork:
     """Of one decode step, a token for each of a batch.
 
     Attributes:
@@ -38,7 +38,7 @@ class StepWork:
 
 def decode_work(
     shape: ModelShape, dtype: str, *, batch: int, history_tokens: float, shared_tokens: int = 0
-) -> StepWork:
+) -> DecodeWork:
     """Of a step of `batch` sequences.
 
     Args:
@@ -54,7 +54,7 @@ def decode_work(
     weights = shape.layers * layer + shape.head_parameters
     own = batch * (history_tokens - shared_tokens)
     tokens_read = own + (shared_tokens if batch else 0)
-    return StepWork(
+    return DecodeWork(
         weight_bytes=weights * DTYPE_BYTES[dtype],
         kv_bytes=tokens_read * shape.kv_bytes_a_token(dtype),
         flops=batch * flops_a_token(shape, history_tokens) + batch * 2 * shape.head_parameters,

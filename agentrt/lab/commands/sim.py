@@ -372,9 +372,9 @@ def _asked(
     bursts: float = 0.0,
     host_kv_tokens: int = 0,
 ) -> Any:
-    from agentrt.lab.sim.command import Asked
+    from agentrt.lab.sim.command import SimRequest
 
-    return Asked(
+    return SimRequest(
         costs,
         workload,
         programs,

@@ -12,19 +12,19 @@ from typing import Any
 
 import anyio
 
-from agentrt.base.config import EngineConfig, Policy
+from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.compound.real_time import RealTime, Stage, stage_of
+from agentrt.lab.bench.compound.real_time import RealTime, ScaledModel, stage_of
 from agentrt.lab.bench.result import machine
 from agentrt.lab.commands.bench import tell
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.calibrate import calibrate
-from agentrt.lab.sim.costs import Costs, load_costs
+from agentrt.lab.sim.costs import SimCosts, load_costs
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
-from agentrt.lab.sim.validate import Play, Played, Terms, Validation, validate
-from agentrt.lab.workloads import Call, ProgramTrace, Workload
+from agentrt.lab.sim.validate import Play, PlayedWorkload, Terms, Validation, validate
+from agentrt.lab.workloads import ProgramTrace, TraceCall, Workload
 from agentrt.lab.workloads.arrivals import poisson
 from agentrt.program import chat
 from agentrt.prompt import Codec
@@ -53,7 +53,7 @@ def run_validation(
         BenchFailed: A program failed on the engine.
     """
     arms = arms_named(policies)
-    chosen: list[Policy] = [arm.scheduler.policy for arm in arms]
+    chosen: list[PolicyName] = [arm.scheduler.policy for arm in arms]
     if "oracle" in chosen or any(arm.name != arm.scheduler.policy for arm in arms):
         raise UsageError(
             f"--policies {policies}: the engine serves by fcfs, lpm, plas and rwa",
@@ -94,9 +94,9 @@ def run_validation(
 def _play(engine: RealTime) -> Play:
     """The engine as validation wants it, with the steps and the generations that it told."""
 
-    def play(workload: Workload) -> Played:
+    def play(workload: Workload) -> PlayedWorkload:
         latency_s = engine.play(workload)
-        return Played(latency_s, engine.steps, _terms(engine))
+        return PlayedWorkload(latency_s, engine.steps, _terms(engine))
 
     return play
 
@@ -118,14 +118,14 @@ def _terms(engine: RealTime) -> Terms:
     }
 
 
-def _start_tokens(stage: Stage) -> int:
+def _start_tokens(stage: ScaledModel) -> int:
     """What the model's template writes before the first message."""
     ask = chat().user(stage.drawing.spell("start", 1))
     encoded = Codec.load(stage.model).encode(ask.tools, ask.segments(), ask.history)
     return max(0, len(encoded.token_ids) - 1 - MESSAGE_TOKENS - 1)
 
 
-def _costs(stage: Stage, costs: str, *, threads: int, seconds: float) -> Costs:
+def _costs(stage: ScaledModel, costs: str, *, threads: int, seconds: float) -> SimCosts:
     if costs:
         return load_costs(costs)
     tell("measuring what steps take")
@@ -134,7 +134,7 @@ def _costs(stage: Stage, costs: str, *, threads: int, seconds: float) -> Costs:
 
 
 def _loads(
-    stage: Stage, costs: Costs, shapes: Sequence[str], programs: int, seed: int
+    stage: ScaledModel, costs: SimCosts, shapes: Sequence[str], programs: int, seed: int
 ) -> list[tuple[float, Workload]]:
     found = []
     for number, load in enumerate(LOADS):
@@ -146,11 +146,12 @@ def _loads(
     return found
 
 
-def _played(stage: Stage, program: ProgramTrace) -> ProgramTrace:
+def _played(stage: ScaledModel, program: ProgramTrace) -> ProgramTrace:
     """The program as it is played: with text that makes no pattern nothing is given by a form."""
     if stage.drawing.spell.word_letters is not None:
         return program
     nodes = tuple(
-        replace(node, forced_tokens=0) if isinstance(node, Call) else node for node in program.nodes
+        replace(node, forced_tokens=0) if isinstance(node, TraceCall) else node
+        for node in program.nodes
     )
     return replace(program, nodes=nodes)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from agentrt.base.config import Policy, SchedulerConfig
+from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 
-_OF_PROGRAMS: tuple[Policy, ...] = ("rwa", "oracle")
+_OF_PROGRAMS: tuple[PolicyName, ...] = ("rwa", "oracle")
 """These come with the gate and with hints; the others stand for engines that know requests only."""
 
 
@@ -39,11 +39,11 @@ def arms_named(names: str) -> tuple[SimArm, ...]:
 
 def _arm(name: str) -> SimArm:
     base = name.removesuffix("+gate").removesuffix("-gate")
-    policy = next((one for one in get_args(Policy) if one == base), None)
+    policy = next((one for one in get_args(PolicyName) if one == base), None)
     if policy is None:
         raise UsageError(
             f"there is no policy {name!r}",
-            hint=f"Use some of {', '.join(get_args(Policy))}, each with +gate or -gate if you like",
+            hint=f"Use some of {', '.join(get_args(PolicyName))}, each with +gate or -gate",
         )
     knows = policy in _OF_PROGRAMS
     gated = knows if base == name else name.endswith("+gate")

@@ -15,12 +15,12 @@ from typing import Any
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
-from agentrt.lab.sim.costs import Costs, StepWork
+from agentrt.base.sampling_params import SamplingParams
+from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.engine import VirtualEngine
-from agentrt.lab.sim.fit import Observed
+from agentrt.lab.sim.fit import ObservedSteps
 from agentrt.lab.sim.output import Output
-from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.scheduler.estimates.step_model import StepTime
 
 SCHEMA = "agentrt.lab.bench.engine/1"
@@ -28,7 +28,7 @@ _FLOAT32_BYTES, _OTHER_BYTES = 4, 2
 _HINT = "Give a file that `agentrt bench engine --json PATH` wrote"
 
 
-def observed_in(path: Path) -> tuple[list[Observed], dict[str, Any]]:
+def observed_in(path: Path) -> tuple[list[ObservedSteps], dict[str, Any]]:
     """The measured steps of a file, and what it says of its machine.
 
     Raises:
@@ -66,15 +66,15 @@ def _kv_token_bytes(shape: dict[str, Any], dtype: str) -> int:
     return int(values * (_FLOAT32_BYTES if dtype == "float32" else _OTHER_BYTES))
 
 
-def _observed(row: dict[str, Any]) -> Iterator[Observed]:
+def _observed(row: dict[str, Any]) -> Iterator[ObservedSteps]:
     arm = next(arm for arm in row["arms"] if arm["name"].startswith("agentrt"))
     samples = arm["samples"]
     chunks, decodes = _planned(row, arm["settings"])
     if row["shared_tokens"] == 0:  # else rounds after the first find the prefix in the cache
-        yield Observed(len(chunks), _sum(chunks), median(one["prefill_s"] for one in samples))
+        yield ObservedSteps(len(chunks), _sum(chunks), median(one["prefill_s"] for one in samples))
     steps = len(decodes)
     step_s = median(one["decode_s"] / one["decode_steps"] for one in samples)
-    yield Observed(steps, _sum(decodes), step_s * steps)
+    yield ObservedSteps(steps, _sum(decodes), step_s * steps)
 
 
 def _planned(
@@ -85,7 +85,7 @@ def _planned(
     config = EngineConfig(
         Path("planned"), **{name: settings[name] for name in names if name in settings}
     )
-    engine = VirtualEngine(config, Costs(StepTime(1.0, 0.0, 0.0, 0.0)), leaps=False)
+    engine = VirtualEngine(config, SimCosts(StepTime(1.0, 0.0, 0.0, 0.0)), leaps=False)
     shared, own, new = row["shared_tokens"], row["prompt_tokens"], row["new_tokens"]
     for at in range(row["batch"]):
         first = 1_000_000 * (at + 1)
@@ -96,8 +96,8 @@ def _planned(
             NodeId(f"n{at}"),
             "planned",
             TokenPrompt(ids),
-            Sampling(max_tokens=new),
-            facts=RequestFacts(RequestId(at), demanded=True),
+            SamplingParams(max_tokens=new),
+            facts=SchedulingInfo(RequestId(at), demanded=True),
         )
         engine.submit(request, Output(range(first + own, first + own + new)), 0.0)
     chunks: list[StepWork] = []

@@ -21,15 +21,15 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError, revive
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.process.backend import EmbeddedBackend
-from agentrt.lab.sim.costs import Costs, StepWork
-from agentrt.lab.sim.fit import Fitted, Observed, fit
+from agentrt.lab.sim.costs import SimCosts, StepWork
+from agentrt.lab.sim.fit import Fitted, ObservedSteps, fit
 from agentrt.lab.sim.runtime_overhead import around
 from agentrt.lab.sim.step_log import StepLog
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import GenerateRequest, StepDone, TokenPrompt
-from agentrt.protocol.step_output import StepRecord
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
+from agentrt.protocol.step_output import StepDone, StepRecord
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 PROMPTS = (16, 64, 256, 512, 1024, 2048)
@@ -48,7 +48,7 @@ _ODD = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CalibrationPoint:
     """Requests that are sent together.
 
     Attributes:
@@ -60,14 +60,14 @@ class Point:
     prompt_tokens: int
 
 
-def points_of(window_tokens: int, kv_tokens: int, most_running: int) -> list[Point]:
+def points_of(window_tokens: int, kv_tokens: int, most_running: int) -> list[CalibrationPoint]:
     """Every combination that an engine has room for.
 
     Raises:
         UsageError: There are too few to tell anything.
     """
     found = [
-        Point(batch, prompt)
+        CalibrationPoint(batch, prompt)
         for batch in BATCHES
         for prompt in PROMPTS
         if batch <= most_running
@@ -91,7 +91,7 @@ async def calibrate(
     seed: int = 0,
     about: dict[str, Any] | None = None,
     tell: Callable[[str], None] = lambda text: None,
-) -> Costs:
+) -> SimCosts:
     """The costs of an engine and of the runtime before it, on this machine.
 
     Args:
@@ -107,7 +107,7 @@ async def calibrate(
         window_tokens = engine.backend.capabilities.window_tokens
         points = points_of(window_tokens, kv_tokens, config.max_running)
         random = Random(seed)
-        observed: list[Observed] = []
+        observed: list[ObservedSteps] = []
         gaps: list[Gap] = []
         began_s = time.monotonic()
         rounds = 0
@@ -143,18 +143,18 @@ async def calibrate(
     )
 
 
-def alike(observed: Sequence[Observed]) -> list[Observed]:
+def alike(observed: Sequence[ObservedSteps]) -> list[ObservedSteps]:
     """Of the steps that computed the same, one that took as long as half of them."""
     found: dict[tuple[int, StepWork], list[float]] = {}
     for one in observed:
         found.setdefault((one.steps, one.work), []).append(one.took_s)
-    return [Observed(steps, work, median(took)) for (steps, work), took in found.items()]
+    return [ObservedSteps(steps, work, median(took)) for (steps, work), took in found.items()]
 
 
 def line_through(gaps: Sequence[Gap]) -> tuple[float, float]:
     """Seconds between steps, and more for each sequence, from medians by the number of those."""
     steps = [
-        Observed(1, StepWork(0, sequences, 0, 0.0), gap_s)
+        ObservedSteps(1, StepWork(0, sequences, 0, 0.0), gap_s)
         for sequences, gap_s in _medians(gaps).items()
     ]
     if len(steps) < 2:
@@ -165,7 +165,7 @@ def line_through(gaps: Sequence[Gap]) -> tuple[float, float]:
 
 async def _wait_s(config: EngineConfig, found: Fitted, seed: int) -> float:
     """What a step takes longer for each request that waits, where memory is short."""
-    costs = Costs(found.step, found.pair_s)
+    costs = SimCosts(found.step, found.pair_s)
     async with _Engine(config, seed) as engine:
         records = [one for _ in range(_LINE_TIMES) for one in await engine.line_up()]
     return slope_of([(one.waiting, _took_s(one) - costs.of(_work_of(one))) for one in records])
@@ -198,10 +198,10 @@ def _medians(told: Sequence[tuple[int, float]]) -> dict[int, float]:
     return {number: median(all_) for number, all_ in found.items()}
 
 
-def fit_without_odd(observed: Sequence[Observed]) -> Fitted:
+def fit_without_odd(observed: Sequence[ObservedSteps]) -> Fitted:
     """A fit, and another without what is twice off by the first."""
     first = fit(observed)
-    costs = Costs(first.step, first.pair_s)
+    costs = SimCosts(first.step, first.pair_s)
     kept = []
     for one in observed:
         alike = costs.of(one.work) - first.step.base_s + one.steps * first.step.base_s
@@ -240,7 +240,7 @@ class _Engine:
             self._submit(_LINE_PROMPT_TOKENS, 4 + at % 21)
         return [step async for step in self._steps(_LINE)]
 
-    async def measure(self, point: Point, gaps: list[Gap]) -> list[Observed]:
+    async def measure(self, point: CalibrationPoint, gaps: list[Gap]) -> list[ObservedSteps]:
         """The steps of one point: those with prompt tokens one by one, the others together.
 
         Args:
@@ -250,7 +250,7 @@ class _Engine:
         tokens = point.prompt_tokens
         prompts = {self._submit(tokens, NEW_TOKENS): tokens for _ in range(point.batch)}
         log = StepLog(prompts, self._config.prefill_chunk_tokens, self._config.step_tokens)
-        found: list[Observed] = []
+        found: list[ObservedSteps] = []
         decodes: list[tuple[StepWork, float]] = []
         before: StepRecord | None = None
         async for step in self._steps(len(prompts)):
@@ -259,14 +259,14 @@ class _Engine:
                 gaps.append((len(before.requests), step.started_at_s - before.ended_at_s))
             before = step
             if work.prefill_tokens:
-                found.append(Observed(1, work, took_s))
+                found.append(ObservedSteps(1, work, took_s))
             else:
                 decodes.append((work, took_s))
         whole = [one for one in decodes if one[0].decode_tokens == point.batch]
         if whole:
             kv_tokens = sum(work.kv_tokens for work, _ in whole) // len(whole)
             took_s = median(took_s for _, took_s in whole)
-            found.append(Observed(1, StepWork(0, point.batch, kv_tokens, 0.0), took_s))
+            found.append(ObservedSteps(1, StepWork(0, point.batch, kv_tokens, 0.0), took_s))
         return found
 
     def _submit(self, prompt_tokens: int, new_tokens: int) -> RequestId:
@@ -278,7 +278,7 @@ class _Engine:
             NodeId(f"n{self._serial}"),
             "calibrate",
             TokenPrompt(ids),
-            Sampling(max_tokens=new_tokens, ignore_eos=True),
+            SamplingParams(max_tokens=new_tokens, ignore_eos=True),
         )
         self.backend.submit(request)
         return request.request_id

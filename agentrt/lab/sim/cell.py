@@ -14,7 +14,7 @@ from typing import assert_never
 
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.flight import Flight
 from agentrt.lab.sim.generations import Generations
@@ -24,9 +24,9 @@ from agentrt.lab.sim.program_run import MODEL, ProgramRun
 from agentrt.lab.sim.sending import Act, Said, Sending
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.token_ids import TokenIds
-from agentrt.lab.workloads import Call, ProgramTrace
+from agentrt.lab.workloads import ProgramTrace, TraceCall
 from agentrt.program.scope import sooner
-from agentrt.protocol.backend import RequestFacts, StepDone
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.protocol.events import (
     HoleFilled,
     NodeFinished,
@@ -35,21 +35,21 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.protocol.step_output import End
-from agentrt.runtime.model_role import Engine
+from agentrt.protocol.step_output import End, StepDone
+from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import (
     Admit,
     Decision,
     Expire,
-    Fact,
     Fill,
+    InternalEvent,
     Performed,
     Refuse,
     Send,
     Start,
     State,
-    Stop,
-    Tell,
+    StopNode,
+    UpdateInfo,
     apply,
     decide,
 )
@@ -80,12 +80,12 @@ class Cell:
         self,
         state: State,
         engine: VirtualEngine,
-        costs: Costs,
+        costs: SimCosts,
         ids: TokenIds,
         at: At,
         said: Said,
         programs: HeldPrograms,
-        role: Engine,
+        role: ModelRole,
     ) -> None:
         self.state = state
         self.engine = engine
@@ -187,7 +187,7 @@ class Cell:
             totals.kv_tokens += record.kv_tokens
 
     def _deliver(self, done: StepDone, told: list[tuple[Sending, int]], now_s: float) -> None:
-        facts: list[Fact] = [done]
+        facts: list[InternalEvent] = [done]
         for sending, tokens in told:
             sending.run.reached(sending.name, tokens)
         runs = {sending.run.run_id: sending.run for sending, _ in told}
@@ -240,7 +240,7 @@ class Cell:
         self._ids.forget(run.run_id, run.program)
         self._handle((NodeFinished(run.run_id, run.root, "ok", now_s), run.finish(now_s)), now_s)
 
-    def _handle(self, facts: Iterable[Fact], now_s: float) -> None:
+    def _handle(self, facts: Iterable[InternalEvent], now_s: float) -> None:
         """A batch of the loop."""
         state = self.state
         for fact in facts:
@@ -259,9 +259,9 @@ class Cell:
             self._wake_s = wake_s
             self._at(wake_s, lambda at_s: self._handle((), at_s))
 
-    def _perform(self, decision: Decision, now_s: float) -> Iterable[Fact]:
+    def _perform(self, decision: Decision, now_s: float) -> Iterable[InternalEvent]:
         match decision:
-            case Tell(facts=facts):
+            case UpdateInfo(facts=facts):
                 self._generations.tell(self._known(one) for one in facts)
                 return ()
             case Admit():  # its runs are sent next
@@ -274,7 +274,7 @@ class Cell:
                 return self._fill(decision, now_s)
             case Start():
                 return self._start(decision, now_s)
-            case Stop() | Expire():
+            case StopNode() | Expire():
                 return self._stop(decision, now_s)
             case _:
                 assert_never(decision)
@@ -291,16 +291,16 @@ class Cell:
 
         self._at(max(now_s, self._free_at_s) + self.costs.submit_s, hear)
 
-    def _known(self, facts: RequestFacts) -> RequestFacts:
+    def _known(self, facts: SchedulingInfo) -> SchedulingInfo:
         """The facts of a request, with what its run really needs."""
         run = self.live.get(facts.run_id)
         return facts if run is None else replace(facts, true_rest_s=run.true_rest_s)
 
-    def _send(self, decision: Send, now_s: float) -> Iterable[Fact]:
+    def _send(self, decision: Send, now_s: float) -> Iterable[InternalEvent]:
         run = self.live[decision.run_id]
         name = run.name_of(decision.node_id)
         call = run.nodes[name]
-        assert isinstance(call, Call)
+        assert isinstance(call, TraceCall)
         costs = self.costs
         self._outcomes[run.run_id].held_s += decision.held_s
         self._busy(now_s, costs.call_s + costs.call_token_s * run.spell(call))
@@ -319,7 +319,7 @@ class Cell:
             len(sending.sent_ids),
         )
 
-    def _fill(self, decision: Fill, now_s: float) -> Iterable[Fact]:
+    def _fill(self, decision: Fill, now_s: float) -> Iterable[InternalEvent]:
         sending = self._generations.find(decision.run_id, decision.node_id)
         if sending is None:
             return
@@ -331,7 +331,7 @@ class Cell:
         if whole:
             yield HoleFilled(decision.run_id, decision.node_id, now_s)
 
-    def _start(self, decision: Start, now_s: float) -> Iterable[Fact]:
+    def _start(self, decision: Start, now_s: float) -> Iterable[InternalEvent]:
         run = self.live[decision.run_id]
         if decision.node_id == run.root:
             at_s = now_s + self.costs.run_s
@@ -339,7 +339,7 @@ class Cell:
             return
         name = run.name_of(decision.node_id)
         node = run.nodes[name]
-        assert not isinstance(node, Call)
+        assert not isinstance(node, TraceCall)
         key = (run.run_id, decision.node_id)
         self._tools.add(key)
         self._programs.began(run, name)
@@ -353,14 +353,14 @@ class Cell:
         if key not in self._tools:
             return  # it was given up
         self._tools.remove(key)
-        facts: list[Fact] = [
+        facts: list[InternalEvent] = [
             ToolEnded(run.run_id, key[1], 0, now_s),
             self._finished(run, name, now_s, wanted=True),
         ]
         self._handle([*facts, *run.more(now_s)], now_s)
         self._close(run, now_s)
 
-    def _stop(self, decision: Stop | Expire, now_s: float) -> Iterable[Fact]:
+    def _stop(self, decision: StopNode | Expire, now_s: float) -> Iterable[InternalEvent]:
         run = self.live[decision.run_id]
         name = run.name_of(decision.node_id)
         sending = self._generations.find(run.run_id, decision.node_id)

@@ -16,21 +16,21 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.segments import Generated, Hole, Open, Segment, Text
 from agentrt.lab.sim.program_run import MODEL, ProgramRun
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
-from agentrt.lab.workloads import Call, OutputOf, Piece, ToolUse
+from agentrt.lab.workloads import OutputOf, Piece, ToolUse, TraceCall
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.lab.workloads.trace import Part, TraceNode
-from agentrt.program import Gen, Node, Output, Scope, Submit, ToolWork, tool
+from agentrt.program import Gen, Node, OutputSpec, Scope, Submit, ToolWork, tool
 from agentrt.program.options import GenOptions
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend, Capabilities, KvHint
-from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.in_flight.output_readers import ValueReader
-from agentrt.runtime.model_role import Engine
+from agentrt.runtime.model_role import ModelRole
 
 Hint = Callable[[tuple[int, ...], KvHint, float | None, int], None]
 """Says what becomes of a prefix: its ids, what, until when, and from which token on."""
 
-_TEXT = Output("value", None, str, "str")
+_TEXT = OutputSpec("value", None, str, "str")
 _READER = ValueReader(str, is_json=False)
 
 
@@ -66,9 +66,9 @@ class Hinted:
         self._start_tokens = start_tokens
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> ModelRole:
         """In the role of simulated programs."""
-        return Engine(MODEL, cast(Backend, self), cast(Codec, self))
+        return ModelRole(MODEL, cast(Backend, self), cast(Codec, self))
 
     def hint(
         self,
@@ -108,18 +108,18 @@ class ProgramChats:
         engine: That it asks.
     """
 
-    def __init__(self, run: ProgramRun, engine: Engine) -> None:
+    def __init__(self, run: ProgramRun, engine: ModelRole) -> None:
         self._run = run
         self._engine = engine
         self._scope = Scope(cast(Submit, _Undriven(run.run_id)), str(run.root), run.root)
         self._tree: ChatTree[Part] = ChatTree()
         self._nodes: dict[str, Node[Any]] = {}
 
-    def sent(self, name: str, request_id: RequestId) -> Live:
+    def sent(self, name: str, request_id: RequestId) -> InFlight:
         """A generation that is sent now."""
         gen = self._node(name)
         assert isinstance(gen, Gen)
-        return Live(self._run.run_id, gen, self._engine, request_id, _READER)
+        return InFlight(self._run.run_id, gen, self._engine, request_id, _READER)
 
     def begun(self, name: str) -> Node[Any]:
         """A tool or a person that begins now."""
@@ -140,7 +140,7 @@ class ProgramChats:
     def _tokens(self, name: str) -> int:
         node = self._run.nodes[name]
         match node:
-            case Call():
+            case TraceCall():
                 return node.output_tokens
             case ToolUse():
                 return node.result_tokens
@@ -156,7 +156,7 @@ class ProgramChats:
         return made
 
     def _made(self, node: TraceNode) -> Node[Any]:
-        if isinstance(node, Call):
+        if isinstance(node, TraceCall):
             options: GenOptions = {"max_tokens": node.output_tokens, "ignore_eos": True}
             prompt = self._tree.find(node.prompt, self._part)
             gen: Gen[str] = Gen(self._scope, prompt, _TEXT, node.name, node.site, options)

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.sim.arms import SimArm, arms_named
-from agentrt.lab.sim.costs import Costs, load_costs
+from agentrt.lab.sim.costs import SimCosts, load_costs
 from agentrt.lab.sim.operating_point import operating_point
 from agentrt.lab.sim.simulation import Setup
 from agentrt.lab.sim.study import Mixed, Study
@@ -28,7 +28,7 @@ contexts of life size: those of coding agents are divided by eight already where
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SimRequest:
     """What the commands have in common.
 
     Attributes:
@@ -100,7 +100,7 @@ class Asked:
         scale = Scale(**{**known, **self.scale})
         return Mixed(self.programs, shares_named(self.workload), scale, self.tenants, self.bursts)
 
-    def about(self, costs: Costs) -> dict[str, Any]:
+    def about(self, costs: SimCosts) -> dict[str, Any]:
         """What was asked, for files and pages."""
         return {
             "costs": costs.to_json(),
@@ -130,7 +130,7 @@ def shares_named(workload: str) -> Mapping[str, float]:
 
 
 def run_sweep(
-    asked: Asked,
+    asked: SimRequest,
     arms: str,
     *,
     rate: float,
@@ -177,7 +177,7 @@ def run_sweep(
 
 
 def run_once(
-    asked: Asked, arm: SimArm, *, rate: float, kv_tokens: int, seed: int, warm: bool
+    asked: SimRequest, arm: SimArm, *, rate: float, kv_tokens: int, seed: int, warm: bool
 ) -> dict[str, Any]:
     """One arm over one draw of programs: what became of them, as a table's rows."""
     study = asked.study(warm=warm)

@@ -16,11 +16,11 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import InternalError, revive
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import GenerateRequest, StepDone, TokenPrompt
-from agentrt.protocol.step_output import Ledger
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
+from agentrt.protocol.step_output import Ledger, StepDone
 
 PROMPT_TOKENS = 512
 ROUNDS = 9
@@ -85,7 +85,7 @@ async def _asked(backend: EmbeddedBackend, serial: int, prompt: tuple[int, ...])
             NodeId(f"n{serial}"),
             "copies",
             TokenPrompt(prompt),
-            Sampling(max_tokens=1, ignore_eos=True),
+            SamplingParams(max_tokens=1, ignore_eos=True),
         )
     )
     async for event in backend.events():

@@ -48,7 +48,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class SimCosts:
     """How long a step takes, and what surrounds it; in seconds but where a name says otherwise.
 
     Attributes:
@@ -112,7 +112,7 @@ class Costs:
         """Seconds between a step over so many sequences and the next."""
         return self.gap_s + self.gap_row_s * sequences
 
-    def paced(self, pace: Pace) -> Costs:
+    def paced(self, pace: Pace) -> SimCosts:
         """Of a machine on which everything takes so much longer."""
         shares = {"step", "jump_share", "kv_token_bytes", "about"}
         times = {part.name for part in fields(self)} - shares
@@ -130,7 +130,7 @@ class Costs:
 MEMORY_BYTES_S = 20e9
 """What a few cores copy within their memory: each byte is read and written."""
 
-HALF_ON_TWO_CORES = Costs(
+HALF_ON_TWO_CORES = SimCosts(
     StepTime(base_s=0.022, prefill_s=0.0020, decode_s=0.0011, kv_s=2.0e-6),
     submit_s=80e-6,
     call_s=150e-6,
@@ -144,7 +144,7 @@ HALF_ON_TWO_CORES = Costs(
 )
 """A small model on a small machine, for a look without a fit."""
 
-EIGHT_B_ON_H200 = Costs(
+EIGHT_B_ON_H200 = SimCosts(
     StepTime(base_s=0.0040, prefill_s=32e-6, decode_s=12e-6, kv_s=2.7e-8),
     pair_s=1.1e-10,
     submit_s=80e-6,
@@ -165,7 +165,7 @@ EIGHT_B_ON_H200 = Costs(
 NAMED = {"half-cpu": HALF_ON_TWO_CORES, "8b-h200": EIGHT_B_ON_H200}
 
 
-def load_costs(name: str) -> Costs:
+def load_costs(name: str) -> SimCosts:
     """The costs in a file that `agentrt sim fit` or `calibrate` wrote, or named ones.
 
     Raises:
@@ -189,12 +189,12 @@ def load_costs(name: str) -> Costs:
         raise UsageError(f"{name} tells no step", hint=hint)
     parts = {part.name for part in fields(StepTime) if part.name not in step}
     parts |= {key for key, value in step.items() if not _is_part(StepTime, key, value)}
-    parts |= {key for key, value in rest.items() if not _is_part(Costs, key, value)}
+    parts |= {key for key, value in rest.items() if not _is_part(SimCosts, key, value)}
     if parts:
         raise UsageError(f"{name}: {', '.join(sorted(parts))}: not as costs have it", hint=hint)
-    return Costs(StepTime(**step), **rest, about=about)
+    return SimCosts(StepTime(**step), **rest, about=about)
 
 
-def _is_part(kind: type[StepTime | Costs], key: str, value: Any) -> bool:
+def _is_part(kind: type[StepTime | SimCosts], key: str, value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return key in {part.name for part in fields(kind)} and number and 0 <= value < 1e6

@@ -11,29 +11,21 @@ from dataclasses import replace
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import PageId, RequestId
-from agentrt.engine.kv.allocator import Paging
-from agentrt.engine.kv.hints import Hints
+from agentrt.engine.kv.allocator import KvAllocator
+from agentrt.engine.kv.hints import KvHints
 from agentrt.engine.request_checks import out_of_pages
-from agentrt.engine.scheduling.scheduler import Roster, Share
-from agentrt.engine.sequence.metrics import Account
+from agentrt.engine.scheduling.scheduler import Scheduler, Share
+from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.kv_cache import PagePool
-from agentrt.lab.sim.costs import Costs, StepWork
+from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.flight import Flight, Landing
 from agentrt.lab.sim.host_tier import virtual_host
 from agentrt.lab.sim.output import Output
 from agentrt.prompt import Detokenizer
-from agentrt.protocol.backend import (
-    End,
-    Fill,
-    GenerateRequest,
-    KvHint,
-    RequestFacts,
-    StepDone,
-    TokenPrompt,
-)
-from agentrt.protocol.step_output import FinishReason, StepRecord
+from agentrt.protocol.backend import GenerateRequest, HoleFill, KvHint, SchedulingInfo, TokenPrompt
+from agentrt.protocol.step_output import End, FinishReason, StepDone, StepRecord
 
 NO_END_S = float("inf")
 
@@ -63,18 +55,18 @@ class VirtualEngine:
     """
 
     def __init__(
-        self, config: EngineConfig, costs: Costs, *, leaps: bool = True, watched_pages: int = 0
+        self, config: EngineConfig, costs: SimCosts, *, leaps: bool = True, watched_pages: int = 0
     ) -> None:
         self._config = config
         self._costs = costs
         self._leaps = leaps
         self._watched_pages = watched_pages
         self.host = virtual_host(config, costs)
-        self.paging = Paging(
+        self.paging = KvAllocator(
             PagePool(config.kv_pages), config.page_tokens, NoTables(), config.max_running, self.host
         )
-        self.roster = Roster(config, self.paging)
-        self._hints = Hints(self.paging)
+        self.roster = Scheduler(config, self.paging)
+        self._hints = KvHints(self.paging)
         self._outputs: dict[RequestId, Output] = {}
         self._ends: list[End] = []
         self._serial = 0
@@ -86,12 +78,12 @@ class VirtualEngine:
         self.unheard_tokens = 0
 
     @property
-    def costs(self) -> Costs:
+    def costs(self) -> SimCosts:
         """Of what begins from now on."""
         return self._costs
 
     @costs.setter
-    def costs(self, costs: Costs) -> None:
+    def costs(self, costs: SimCosts) -> None:
         self._costs = costs
         if self.host is not None:
             self.host.copier.costs = costs
@@ -120,7 +112,7 @@ class VirtualEngine:
             tokens=list(token_ids),
             prompt_tokens=len(token_ids),
             complete=False,
-            account=Account(received_at_s=now_s, mark_s=now_s),
+            account=RequestMetrics(received_at_s=now_s, mark_s=now_s),
             detokenizer=Detokenizer(()),
             stops=StopStrings(()),
         )
@@ -130,7 +122,7 @@ class VirtualEngine:
         if request.prompt.complete:
             self._complete(sequence, now_s)
 
-    def fill(self, request_id: RequestId, fill: Fill, now_s: float) -> None:
+    def fill(self, request_id: RequestId, fill: HoleFill, now_s: float) -> None:
         """Append to a prompt that was submitted incomplete."""
         sequence = self.roster.find(request_id)
         if sequence is None:
@@ -139,7 +131,7 @@ class VirtualEngine:
         if fill.complete:
             self._complete(sequence, now_s)
 
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
         for fact in facts:
             self.roster.tell(fact)

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedSteps:
     """Some steps that were measured together.
 
     Attributes:
@@ -54,7 +54,7 @@ class Fitted:
     residuals: dict[str, float]
 
 
-def fit(observed: Sequence[Observed]) -> Fitted:
+def fit(observed: Sequence[ObservedSteps]) -> Fitted:
     """The costs that explain the observations best.
 
     Args:
@@ -83,7 +83,7 @@ def fit(observed: Sequence[Observed]) -> Fitted:
     )
 
 
-def _row(one: Observed) -> tuple[float, ...]:
+def _row(one: ObservedSteps) -> tuple[float, ...]:
     work = one.work
     return (one.steps, work.prefill_tokens, work.decode_tokens, work.kv_tokens, work.pairs)
 

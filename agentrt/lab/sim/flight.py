@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from agentrt.base.ids import RequestId
 from agentrt.engine.scheduling.scheduler import Share
 from agentrt.lab.sim.costs import StepWork
-from agentrt.protocol.backend import StepDone
-from agentrt.protocol.step_output import StepRecord
+from agentrt.protocol.step_output import StepDone, StepRecord
 
 
 @dataclass(slots=True, eq=False)

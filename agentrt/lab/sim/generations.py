@@ -13,17 +13,18 @@ from typing import cast
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.held import HeldPrograms
 from agentrt.lab.sim.output import Output
 from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.sending import Said, Sending
 from agentrt.lab.sim.token_ids import PromptIds, TokenIds
-from agentrt.lab.workloads import Call
-from agentrt.protocol.backend import End, Fill, GenerateRequest, RequestFacts, TokenPrompt
-from agentrt.runtime.model_role import Engine
-from agentrt.runtime.requests.coalescing import Shared, Sharing, ledger_of, left_ledger
+from agentrt.lab.workloads import TraceCall
+from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo, TokenPrompt
+from agentrt.protocol.step_output import End
+from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.coalescing import CoalescedRequest, Coalescing, ledger_of, left_ledger
 
 Cancel = Callable[[RequestId, float], None]
 """Ends a request at its engine."""
@@ -45,7 +46,7 @@ class Generations:
     def __init__(
         self,
         engine: VirtualEngine,
-        role: Engine,
+        role: ModelRole,
         ids: TokenIds,
         said: Said,
         programs: HeldPrograms,
@@ -59,7 +60,7 @@ class Generations:
         self._said = said
         self._programs = programs
         self._cancel = cancel
-        self._sharing = Sharing(is_on=shares)
+        self._sharing = Coalescing(is_on=shares)
         self._at_engine: dict[RequestId, Sending] = {}  # of several that share one the first
         self._own: dict[RequestId, Sending] = {}
         self._by_node: dict[tuple[RunId, NodeId], Sending] = {}
@@ -69,11 +70,11 @@ class Generations:
         return self._by_node.get((run_id, node_id))
 
     def send(
-        self, run: ProgramRun, name: str, facts: RequestFacts, forced_tokens: int, now_s: float
+        self, run: ProgramRun, name: str, facts: SchedulingInfo, forced_tokens: int, now_s: float
     ) -> Sending:
         """Hand a call to the engine, with the part of its prompt that is known, or join another."""
         call = run.nodes[name]
-        assert isinstance(call, Call)
+        assert isinstance(call, TraceCall)
         node_id, request_id = run.node_id(name), facts.request_id
         prompt = PromptIds(self._ids, run.run_id, call, run.outputs)
         known = prompt.known(run.ended)
@@ -116,12 +117,12 @@ class Generations:
             del self._at_engine[request_id]
             self._said.say(lambda at_s: self._cancel(request_id, at_s))
         else:
-            self._said.say(lambda at_s: self._engine.fill(request_id, Fill(ids, whole), at_s))
+            self._said.say(lambda at_s: self._engine.fill(request_id, HoleFill(ids, whole), at_s))
         return whole
 
-    def tell(self, facts: Iterable[RequestFacts]) -> None:
+    def tell(self, facts: Iterable[SchedulingInfo]) -> None:
         """Tell the engine what has changed for nodes, each by the request that computes it."""
-        told: dict[RequestId, RequestFacts] = {}
+        told: dict[RequestId, SchedulingInfo] = {}
         for one in facts:
             sending = self._own.get(one.request_id)
             if sending is None:
@@ -186,12 +187,12 @@ class Generations:
             self._said.say(lambda _: self._engine.watch(request_id, marks))
         return True
 
-    def _urge(self, shared: Shared, before: RequestFacts) -> None:
+    def _urge(self, shared: CoalescedRequest, before: SchedulingInfo) -> None:
         """Tell the engine where a request stands now, if that has changed."""
         if shared.lives and (now := shared.merged()) != before:
             self._said.say(lambda _: self._engine.facts((now,)))
 
-    def _see(self, sending: Sending, shared: Shared) -> None:
+    def _see(self, sending: Sending, shared: CoalescedRequest) -> None:
         """What one that leaves has got of an output."""
         sequence = self._engine.roster.find(shared.request_id)
         if sequence is not None and sequence.output_tokens:
@@ -227,17 +228,17 @@ def _whole(sending: Sending) -> GenerateRequest:
     return replace(sending.request, prompt=TokenPrompt(sending.sent_ids))
 
 
-def _sampling(run: ProgramRun, call: Call) -> Sampling:
+def _sampling(run: ProgramRun, call: TraceCall) -> SamplingParams:
     """As a replay asks: greedily, but for samples of one prompt, which are to differ."""
     seed = run.seeds.get(call.name)
     if seed is None:
-        return Sampling(max_tokens=call.output_tokens, ignore_eos=True)
-    return Sampling(
+        return SamplingParams(max_tokens=call.output_tokens, ignore_eos=True)
+    return SamplingParams(
         max_tokens=call.output_tokens, temperature=1.0, top_k=1, seed=seed, ignore_eos=True
     )
 
 
-def _form(run: ProgramRun, call: Call) -> ConstraintSpec | None:
+def _form(run: ProgramRun, call: TraceCall) -> ConstraintSpec | None:
     """Outputs of one form in all programs of a shape."""
     if not call.forced_tokens:
         return None

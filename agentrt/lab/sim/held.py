@@ -5,10 +5,10 @@ from __future__ import annotations
 from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.sim.chats import ProgramChats
 from agentrt.lab.sim.program_run import MODEL, ProgramRun
-from agentrt.protocol.backend import End, StepDone
-from agentrt.runtime.in_flight.in_flight import Live
-from agentrt.runtime.kv_hints.retention import Retention
-from agentrt.runtime.model_role import Engine
+from agentrt.protocol.step_output import End, StepDone
+from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.kv_hints.retention import KvRetention
+from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import State
 
 
@@ -20,11 +20,11 @@ class HeldPrograms:
         is_on: Whether it is.
     """
 
-    def __init__(self, engine: Engine, *, is_on: bool) -> None:
+    def __init__(self, engine: ModelRole, *, is_on: bool) -> None:
         self._engine = engine
-        self._retention = Retention({MODEL: engine}, is_on=is_on)
+        self._retention = KvRetention({MODEL: engine}, is_on=is_on)
         self._chats: dict[RunId, ProgramChats] = {}
-        self._lives: dict[RequestId, Live] = {}
+        self._lives: dict[RequestId, InFlight] = {}
 
     @property
     def is_on(self) -> bool:

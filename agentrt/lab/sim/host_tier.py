@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.engine.kv.offload import HostKv, Rates
-from agentrt.kv_cache import LowerTier
-from agentrt.lab.sim.costs import Costs
+from agentrt.engine.kv.offload import CopyRates, OffloadCache
+from agentrt.kv_cache import OffloadTier
+from agentrt.lab.sim.costs import SimCosts
 
 
 class VirtualCopier:
@@ -25,7 +25,7 @@ class VirtualCopier:
         load_s: How long the last load took.
     """
 
-    def __init__(self, costs: Costs, page_tokens: int, rates: Rates) -> None:
+    def __init__(self, costs: SimCosts, page_tokens: int, rates: CopyRates) -> None:
         self.costs = costs
         self.load_s = 0.0
         self._page_tokens = page_tokens
@@ -52,10 +52,10 @@ class VirtualCopier:
         return took_s
 
 
-VirtualHost = HostKv[VirtualCopier]
+VirtualHost = OffloadCache[VirtualCopier]
 
 
-def page_bytes_of(costs: Costs, page_tokens: int) -> int:
+def page_bytes_of(costs: SimCosts, page_tokens: int) -> int:
     """Memory of one page.
 
     Raises:
@@ -69,7 +69,7 @@ def page_bytes_of(costs: Costs, page_tokens: int) -> int:
     return max(1, round(page_tokens * costs.kv_token_bytes))
 
 
-def virtual_host(config: EngineConfig, costs: Costs) -> VirtualHost | None:
+def virtual_host(config: EngineConfig, costs: SimCosts) -> VirtualHost | None:
     """The host's tier, or None where the budget is 0.
 
     Raises:
@@ -78,8 +78,8 @@ def virtual_host(config: EngineConfig, costs: Costs) -> VirtualHost | None:
     if not config.host_kv_bytes:
         return None
     size = page_bytes_of(costs, config.page_tokens)
-    rates = Rates(size, config.page_tokens)
+    rates = CopyRates(size, config.page_tokens)
     copier = VirtualCopier(costs, config.page_tokens, rates)
-    return HostKv(
-        LowerTier(config.host_kv_bytes // size, config.page_tokens, copier), copier, rates
+    return OffloadCache(
+        OffloadTier(config.host_kv_bytes // size, config.page_tokens, copier), copier, rates
     )

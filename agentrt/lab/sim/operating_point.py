@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RateLook:
     """What fcfs makes of a rate.
 
     Attributes:
@@ -58,9 +58,9 @@ class OperatingPoint:
     """
 
     kv_tokens: int
-    found: tuple[Look, ...]
-    tried: tuple[Look, ...]
-    ample: Look | None = None
+    found: tuple[RateLook, ...]
+    tried: tuple[RateLook, ...]
+    ample: RateLook | None = None
 
     @property
     def slowdown(self) -> float:
@@ -122,10 +122,10 @@ def operating_point(
             f"a memory share of {kv_share} and a slowdown of {slowdown} are no point",
             hint="Give a share above 0 and a slowdown above 1: --kv-share 0.33 --slowdown 10",
         )
-    tried: list[Look] = []
+    tried: list[RateLook] = []
 
-    def find(seed: int, at: float, tokens: int) -> Look:
-        def look(at: float) -> Look:
+    def find(seed: int, at: float, tokens: int) -> RateLook:
+        def look(at: float) -> RateLook:
             tried.append(_look(study, seed, at, tokens, tell))
             return tried[-1]
 
@@ -137,14 +137,14 @@ def operating_point(
         at = ample.rate
         wanted = int(kv_share * ample.working_set_tokens) // 16 * 16
         tokens = _at_least(study, wanted, seeds)
-    found: list[Look] = []
+    found: list[RateLook] = []
     for seed in range(seeds):
         found.append(find(seed, at, tokens))
         at = found[0].rate
     return OperatingPoint(tokens, tuple(found), tuple(tried), ample)
 
 
-def _look(study: Study, seed: int, rate: float, kv_tokens: int, tell: Tell) -> Look:
+def _look(study: Study, seed: int, rate: float, kv_tokens: int, tell: Tell) -> RateLook:
     (fcfs,) = arms_named("fcfs")
     point = study.point(fcfs, rate, seed, kv_tokens)
     slow = float(point.slowdown.mean())
@@ -152,10 +152,12 @@ def _look(study: Study, seed: int, rate: float, kv_tokens: int, tell: Tell) -> L
         f"seed {seed}, {rate:.4g}/s, {kv_tokens} tokens of KV: slowdown {slow:.2f}, "
         f"working set {point.working_set_tokens:.0f}"
     )
-    return Look(rate, kv_tokens, slow, point.working_set_tokens)
+    return RateLook(rate, kv_tokens, slow, point.working_set_tokens)
 
 
-def _rate_of(look: Callable[[float], Look], rate: float, slowdown: float, study: Study) -> Look:
+def _rate_of(
+    look: Callable[[float], RateLook], rate: float, slowdown: float, study: Study
+) -> RateLook:
     """The point at which the slowdown is the wanted one, by halving the interval."""
     found = look(rate)
     below = found.slowdown < slowdown

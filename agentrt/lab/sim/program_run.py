@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.lab.workloads import Call, Message, OutputOf, ProgramTrace, Think, ToolUse
+from agentrt.lab.workloads import Message, OutputOf, ProgramTrace, ToolUse, TraceCall, TraceThink
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
 from agentrt.protocol.events import NodeDeclared, NodeDemanded, RunFinished, RunStarted
-from agentrt.scheduler import CancelWanted, Fact
+from agentrt.scheduler import CancelWanted, InternalEvent
 
 _UNIX_NS = 1_600_000_000_000_000_000
 MODEL = "default"
@@ -79,7 +79,7 @@ class ProgramRun:
         """Of one of its nodes."""
         return node_id[len(self._root) + 1 :]
 
-    def begin(self, now_s: float) -> Iterator[Fact]:
+    def begin(self, now_s: float) -> Iterator[InternalEvent]:
         """What is told when somebody starts it."""
         program = self.program
         yield RunStarted(
@@ -101,7 +101,7 @@ class ProgramRun:
         """Service that the calls need which are not over."""
         return sum(self._service_s.values())
 
-    def spell(self, call: Call) -> int:
+    def spell(self, call: TraceCall) -> int:
         """Tokens of a call's prompt that the run spells for the first time."""
         fresh = [part for part in parts(call) if part not in self._spelt]
         self._spelt.update(fresh)
@@ -130,7 +130,7 @@ class ProgramRun:
         self.closed.add(name)
         self._service_s.pop(name, None)
 
-    def more(self, now_s: float) -> Iterator[Fact]:
+    def more(self, now_s: float) -> Iterator[InternalEvent]:
         """What the program does now that something has changed."""
         found = True
         while found:
@@ -161,28 +161,28 @@ class ProgramRun:
             return False
         if isinstance(node, ToolUse) and node.plan and node.plan not in self.ended:
             return 0 < node.at_token <= self._reached.get(node.plan, 0)
-        return isinstance(node, Think | ToolUse) or self.declared.issuperset(needs(node))
+        return isinstance(node, TraceThink | ToolUse) or self.declared.issuperset(needs(node))
 
     def _declaration(self, node: TraceNode, now_s: float) -> NodeDeclared:
         plan = node.plan if isinstance(node, ToolUse) else ""
         deps = tuple(self.node_id(name) for name in needs(node) if name != plan)
-        site = node.name if isinstance(node, Think) else node.site
+        site = node.name if isinstance(node, TraceThink) else node.site
         return NodeDeclared(
             self.run_id,
             self.node_id(node.name),
-            "generate" if isinstance(node, Call) else "tool",
+            "generate" if isinstance(node, TraceCall) else "tool",
             site,
             self._root,
             deps,
             site,
             now_s,
-            fork_of=self._fork_of(node) if isinstance(node, Call) else None,
+            fork_of=self._fork_of(node) if isinstance(node, TraceCall) else None,
             plan=self.node_id(plan) if plan else None,
             after=self._after,
-            model=MODEL if isinstance(node, Call) else "",
+            model=MODEL if isinstance(node, TraceCall) else "",
         )
 
-    def _fork_of(self, call: Call) -> NodeId | None:
+    def _fork_of(self, call: TraceCall) -> NodeId | None:
         """The first node that continues the same chat, up to the last answer in it."""
         found: NodeId | None = None
         for end in range(len(call.prompt), 0, -1):
@@ -203,7 +203,7 @@ class ProgramRun:
             wanted.difference_update(self.program.quorum[0])
         return self._has_quorum() and wanted <= self.ended
 
-    def _spare(self, now_s: float) -> Iterator[Fact]:
+    def _spare(self, now_s: float) -> Iterator[InternalEvent]:
         """With a quorum, or the whole result, there: the rest is given up."""
         rest: set[str] = set()
         if self.program.quorum is not None and self._has_quorum():

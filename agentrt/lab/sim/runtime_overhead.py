@@ -10,12 +10,12 @@ from time import monotonic, process_time
 
 import anyio
 
-from agentrt.analysis import Recorder, RunRecord
+from agentrt.analysis import RunRecord, RunRecorder
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import InternalError, UsageError
-from agentrt.lab.sim.costs import Costs
-from agentrt.lab.workloads.text import Speller, words_of
+from agentrt.lab.sim.costs import SimCosts
+from agentrt.lab.workloads.text import KeySpeller, words_of
 from agentrt.program import cfg, chat, gather, program, tool
 from agentrt.protocol.events import Event, NodeDeclared, NodeFinished
 from agentrt.protocol.step_output import Ledger
@@ -142,12 +142,12 @@ class _Turn:
     received_s: float
 
 
-async def around(config: EngineConfig) -> Costs:
+async def around(config: EngineConfig) -> SimCosts:
     """Costs whose parts around the steps are measured; those of steps are nothing."""
     seen: list[Event] = []
     serials = count()
     async with open_runtime(
-        engine=config, observers=[_Seen(seen), Recorder(_no_more)], estimates=Estimates()
+        engine=config, observers=[_Seen(seen), RunRecorder(_no_more)], estimates=Estimates()
     ) as runtime:
 
         async def told(waves: int, wide: int, words: int) -> _Told:
@@ -209,11 +209,11 @@ async def _run(
     return _Told(due_at_s, list(seen), ended_at_s)
 
 
-async def _forms(runtime: Runtime, seen: list[Event], config: EngineConfig) -> Costs:
+async def _forms(runtime: Runtime, seen: list[Event], config: EngineConfig) -> SimCosts:
     """What a grammar takes of each step, and the share of given tokens that it saves."""
-    free = Costs(StepTime(0.0, 0.0, 0.0, 0.0))
+    free = SimCosts(StepTime(0.0, 0.0, 0.0, 0.0))
     try:
-        spell = Speller(words_of(config.model_path / "tokenizer.json"))
+        spell = KeySpeller(words_of(config.model_path / "tokenizer.json"))
         pattern = spell.pattern("calibrate", _FORM_TOKENS, _FORM_GIVEN)
     except (UsageError, ValueError):  # a vocabulary of which nothing is known
         return free

@@ -9,10 +9,10 @@ from agentrt.base.errors import NodeCancelled
 from agentrt.base.ids import RequestId
 from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.token_ids import PromptIds
-from agentrt.protocol.backend import GenerateRequest, RequestFacts
-from agentrt.runtime.in_flight.in_flight import Live
-from agentrt.runtime.model_role import Engine
-from agentrt.runtime.requests.coalescing import Shared
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
+from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.coalescing import CoalescedRequest
 
 Act = Callable[[float], None]
 """Does something at an instant."""
@@ -21,7 +21,7 @@ _STOPPED = NodeCancelled("the program does without it")
 
 
 class Sending:
-    """A generation on its way: as much of a `Live` as sharing asks for.
+    """A generation on its way: as much of a `InFlight` as sharing asks for.
 
     Attributes:
         run: Whose.
@@ -69,7 +69,7 @@ class Sending:
         request_id: RequestId,
         prompt: PromptIds,
         output_ids: range,
-        engine: Engine,
+        engine: ModelRole,
     ) -> None:
         self.run = run
         self.name = name
@@ -82,17 +82,17 @@ class Sending:
         self.stopped = False
         self.request: GenerateRequest | None = None
         self.sent_ids: tuple[int, ...] = ()
-        self.shared: Shared | None = None
+        self.shared: CoalescedRequest | None = None
         self.joined_at_s: float | None = None
-        self.facts: RequestFacts | None = None
+        self.facts: SchedulingInfo | None = None
         self.taken_deltas = 0
         self.token_ids = range(0)
         self.first_token_at_s: float | None = None
 
     @property
-    def live(self) -> Live:
+    def live(self) -> InFlight:
         """As sharing sees it."""
-        return cast(Live, self)
+        return cast(InFlight, self)
 
     @property
     def gen(self) -> Sending:

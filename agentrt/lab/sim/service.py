@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.lab.workloads import Call, OutputOf, ProgramTrace
+from agentrt.lab.workloads import OutputOf, ProgramTrace, TraceCall
 from agentrt.lab.workloads.trace import Part, parts
 from agentrt.scheduler.estimates.step_model import StepTime
 
@@ -21,7 +21,7 @@ def service_of(program: ProgramTrace, step: StepTime) -> dict[str, float]:
     return {call.name: _call_s(call, outputs, seen, step) for call in program.calls()}
 
 
-def _call_s(call: Call, outputs: dict[str, int], seen: set[Part], step: StepTime) -> float:
+def _call_s(call: TraceCall, outputs: dict[str, int], seen: set[Part], step: StepTime) -> float:
     fresh_tokens = context_tokens = 0
     for part in parts(call):
         tokens = outputs[part.call] if isinstance(part, OutputOf) else part.tokens

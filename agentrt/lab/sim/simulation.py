@@ -16,7 +16,7 @@ from agentrt.base.errors import InternalError
 from agentrt.base.ids import RunId
 from agentrt.lab.sim.cell import Cell
 from agentrt.lab.sim.chats import Hinted
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.held import HeldPrograms
 from agentrt.lab.sim.host_tier import page_bytes_of
@@ -51,7 +51,7 @@ class Setup:
         leaps: Whether equal steps are taken at once.
     """
 
-    costs: Costs
+    costs: SimCosts
     kv_tokens: int
     host_kv_tokens: int = 0
     engines: int = 1
@@ -100,7 +100,7 @@ class Simulation:
         self._cells = [self._cell(setup, ids) for _ in range(setup.engines)]
 
     def run(
-        self, workload: Workload, costs: Sequence[tuple[float, Costs]] = ()
+        self, workload: Workload, costs: Sequence[tuple[float, SimCosts]] = ()
     ) -> SimulationOutcome:
         """Serve all programs to their end, at once after those that were served before.
 
@@ -141,7 +141,7 @@ class Simulation:
     def _coming(
         self,
         workload: Workload,
-        costs: Sequence[tuple[float, Costs]],
+        costs: Sequence[tuple[float, SimCosts]],
         outcome: SimulationOutcome,
         now_s: float,
     ) -> deque[tuple[float, Act]]:
@@ -152,7 +152,7 @@ class Simulation:
             self._began += 1
             outcome.programs.append(cell.arrive(program, run_id, at_s))
 
-        def take(costs: Costs, at_s: float) -> None:
+        def take(costs: SimCosts, at_s: float) -> None:
             for cell in self._cells:
                 cell.costs = cell.engine.costs = costs
 

@@ -11,7 +11,7 @@ import numpy as np
 from agentrt.analysis.statistics import jain
 from agentrt.base.config import SchedulerConfig
 from agentrt.lab.sim.arms import SimArm
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.fluid.library import Floats
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.service import service_of
@@ -71,7 +71,7 @@ class Mixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class StudyPoint:
     """One arm at one rate with one seed; the first programs do not count.
 
     Attributes:
@@ -107,7 +107,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class AloneLatencies:
     """Programs that have everything for themselves; both `[programs]`.
 
     Attributes:
@@ -131,13 +131,13 @@ class Study:
     """
 
     def __init__(
-        self, costs: Costs, mixed: Mixed, setup: Setup | None = None, *, warm: bool = True
+        self, costs: SimCosts, mixed: Mixed, setup: Setup | None = None, *, warm: bool = True
     ) -> None:
         self._setup = replace(setup or Setup(costs, 0), costs=costs)
         self._mixed = mixed
         self._warm = warm
         self._programs: dict[int, tuple[ProgramTrace, ...]] = {}
-        self._alone: dict[int, Alone] = {}
+        self._alone: dict[int, AloneLatencies] = {}
         self._learned: Estimates | None = None
 
     def programs(self, seed: int) -> tuple[ProgramTrace, ...]:
@@ -154,7 +154,7 @@ class Study:
             for call, tokens in zip(program.calls(), prompt_tokens(program).values(), strict=True)
         )
 
-    def alone(self, seed: int) -> Alone:
+    def alone(self, seed: int) -> AloneLatencies:
         """Each program of a seed with an engine and memory of its own, cold."""
         if seed not in self._alone:
             setup = self._ample()
@@ -164,7 +164,7 @@ class Study:
             ]
             latency_s = np.array([one.latency_s for one in found])
             kept = np.array([one.kept_token_s for one in found]) / np.maximum(latency_s, 1e-9)
-            self._alone[seed] = Alone(latency_s, kept)
+            self._alone[seed] = AloneLatencies(latency_s, kept)
         return self._alone[seed]
 
     @property
@@ -174,7 +174,7 @@ class Study:
         services = [sum(service_of(one, step).values()) for one in self.programs(0)]
         return len(services) / sum(services)
 
-    def point(self, arm: SimArm, rate: float, seed: int, kv_tokens: int) -> Point:
+    def point(self, arm: SimArm, rate: float, seed: int, kv_tokens: int) -> StudyPoint:
         """One arm at one rate with one seed's programs and arrivals.
 
         Raises:
@@ -194,7 +194,7 @@ class Study:
         span_s = outcome.ended_at_s - float(submitted_s.min())
         under_way_s = np.minimum(finished_s, last_s) - np.maximum(submitted_s, first_s)
         working_token_s = float(np.sum(alone.kept_tokens * np.maximum(under_way_s, 0.0)))
-        return Point(
+        return StudyPoint(
             arm.name,
             rate,
             seed,

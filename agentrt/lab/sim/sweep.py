@@ -18,7 +18,7 @@ from agentrt.analysis.target import Target
 from agentrt.lab.sim.arms import SimArm
 from agentrt.lab.sim.operating_point import OperatingPoint
 from agentrt.lab.sim.statistics import over_seeds, ratio_over_seeds
-from agentrt.lab.sim.study import Point, Study
+from agentrt.lab.sim.study import Study, StudyPoint
 
 SCHEMA = "agentrt.lab.sim.sweep/1"
 BASELINE, PLAIN, BEST = "rwa", "fcfs", "oracle"
@@ -39,8 +39,8 @@ class Sweep:
     """
 
     operating: OperatingPoint
-    points: Mapping[str, Sequence[Point]]
-    curves: Mapping[str, Sequence[Point]]
+    points: Mapping[str, Sequence[StudyPoint]]
+    curves: Mapping[str, Sequence[StudyPoint]]
 
     def ratio(self, one: str, other: str) -> Interval:
         """Mean compound latency of one arm by that of the other, paired by seed."""
@@ -82,8 +82,8 @@ def sweep(
         curves: Whether to run at rates around it.
         tell: Called with what was run.
     """
-    points: dict[str, list[Point]] = {arm.name: [] for arm in arms}
-    around: dict[str, list[Point]] = {arm.name: [] for arm in arms}
+    points: dict[str, list[StudyPoint]] = {arm.name: [] for arm in arms}
+    around: dict[str, list[StudyPoint]] = {arm.name: [] for arm in arms}
     for seed in range(len(operating.found)):
         for arm in arms:
             point = study.point(arm, operating.found[seed].rate, seed, operating.kv_tokens)
@@ -101,12 +101,12 @@ def sweep(
     return Sweep(operating, points, around)
 
 
-def tail(point: Point) -> float:
+def tail(point: StudyPoint) -> float:
     """The 99th percentile of slowdowns."""
     return float(np.quantile(point.slowdown, 0.99))
 
 
-def line_of(point: Point) -> str:
+def line_of(point: StudyPoint) -> str:
     """A point for people who wait."""
     host = f" ({point.host_hit:.2f} from the host)" if point.host_hit else ""
     return (
@@ -138,7 +138,7 @@ def to_json(found: Sweep, about: Mapping[str, Any], command: Sequence[str]) -> d
     }
 
 
-def _arm_json(points: Sequence[Point]) -> dict[str, Any]:
+def _arm_json(points: Sequence[StudyPoint]) -> dict[str, Any]:
     slowdown = np.concatenate([point.slowdown for point in points])
     return {
         "mean_latency_s": asdict(over_seeds([float(p.latency_s.mean()) for p in points])),
@@ -149,7 +149,7 @@ def _arm_json(points: Sequence[Point]) -> dict[str, Any]:
     }
 
 
-def _point_json(point: Point, *, every: bool = False) -> dict[str, Any]:
+def _point_json(point: StudyPoint, *, every: bool = False) -> dict[str, Any]:
     told: dict[str, Any] = {
         "rate": point.rate,
         "seed": point.seed,

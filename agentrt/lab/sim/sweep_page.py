@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from agentrt.analysis.html_page import page, table
-from agentrt.analysis.plot import Line, bars, cdf, lines
+from agentrt.analysis.plot import PlotLine, bars, cdf, lines
 from agentrt.analysis.target import target_table
 from agentrt.lab.sim.statistics import over_seeds
-from agentrt.lab.sim.study import Point
+from agentrt.lab.sim.study import StudyPoint
 from agentrt.lab.sim.sweep import Sweep, tail
 
 _WAITS = ("held_s", "queue_s", "prefill_s", "decode_s")
@@ -101,9 +101,11 @@ def _sums(found: Sweep, cause: str) -> dict[str, list[float]]:
     return {name: [point.sums[cause] for point in points] for name, points in found.points.items()}
 
 
-def _curve(found: Sweep, title: str, value: Callable[[Point], float], *, log: bool = True) -> str:
+def _curve(
+    found: Sweep, title: str, value: Callable[[StudyPoint], float], *, log: bool = True
+) -> str:
     series = [
-        Line(name, tuple((point.rate, value(point)) for point in points))
+        PlotLine(name, tuple((point.rate, value(point)) for point in points))
         for name, points in found.curves.items()
     ]
     return lines(title, series, x="programs a second", y=title.split(" by")[0], log_y=log)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RunId
-from agentrt.lab.workloads import Call, OutputOf, Piece, ProgramTrace, ResultOf
+from agentrt.lab.workloads import OutputOf, Piece, ProgramTrace, TraceCall, TraceResult
 from agentrt.lab.workloads.trace import Part, parts
 
 END_ID = 0
@@ -51,7 +51,7 @@ class TokenIds:
         """A call puts out what another one does, whose output these ids are."""
         self._ranges["output", run_id, call] = ids
 
-    def result(self, run_id: RunId, part: ResultOf) -> range:
+    def result(self, run_id: RunId, part: TraceResult) -> range:
         """What a tool of a run answers."""
         return self._range(("result", run_id, part.tool, str(part.tokens)), part.tokens)
 
@@ -59,9 +59,9 @@ class TokenIds:
         """The run is over: nobody asks for its own texts again."""
         for node in program.nodes:
             self._ranges.pop(("output", run_id, node.name), None)
-            if isinstance(node, Call):
+            if isinstance(node, TraceCall):
                 for part in parts(node):
-                    if isinstance(part, ResultOf):
+                    if isinstance(part, TraceResult):
                         key = ("result", run_id, part.tool, str(part.tokens))
                         self._ranges.pop(key, None)
 
@@ -98,7 +98,7 @@ class PromptIds:
     __slots__ = ("_at", "_ids", "_outputs", "_parts", "_run_id")
 
     def __init__(
-        self, ids: TokenIds, run_id: RunId, call: Call, outputs: Mapping[str, int]
+        self, ids: TokenIds, run_id: RunId, call: TraceCall, outputs: Mapping[str, int]
     ) -> None:
         self._ids = ids
         self._run_id = run_id

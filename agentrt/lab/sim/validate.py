@@ -11,8 +11,8 @@ import numpy as np
 
 from agentrt.analysis.plot import Interval
 from agentrt.analysis.statistics import interval
-from agentrt.base.config import Policy, SchedulerConfig
-from agentrt.lab.sim.costs import Costs, Pace, StepWork
+from agentrt.base.config import PolicyName, SchedulerConfig
+from agentrt.lab.sim.costs import Pace, SimCosts, StepWork
 from agentrt.lab.sim.fluid.library import Floats
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.ranking import Ranking, ranking_of
@@ -40,7 +40,7 @@ Terms = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedWorkload:
     """What a real engine made of a workload.
 
     Attributes:
@@ -53,14 +53,14 @@ class Played:
     steps: Sequence[Step] = ()
     terms: Terms = field(default_factory=dict)
 
-    def pace(self, costs: Costs) -> Pace:
+    def pace(self, costs: SimCosts) -> Pace:
         """Time that its steps and gaps took by what they should have: how it was disturbed.
 
         Of steps without prompt tokens, for of the others it is not told who reads how much.
         """
         return _pace(list(pairwise((_NO_STEP, *self.steps))), costs, Pace())
 
-    def drift(self, costs: Costs) -> list[tuple[float, Pace]]:
+    def drift(self, costs: SimCosts) -> list[tuple[float, Pace]]:
         """The same bit by bit: from which second of the play on it had which pace."""
         whole = self.pace(costs)
         found: list[tuple[float, Pace]] = []
@@ -71,12 +71,12 @@ class Played:
         return [*found, (found[-1][0] + DRIFT_S, whole)] if found else []
 
 
-Play = Callable[[Workload], Played]
+Play = Callable[[Workload], PlayedWorkload]
 """Serves a workload on a real engine in real time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ValidationCase:
     """One policy at one load.
 
     Attributes:
@@ -135,7 +135,7 @@ class Validation:
         cases: Of each load, all policies.
     """
 
-    cases: Sequence[Case]
+    cases: Sequence[ValidationCase]
 
     @property
     def rankings(self) -> dict[float, Ranking]:
@@ -163,7 +163,7 @@ class Validation:
 
 
 def validate(
-    players: Mapping[Policy, Play],
+    players: Mapping[PolicyName, Play],
     loads: Sequence[tuple[float, Workload]],
     setup: Setup,
     *,
@@ -184,9 +184,9 @@ def validate(
         tell: Called with what was found.
     """
     twins = {policy: _Twins(policy, setup) for policy in players}
-    cases: list[Case] = []
+    cases: list[ValidationCase] = []
     for at, (rate, workload) in enumerate(loads):
-        found: dict[Policy, list[_Repeat]] = {policy: [] for policy in players}
+        found: dict[PolicyName, list[_Repeat]] = {policy: [] for policy in players}
         for _ in range(repeats if at else 1):
             for policy, play in players.items():
                 found[policy].append(twins[policy].play(play(workload), workload))
@@ -199,7 +199,7 @@ def validate(
 
 @dataclass(frozen=True, slots=True)
 class _Repeat:
-    played: Played
+    played: PlayedWorkload
     pace: Pace
     paced: SimulationOutcome
     unpaced: SimulationOutcome
@@ -208,13 +208,13 @@ class _Repeat:
 class _Twins:
     """Two simulated runtimes beside a real one: at the pace of the machine, and as calibrated."""
 
-    def __init__(self, policy: Policy, setup: Setup) -> None:
+    def __init__(self, policy: PolicyName, setup: Setup) -> None:
         setup = replace(setup, scheduler=SchedulerConfig(policy=policy))
         self._costs = setup.costs
         self._paced = Simulation(setup)
         self._unpaced = Simulation(setup)
 
-    def play(self, played: Played, workload: Workload) -> _Repeat:
+    def play(self, played: PlayedWorkload, workload: Workload) -> _Repeat:
         """The programs that the real one has just served."""
         costs = self._costs
         drift = [(at_s, costs.paced(pace)) for at_s, pace in played.drift(costs)]
@@ -222,10 +222,10 @@ class _Twins:
         return _Repeat(played, played.pace(costs), paced, self._unpaced.run(workload))
 
 
-def _case(policy: Policy, rate: float, repeats: Sequence[_Repeat]) -> Case:
+def _case(policy: PolicyName, rate: float, repeats: Sequence[_Repeat]) -> ValidationCase:
     simulated = [terms_of(one.paced) for one in repeats]
     told = [name for name in simulated[0] if all(name in one.played.terms for one in repeats)]
-    return Case(
+    return ValidationCase(
         policy,
         rate,
         np.array([one.played.latency_s for one in repeats]),
@@ -278,7 +278,7 @@ def _bit_of(steps: tuple[Step, Step]) -> int:
     return int(steps[1][4] // DRIFT_S)
 
 
-def _pace(steps: Sequence[tuple[Step, Step]], costs: Costs, unknown: Pace) -> Pace:
+def _pace(steps: Sequence[tuple[Step, Step]], costs: SimCosts, unknown: Pace) -> Pace:
     """Of steps, each with the one before it."""
     took_s = should_s = gaps_s = gaps_should_s = 0.0
     for before, (seconds, prompt_tokens, sequences, kv_tokens, _, gap_s, waiting) in steps:
@@ -294,7 +294,7 @@ def _pace(steps: Sequence[tuple[Step, Step]], costs: Costs, unknown: Pace) -> Pa
     )
 
 
-def line_of(case: Case) -> str:
+def line_of(case: ValidationCase) -> str:
     """A case for people."""
     steps = ", ".join(f"{pace.step:.2f}" for pace in case.paces)
     gaps = ", ".join(f"{pace.gap:.2f}" for pace in case.paces)

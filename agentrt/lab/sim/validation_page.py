@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from agentrt.analysis.html_page import page, table
-from agentrt.analysis.plot import Interval, Line, lines
+from agentrt.analysis.plot import Interval, PlotLine, lines
 from agentrt.lab.sim.ranking import Ranking
-from agentrt.lab.sim.validate import LEAST_TAU, MOST_ERROR, Case, Validation
+from agentrt.lab.sim.validate import LEAST_TAU, MOST_ERROR, Validation, ValidationCase
 
 SCHEMA = "agentrt.lab.sim.validation/3"
 
@@ -39,7 +39,7 @@ def _ranking(rate: float, ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def _case(case: Case) -> dict[str, Any]:
+def _case(case: ValidationCase) -> dict[str, Any]:
     errors = {f"p{round(100 * share)}": share for share in (0.5, 0.95)}
     return {
         "policy": case.policy,
@@ -71,7 +71,7 @@ def validation_page(found: Validation, about: Mapping[str, Any]) -> str:
         here = [case for case in found.cases if case.policy == policy]
         for name, of in (("measured", "measured_s"), ("simulated", "simulated_s")):
             points = tuple((case.rate, float(getattr(case, of).mean())) for case in here)
-            series.append(Line(f"{policy}, {name}", points, dashed=name == "simulated"))
+            series.append(PlotLine(f"{policy}, {name}", points, dashed=name == "simulated"))
     parts = [
         _errors(found),
         _orders(found),

@@ -2,26 +2,26 @@
 
 from agentrt.lab.workloads.trace import (
     Arrival,
-    Call,
     Message,
     OutputOf,
     Piece,
     ProgramTrace,
-    ResultOf,
-    Think,
     ToolUse,
+    TraceCall,
+    TraceResult,
+    TraceThink,
     Workload,
 )
 
 __all__ = [
     "Arrival",
-    "Call",
     "Message",
     "OutputOf",
     "Piece",
     "ProgramTrace",
-    "ResultOf",
-    "Think",
     "ToolUse",
+    "TraceCall",
+    "TraceResult",
+    "TraceThink",
     "Workload",
 ]

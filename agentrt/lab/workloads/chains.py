@@ -7,7 +7,7 @@ from random import Random
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES, Sizes
 from agentrt.lab.workloads.sketch import Sketch, assistant, system, user
-from agentrt.lab.workloads.trace import Message, ProgramTrace, ResultOf
+from agentrt.lab.workloads.trace import Message, ProgramTrace, TraceResult
 
 
 def react(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
@@ -68,7 +68,7 @@ def finance(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
         sketch.tool(f"tool{at}", plan="plan", at_share=(at + 1) / tools, site="tool")
         for at in range(tools)
     ]
-    chat.append(user(*(ResultOf(name, sketch.result_tokens(name)) for name in names)))
+    chat.append(user(*(TraceResult(name, sketch.result_tokens(name)) for name in names)))
     sketch.call("report", chat, "report", forced_share=sketch.draw("report_forced"))
     return sketch.trace(["report"])
 
@@ -78,4 +78,4 @@ def _act(sketch: Sketch, chat: list[Message], step: int, forced_share: float = 0
     act = sketch.call(f"act{step}", chat, "output", site="act", forced_share=forced_share)
     chat.append(assistant(act))
     name = sketch.tool(f"tool{step}", plan=f"act{step}", site="tool")
-    chat.append(user(ResultOf(name, sketch.result_tokens(name))))
+    chat.append(user(TraceResult(name, sketch.result_tokens(name))))

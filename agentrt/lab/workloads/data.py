@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.workloads.draw import Draw, Observed
+from agentrt.lab.workloads.draw import Distribution, ObservedDistribution
 from agentrt.lab.workloads.sizes import SIZES, Sizes
 
 _MOST_ROWS = 20_000
@@ -32,12 +32,14 @@ def sizes_from(folder: Path) -> Sizes:
     """
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", hint="Give --data the folder of the files")
-    found: dict[str, Draw] = {}
+    found: dict[str, Distribution] = {}
     for name, read in _READERS.items():
         path = folder / name
         if path.exists():
             try:
-                found |= {size: Observed(_kept(values)) for size, values in read(path).items()}
+                found |= {
+                    size: ObservedDistribution(_kept(values)) for size, values in read(path).items()
+                }
             except (ValueError, KeyError, TypeError, OSError) as error:
                 raise UsageError(
                     f"{path} is not as expected: {type(error).__name__}: {error}",

@@ -6,13 +6,13 @@ import math
 from random import Random
 from typing import Protocol
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 _Z90 = 1.2815515655446004
 """Ninety in a hundred draws of a standard normal are below."""
 
 
-class Draw(Protocol):
+class Distribution(Protocol):
     """A positive quantity that differs from program to program."""
 
     def __call__(self, random: Random) -> float:
@@ -20,7 +20,7 @@ class Draw(Protocol):
         ...
 
 
-@fact
+@record
 class Fixed:
     """Always the same.
 
@@ -34,7 +34,7 @@ class Fixed:
         return self.value
 
 
-@fact
+@record
 class Between:
     """Each value of a range is as likely as any other.
 
@@ -50,7 +50,7 @@ class Between:
         return random.uniform(self.low, self.high)
 
 
-@fact
+@record
 class Skewed:
     """Lognormal, cut at both ends.
 
@@ -71,8 +71,8 @@ class Skewed:
         return min(max(self.median * math.exp(random.gauss(0.0, sigma)), self.low), self.high)
 
 
-@fact
-class Observed:
+@record
+class ObservedDistribution:
     """One of the values that somebody measured.
 
     Attributes:
@@ -85,7 +85,7 @@ class Observed:
         return random.choice(self.values)
 
 
-@fact
+@record
 class Tailed:
     """Mostly a body, sometimes a Pareto tail: the durations of tools.
 
@@ -97,7 +97,7 @@ class Tailed:
         high: The greatest.
     """
 
-    body: Draw
+    body: Distribution
     tail_share: float
     tail_from: float
     alpha: float

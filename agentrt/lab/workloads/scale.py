@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agentrt.base.errors import UsageError
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 
-@fact
+@record
 class Scale:
     """Factors on what a shape draws; 1 is life size.
 

@@ -21,7 +21,7 @@ from agentrt.lab.workloads.trace import ProgramTrace
 from agentrt.lab.workloads.tree import tree_of_thought
 
 
-class Shape(Protocol):
+class ProgramShape(Protocol):
     """Draws programs of one kind."""
 
     def __call__(self, random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
@@ -29,7 +29,7 @@ class Shape(Protocol):
         ...
 
 
-SHAPES: dict[str, Shape] = {
+SHAPES: dict[str, ProgramShape] = {
     "react": react,
     "self-consistency": self_consistency,
     "tree-of-thought": tree_of_thought,
@@ -45,7 +45,7 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def shape_named(name: str) -> Shape:
+def shape_named(name: str) -> ProgramShape:
     """The shape of that name.
 
     Raises:

@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from agentrt.lab.workloads.draw import Between, Draw, Fixed, Observed, Skewed, Tailed
+from agentrt.lab.workloads.draw import (
+    Between,
+    Distribution,
+    Fixed,
+    ObservedDistribution,
+    Skewed,
+    Tailed,
+)
 
-Sizes: TypeAlias = Mapping[str, Draw]
+Sizes: TypeAlias = Mapping[str, Distribution]
 
 # Of 7,774 tool calls of two coding agents 64 % took under 0.1 s, 74 % under 2 s, and the longest
 # tenth took 56 % of the time: a body of 74 % around 0.05 s, a tail from 2 s with that share.
@@ -21,7 +28,7 @@ SIZES: Sizes = {
     # ReAct loop: BFCL multi-turn tasks; prompts and outputs a call as Autellix measured them.
     "react.system": Fixed(430),
     "react.turns": Skewed(3.7, 5, 1, 8),
-    "react.tools_a_turn": Observed((1, 1, 1, 1, 1, 2, 2, 2, 3, 3)),
+    "react.tools_a_turn": ObservedDistribution((1, 1, 1, 1, 1, 2, 2, 2, 3, 3)),
     "react.question": Skewed(30, 60, 8, 120),
     "react.output": Skewed(28, 60, 8, 160),
     "react.forced_share": Between(0.25, 0.5),  # of a tool call, with the programs of this package
@@ -31,7 +38,7 @@ SIZES: Sizes = {
     "self-consistency.examples": Fixed(900),
     "self-consistency.question": Skewed(57, 92, 15, 200),
     "self-consistency.answer": Skewed(66, 120, 15, 190),
-    "self-consistency.samples": Observed((8, 8, 16, 16, 40)),
+    "self-consistency.samples": ObservedDistribution((8, 8, 16, 16, 40)),
     # Tree of thought: the game of 24, beam of five over three levels, three values a candidate.
     "tree-of-thought.propose": Fixed(260),
     "tree-of-thought.value": Fixed(180),
@@ -85,7 +92,7 @@ SIZES: Sizes = {
     "debate.question": Skewed(60, 120, 20, 300),
     "debate.persona": Fixed(60),
     "debate.urge": Fixed(40),
-    "debate.rounds": Observed((2, 3)),
+    "debate.rounds": ObservedDistribution((2, 3)),
     "debate.argument": Between(100, 300),
     # Coding agent: sessions of agents with the context divided by eight, as fits one device.
     "coding-agent.system": Fixed(2_000),

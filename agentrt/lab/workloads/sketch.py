@@ -8,15 +8,15 @@ from random import Random
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import Sizes
 from agentrt.lab.workloads.trace import (
-    Call,
     Message,
     OutputOf,
     Part,
     Piece,
     ProgramTrace,
-    Think,
     ToolUse,
+    TraceCall,
     TraceNode,
+    TraceThink,
 )
 
 
@@ -82,7 +82,7 @@ class Sketch:
         forced = int(tokens * forced_share)
         site = site or name
         self._nodes.append(
-            Call(name, tuple(prompt), tokens, after, site=site, forced_tokens=forced)
+            TraceCall(name, tuple(prompt), tokens, after, site=site, forced_tokens=forced)
         )
         return OutputOf(name)
 
@@ -99,7 +99,7 @@ class Sketch:
             size: To draw its duration from.
         """
         written = next(n for n in self._nodes if n.name == plan)
-        assert isinstance(written, Call)
+        assert isinstance(written, TraceCall)
         at_token = max(1, round(at_share * written.output_tokens)) if at_share else 0
         seconds = self.draw(size) * self.scale.time
         tokens = self.scale.prompt_tokens(self.draw("result"))
@@ -111,7 +111,7 @@ class Sketch:
     def think(self, name: str, after: str) -> str:
         """A pause after a call; gives its name."""
         seconds = self.draw("think_s") * self.scale.think
-        self._nodes.append(Think(name, seconds, after=(after,)))
+        self._nodes.append(TraceThink(name, seconds, after=(after,)))
         return name
 
     def result_tokens(self, tool: str) -> int:

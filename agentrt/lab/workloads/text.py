@@ -19,7 +19,7 @@ _LEAST_WORDS = 16
 _FORCED_AT_ONCE = 4  # tokens of a name and its punctuation
 
 
-class Speller:
+class KeySpeller:
     """Spells keys.
 
     Args:

@@ -13,12 +13,12 @@ from dataclasses import field
 from typing import Literal, TypeAlias
 
 from agentrt.base.errors import UsageError
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 TraceRole: TypeAlias = Literal["system", "user", "assistant"]
 
 
-@fact
+@record
 class Piece:
     """Part of a prompt that is known from the start.
 
@@ -31,7 +31,7 @@ class Piece:
     tokens: int
 
 
-@fact
+@record
 class OutputOf:
     """Part of a prompt: what an earlier call put out.
 
@@ -42,8 +42,8 @@ class OutputOf:
     call: str
 
 
-@fact
-class ResultOf:
+@record
+class TraceResult:
     """Part of a prompt: what a tool (or a person) answered.
 
     Attributes:
@@ -55,12 +55,12 @@ class ResultOf:
     tokens: int
 
 
-Part: TypeAlias = Piece | OutputOf | ResultOf
+Part: TypeAlias = Piece | OutputOf | TraceResult
 Message: TypeAlias = tuple[TraceRole, tuple[Part, ...]]
 
 
-@fact
-class Call:
+@record
+class TraceCall:
     """One generation.
 
     Attributes:
@@ -80,7 +80,7 @@ class Call:
     forced_tokens: int = 0
 
 
-@fact
+@record
 class ToolUse:
     """One call of a tool.
 
@@ -104,8 +104,8 @@ class ToolUse:
     site: str = field(kw_only=True)
 
 
-@fact
-class Think:
+@record
+class TraceThink:
     """A person's pause.
 
     Attributes:
@@ -119,10 +119,10 @@ class Think:
     after: tuple[str, ...] = ()
 
 
-TraceNode: TypeAlias = Call | ToolUse | Think
+TraceNode: TypeAlias = TraceCall | ToolUse | TraceThink
 
 
-@fact
+@record
 class ProgramTrace:
     """One program.
 
@@ -168,16 +168,16 @@ class ProgramTrace:
         """For messages and files."""
         return f"{self.shape}/{self.serial}"
 
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[TraceCall, ...]:
         """The generations."""
-        return tuple(node for node in self.nodes if isinstance(node, Call))
+        return tuple(node for node in self.nodes if isinstance(node, TraceCall))
 
     def tools(self) -> tuple[ToolUse, ...]:
         """The uses of tools."""
         return tuple(node for node in self.nodes if isinstance(node, ToolUse))
 
 
-@fact
+@record
 class Arrival:
     """A program, and when somebody wants it.
 
@@ -193,7 +193,7 @@ class Arrival:
 Workload: TypeAlias = tuple[Arrival, ...]
 
 
-def parts(call: Call) -> Iterable[Part]:
+def parts(call: TraceCall) -> Iterable[Part]:
     """All parts of a prompt, in order."""
     for _, message in call.prompt:
         yield from message
@@ -202,11 +202,11 @@ def parts(call: Call) -> Iterable[Part]:
 def needs(node: TraceNode) -> tuple[str, ...]:
     """Names that a node waits for, each once: the quoted ones, the plan, and what it is after."""
     found = dict.fromkeys(node.after)
-    if isinstance(node, Call):
+    if isinstance(node, TraceCall):
         for part in parts(node):
             if isinstance(part, OutputOf):
                 found[part.call] = None
-            elif isinstance(part, ResultOf):
+            elif isinstance(part, TraceResult):
                 found[part.tool] = None
     elif isinstance(node, ToolUse) and node.plan:
         found[node.plan] = None
@@ -239,27 +239,27 @@ def seeds(program: ProgramTrace) -> dict[str, int]:
 
 
 def _check_node(program: ProgramTrace, node: TraceNode, known: dict[str, TraceNode]) -> None:
-    if isinstance(node, Call):
+    if isinstance(node, TraceCall):
         _check_call(program, node, known)
     elif not node.seconds >= 0:
         raise _wrong(program, node.name, f"it takes {node.seconds} s")
     if isinstance(node, ToolUse) and node.plan:
         plan = known[node.plan]
-        if not isinstance(plan, Call):
+        if not isinstance(plan, TraceCall):
             raise _wrong(program, node.name, f"its plan {node.plan!r} is no call")
         if not 0 <= node.at_token <= plan.output_tokens:
             raise _wrong(program, node.name, f"its plan has no token {node.at_token}")
 
 
-def _check_call(program: ProgramTrace, call: Call, known: dict[str, TraceNode]) -> None:
+def _check_call(program: ProgramTrace, call: TraceCall, known: dict[str, TraceNode]) -> None:
     if call.output_tokens < 1 or not 0 <= call.forced_tokens <= call.output_tokens:
         raise _wrong(program, call.name, f"{call.forced_tokens} of {call.output_tokens} tokens")
     if not any(True for _ in parts(call)):
         raise _wrong(program, call.name, "its prompt is empty")
     for part in parts(call):
-        if isinstance(part, OutputOf) and not isinstance(known[part.call], Call):
+        if isinstance(part, OutputOf) and not isinstance(known[part.call], TraceCall):
             raise _wrong(program, call.name, f"{part.call!r} is no call and puts nothing out")
-        if isinstance(part, ResultOf) and isinstance(known[part.tool], Call):
+        if isinstance(part, TraceResult) and isinstance(known[part.tool], TraceCall):
             raise _wrong(program, call.name, f"{part.tool!r} is a call and has no result")
         if not isinstance(part, OutputOf) and part.tokens < 1:
             raise _wrong(program, call.name, f"a part of {part.tokens} tokens")
@@ -269,7 +269,7 @@ def _check_quorum(program: ProgramTrace, known: dict[str, TraceNode]) -> None:
     if program.quorum is None:
         return
     names, least = program.quorum
-    if not all(isinstance(known.get(name), Call) for name in names):
+    if not all(isinstance(known.get(name), TraceCall) for name in names):
         raise _wrong(program, "quorum", "not all of it are calls")
     if not 1 <= least <= len(set(names)) == len(names):
         raise _wrong(program, "quorum", f"{least} of {len(names)}")

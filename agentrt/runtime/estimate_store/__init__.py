@@ -5,6 +5,6 @@ SQLite itself comes with the first file that is opened.
 """
 
 from agentrt.runtime.estimate_store.location import estimates_path
-from agentrt.scheduler.estimates.row import Row
+from agentrt.scheduler.estimates.row import EstimateRow
 
-__all__ = ["Row", "estimates_path"]
+__all__ = ["EstimateRow", "estimates_path"]

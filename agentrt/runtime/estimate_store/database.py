@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentrt.runtime.estimate_store.anchor import anchored, shown
-from agentrt.scheduler.estimates.row import CALLS, Key, Row, merged, numbers_of, spelt
+from agentrt.scheduler.estimates.row import CALLS, EstimateRow, Key, merged, numbers_of, spelt
 
 VERSION = 2
 MOST_ROWS = 50_000
@@ -67,19 +67,21 @@ class EstimateStore:
         self.path = path
         self._folder = os.getcwd() if folder is None else folder
         # By engines and key: what was known here when it was last read or written.
-        self._base: dict[tuple[str, Key], Row] = {}
+        self._base: dict[tuple[str, Key], EstimateRow] = {}
         self._is_ours = True  # else a later version wrote it, and it is left alone
         self._sweep_at_s: float | None = None
         self._told: set[str] = set()
 
-    def load(self, engines: str, *, now_unix_s: float | None = None) -> list[Row]:
+    def load(self, engines: str, *, now_unix_s: float | None = None) -> list[EstimateRow]:
         """Everything that was learned on these engines, the latest last; [] if it is unreadable."""
         since_s = _since_s(time.time() if now_unix_s is None else now_unix_s)
         rows = [row for _, row in self._all(f"engines = ? AND {_KEPT}", engines, since_s)]
         self._base.update({(engines, row.key): row for row in rows})
         return rows
 
-    def save(self, engines: str, rows: Iterable[Row], *, now_unix_s: float | None = None) -> bool:
+    def save(
+        self, engines: str, rows: Iterable[EstimateRow], *, now_unix_s: float | None = None
+    ) -> bool:
         """Add what was learned since it was last read or written here.
 
         Args:
@@ -101,7 +103,7 @@ class EstimateStore:
         # It was broken and has been moved aside.
         return self._guarded(lambda: self._write(engines, changed, at_s), otherwise=False)
 
-    def all(self) -> list[tuple[str, Row]]:
+    def all(self) -> list[tuple[str, EstimateRow]]:
         """Everything with the engines that it was learned on."""
         return self._all(_KEPT, _since_s(time.time()))
 
@@ -132,10 +134,10 @@ class EstimateStore:
             self._told.add(said)
             _log.warning("%s", said)
 
-    def _all(self, where: str, *given: object) -> list[tuple[str, Row]]:
+    def _all(self, where: str, *given: object) -> list[tuple[str, EstimateRow]]:
         if not self.path.exists():
             return []
-        nothing: list[tuple[str, Row]] = []
+        nothing: list[tuple[str, EstimateRow]] = []
         return self._guarded(lambda: list(self._read(where, *given)), nothing)
 
     def _count(self, engines: str, key: Key) -> int:
@@ -170,7 +172,7 @@ class EstimateStore:
             database.execute("PRAGMA synchronous = NORMAL")
             yield database
 
-    def _read(self, where: str, *given: object) -> Iterator[tuple[str, Row]]:
+    def _read(self, where: str, *given: object) -> Iterator[tuple[str, EstimateRow]]:
         with self._open() as database:
             if not self._is_ours:
                 return
@@ -178,13 +180,13 @@ class EstimateStore:
             for line in database.execute(ask, given):
                 yield line[0], self._here(_row(line))
 
-    def _here(self, row: Row) -> Row:
+    def _here(self, row: EstimateRow) -> EstimateRow:
         return spelt(row, lambda place: shown(place, self._folder))
 
-    def _there(self, row: Row) -> Row:
+    def _there(self, row: EstimateRow) -> EstimateRow:
         return spelt(row, lambda place: anchored(place, self._folder))
 
-    def _write(self, engines: str, rows: Sequence[Row], at_s: float) -> bool:
+    def _write(self, engines: str, rows: Sequence[EstimateRow], at_s: float) -> bool:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._open() as database:
             if not self._is_ours:
@@ -272,12 +274,12 @@ def fits(pattern: str, template: str, site: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in (site, template, site.partition(" ")[0]))
 
 
-def _named(engines: str, row: Row) -> tuple[str, str, str, str, str]:
+def _named(engines: str, row: EstimateRow) -> tuple[str, str, str, str, str]:
     depth = "" if row.depth is None else str(row.depth)
     return (engines, row.template, row.site, depth, row.quantity)
 
 
-def _row(line: Sequence[object]) -> Row:
+def _row(line: Sequence[object]) -> EstimateRow:
     """Raises `ValueError` where somebody else has written into the table."""
     _, template, site, depth, quantity, count, text, _ = line
     try:
@@ -287,4 +289,4 @@ def _row(line: Sequence[object]) -> Row:
     if not isinstance(count, int) or count < 1:
         raise ValueError(f"what is kept of {site!r} is no row of ours: it counts {count!r}")
     where = int(str(depth)) if depth != "" else None
-    return Row(str(template), str(site), where, str(quantity), count, sums)
+    return EstimateRow(str(template), str(site), where, str(quantity), count, sums)

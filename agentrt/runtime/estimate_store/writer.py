@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.estimates.call_patterns import Patterns
-from agentrt.scheduler.estimates.row import CALLS, Key, Row
+from agentrt.scheduler.estimates.call_patterns import CallPatterns
+from agentrt.scheduler.estimates.row import CALLS, EstimateRow, Key
 
 if TYPE_CHECKING:
     from agentrt.runtime.estimate_store.database import EstimateStore
@@ -31,7 +31,7 @@ SAVE_EVERY_S = 3.0
 _log = logging.getLogger("agentrt")
 
 
-class Memory:
+class EstimateWriter:
     """Reads what is known once, and keeps what comes to it.
 
     Args:
@@ -47,13 +47,13 @@ class Memory:
 
     def __init__(self, path: Path | None, engines: str, estimates: Estimates | None = None) -> None:
         self.estimates = Estimates() if estimates is None else estimates
-        self.patterns = Patterns()
+        self.patterns = CallPatterns()
         self.saves = 0
         self._path = path
         self._engines = engines
         self._store: EstimateStore | None = None
         self._writer: ThreadPoolExecutor | None = None
-        self._unsaved: dict[Key, Row] = {}  # the thread's own
+        self._unsaved: dict[Key, EstimateRow] = {}  # the thread's own
         self._timer: asyncio.TimerHandle | None = None
         self._next_at_s = 0.0
 
@@ -67,10 +67,10 @@ class Memory:
         rows = self._store.load(self._engines)
         try:
             self.estimates = Estimates(row for row in rows if row.quantity != CALLS)
-            self.patterns = Patterns(row for row in rows if row.quantity == CALLS)
+            self.patterns = CallPatterns(row for row in rows if row.quantity == CALLS)
         except ValueError as error:
             self._store.set_aside(str(error))
-            self.estimates, self.patterns = Estimates(), Patterns()
+            self.estimates, self.patterns = Estimates(), CallPatterns()
 
     def run_ended(self) -> None:
         """A run is over: what it taught will be written. Returns at once; on the event loop."""
@@ -95,15 +95,15 @@ class Memory:
         self._next_at_s = loop.time() + SAVE_EVERY_S
         self._write(self._news())
 
-    def _news(self) -> list[Row]:
+    def _news(self) -> list[EstimateRow]:
         return [*self.estimates.news(), *self.patterns.news()]
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Sequence[EstimateRow]) -> None:
         if self._writer is None:
             self._writer = ThreadPoolExecutor(1, "agentrt estimates")
         self._writer.submit(self._save, rows)
 
-    def _save(self, rows: Sequence[Row]) -> None:
+    def _save(self, rows: Sequence[EstimateRow]) -> None:
         assert self._store is not None
         self._unsaved.update({row.key: row for row in rows})
         if not self._unsaved:

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from agentrt.base.ids import RequestId, RunId
 from agentrt.program import Gen, GenerateWork
-from agentrt.protocol.backend import GenerateRequest, RequestFacts, TokenLogprob
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
+from agentrt.protocol.step_output import TokenLogprob
 from agentrt.runtime.in_flight.output_readers import Reader
-from agentrt.runtime.in_flight.reasoning_text import Thoughts, Told
+from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta, ReasoningText
 from agentrt.runtime.in_flight.repetition import Repetition
-from agentrt.runtime.model_role import Engine
+from agentrt.runtime.model_role import ModelRole
 
 if TYPE_CHECKING:
-    from agentrt.runtime.requests.coalescing import Shared
+    from agentrt.runtime.requests.coalescing import CoalescedRequest
 
 
-class Live:
+class InFlight:
     """A request that an engine has.
 
     Attributes:
@@ -68,7 +69,7 @@ class Live:
     )
 
     def __init__(
-        self, run_id: RunId, gen: Gen[Any], engine: Engine, request_id: RequestId, reader: Reader
+        self, run_id: RunId, gen: Gen[Any], engine: ModelRole, request_id: RequestId, reader: Reader
     ) -> None:
         self.run_id = run_id
         self.gen = gen
@@ -86,25 +87,27 @@ class Live:
         frame = engine.capabilities.thinking
         thinks = work.thinking_tokens is not None and frame is not None
         self.raw: list[str] = []
-        self.thoughts = Thoughts(frame) if thinks and frame is not None else None
+        self.thoughts = ReasoningText(frame) if thinks and frame is not None else None
         self.held: list[str] | None = [] if work.output.checked else None
         self.is_plain = self.thoughts is None and self.held is None
         self.stop_error: Exception | None = None
         self.request: GenerateRequest | None = None
-        self.shared: Shared | None = None
+        self.shared: CoalescedRequest | None = None
         self.joined_at_s: float | None = None
         self.taken_deltas = 0
-        self.facts: RequestFacts | None = None
+        self.facts: SchedulingInfo | None = None
 
     @property
     def engine_id(self) -> RequestId:
         """Under which its engine computes it: another one's, where it joined that."""
         return self.request_id if self.shared is None else self.shared.request_id
 
-    def take(self, text: str) -> Told:
+    def take(self, text: str) -> ReasoningDelta:
         """More text, cut into thought and answer."""
         self.raw.append(text)
-        return self.thoughts.push(text) if self.thoughts is not None else Told(answer=text)
+        return (
+            self.thoughts.push(text) if self.thoughts is not None else ReasoningDelta(answer=text)
+        )
 
     @property
     def text(self) -> str:

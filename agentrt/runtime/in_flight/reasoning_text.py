@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.base.segments import ThinkFrame
 
 
-@fact
-class Told:
+@record
+class ReasoningDelta:
     """What more text brought.
 
     Attributes:
@@ -19,7 +19,7 @@ class Told:
     answer: str = ""
 
 
-class Thoughts:
+class ReasoningText:
     """Cuts one output in two; each character is looked at once, but for a marker in two pieces.
 
     Args:
@@ -36,30 +36,30 @@ class Thoughts:
         self._after = frame.after
         self._held = ""
 
-    def push(self, text: str) -> Told:
+    def push(self, text: str) -> ReasoningDelta:
         """Take more text."""
         self._held += text
         if self._opening:
             if self._opening.startswith(self._held):
-                return Told()
+                return ReasoningDelta()
             self._held = self._held.removeprefix(self._opening)
             self._opening = ""
         if self.ended:
-            return Told(answer=self._behind())
+            return ReasoningDelta(answer=self._behind())
         at = self._held.find(self._marker)
         if at < 0:
             keep = _overlap(self._held, self._marker)
             cut = len(self._held) - keep
             thought, self._held = self._held[:cut], self._held[cut:]
-            return Told(thought)
+            return ReasoningDelta(thought)
         thought, self._held = self._held[:at], self._held[at + len(self._marker) :]
         self.ended = True
-        return Told(thought, self._behind())
+        return ReasoningDelta(thought, self._behind())
 
-    def flush(self) -> Told:
+    def flush(self) -> ReasoningDelta:
         """The text is over; behind the marker, only a piece of the frame can be left."""
         held, self._held = self._held, ""
-        return Told() if self.ended else Told(thought=held)
+        return ReasoningDelta() if self.ended else ReasoningDelta(thought=held)
 
     def _behind(self) -> str:
         """What is known of the answer: what the frame writes before it is none of it."""

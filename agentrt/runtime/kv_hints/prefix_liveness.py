@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.program import Chat, Gen
-from agentrt.runtime.model_role import Engine
+from agentrt.runtime.model_role import ModelRole
 
 _Ref = weakref.ref[Any]
 
 
-class Asked:
+class SentPrompt:
     """A prompt that was sent.
 
     Attributes:
@@ -30,7 +30,11 @@ class Asked:
     __slots__ = ("__weakref__", "before", "chat", "engine", "shorter", "token_ids")
 
     def __init__(
-        self, engine: Engine, chat: Chat, token_ids: tuple[int, ...], before: Answered | None
+        self,
+        engine: ModelRole,
+        chat: Chat,
+        token_ids: tuple[int, ...],
+        before: AnsweredPrompt | None,
     ) -> None:
         self.engine = engine
         self.token_ids = token_ids
@@ -44,7 +48,7 @@ class Asked:
         return len(self.token_ids)
 
 
-class Answered:
+class AnsweredPrompt:
     """A prompt and the answer that was given to it.
 
     Attributes:
@@ -55,7 +59,7 @@ class Answered:
 
     __slots__ = ("asked", "gen", "output_ids")
 
-    def __init__(self, asked: Asked, gen: Gen[Any], output_ids: tuple[int, ...]) -> None:
+    def __init__(self, asked: SentPrompt, gen: Gen[Any], output_ids: tuple[int, ...]) -> None:
         self.asked = asked
         self.gen: _Ref = weakref.ref(gen)
         self.output_ids = output_ids
@@ -71,19 +75,21 @@ class Answered:
         return self.asked.tokens + len(self.output_ids)
 
 
-Dead = tuple[Engine, tuple[int, ...], int]
+Dead = tuple[ModelRole, tuple[int, ...], int]
 """An engine, a prefix, and behind how many of its tokens nobody can go on from it."""
 
 
-class Prefixes:
+class PrefixLiveness:
     """Those that are known, by what they were written from."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[str, int], Asked] = {}  # by role and chat
-        self._answered: dict[int, Answered] = {}  # by the identity of the node, while it lives
+        self._asked: dict[tuple[str, int], SentPrompt] = {}  # by role and chat
+        self._answered: dict[
+            int, AnsweredPrompt
+        ] = {}  # by the identity of the node, while it lives
         self._refs: dict[int, _Ref] = {}  # what tells of the end of each
-        self._gone_answers: list[Answered] = []
-        self._gone_chats: list[Asked] = []
+        self._gone_answers: list[AnsweredPrompt] = []
+        self._gone_chats: list[SentPrompt] = []
         self._spelled: weakref.WeakKeyDictionary[Chat, int] = weakref.WeakKeyDictionary()
         self._serial = 0
 
@@ -91,14 +97,14 @@ class Prefixes:
         """How many are watched."""
         return len(self._refs)
 
-    def asked(self, engine: Engine, chat: Chat, token_ids: tuple[int, ...]) -> Asked:
+    def asked(self, engine: ModelRole, chat: Chat, token_ids: tuple[int, ...]) -> SentPrompt:
         """A prompt was sent, or is longer now."""
         key = (engine.role, chat.serial)
         known = self._asked.get(key)
         if known is None:
             before = chat.answered
             answer = None if before is None else self.answer_of(before)
-            known = self._asked[key] = Asked(engine, chat, token_ids, answer)
+            known = self._asked[key] = SentPrompt(engine, chat, token_ids, answer)
             self._watch(chat, lambda: self._chat_gone(key))
         elif len(token_ids) > known.tokens:
             known.token_ids = token_ids
@@ -106,19 +112,19 @@ class Prefixes:
 
     def answered(
         self,
-        engine: Engine,
+        engine: ModelRole,
         gen: Gen[Any],
         prompt_ids: tuple[int, ...],
         output_ids: tuple[int, ...],
-    ) -> Answered:
+    ) -> AnsweredPrompt:
         """A generation has its answer."""
         asked = self.asked(engine, gen.prompt, prompt_ids)
-        made = self._answered[id(gen)] = Answered(asked, gen, output_ids)
+        made = self._answered[id(gen)] = AnsweredPrompt(asked, gen, output_ids)
         key = id(gen)
         self._watch(gen, lambda: self._answer_gone(key))
         return made
 
-    def answer_of(self, gen: Gen[Any]) -> Answered | None:
+    def answer_of(self, gen: Gen[Any]) -> AnsweredPrompt | None:
         """What is known of a generation's answer."""
         return self._answered.get(id(gen))
 
@@ -143,9 +149,9 @@ class Prefixes:
                 dead.append((asked.engine, asked.token_ids, from_tokens))
         return dead
 
-    def _reach(self, asked: Asked, covered: set[int]) -> int:
+    def _reach(self, asked: SentPrompt, covered: set[int]) -> int:
         """Up to which of its tokens somebody can still go on; what lies behind is `covered`."""
-        at: Asked = asked
+        at: SentPrompt = asked
         while True:
             covered.add(id(at))
             for link in at.shorter:
@@ -162,7 +168,7 @@ class Prefixes:
                 return before.asked.tokens
             at = before.asked
 
-    def _tokens_of(self, engine: Engine, chat: Chat) -> int:
+    def _tokens_of(self, engine: ModelRole, chat: Chat) -> int:
         """How long the prompt of a chat is that was perhaps never sent."""
         known = self._asked.get((engine.role, chat.serial))
         if known is not None:

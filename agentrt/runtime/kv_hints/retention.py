@@ -14,10 +14,10 @@ from typing import Any
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.program import Gen, Node, ToolWork
-from agentrt.protocol.backend import Ledger, StepDone
-from agentrt.runtime.in_flight.in_flight import Live
-from agentrt.runtime.kv_hints.prefix_liveness import Answered, Dead, Prefixes
-from agentrt.runtime.model_role import Engine
+from agentrt.protocol.step_output import Ledger, StepDone
+from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, Dead, PrefixLiveness
+from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import State
 from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
 from agentrt.scheduler.runs.node import NodeState
@@ -38,7 +38,7 @@ class _Memory:
 
     __slots__ = ("available", "drops", "free", "most", "reloads")
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ModelRole) -> None:
         self.free = 0
         self.available = 0
         self.most = 0
@@ -71,14 +71,14 @@ class _Wish:
 
     __slots__ = ("advice", "engine", "token_ids", "waiting")
 
-    def __init__(self, engine: Engine, token_ids: tuple[int, ...], waiting: Waiting) -> None:
+    def __init__(self, engine: ModelRole, token_ids: tuple[int, ...], waiting: Waiting) -> None:
         self.engine = engine
         self.token_ids = token_ids
         self.waiting = waiting
         self.advice: Advice | None = None
 
 
-class Retention:
+class KvRetention:
     """See the module.
 
     Args:
@@ -90,15 +90,15 @@ class Retention:
         next_at_s: When it has something to say next without anything happening, or None.
     """
 
-    def __init__(self, engines: Mapping[str, Engine], *, is_on: bool = True) -> None:
+    def __init__(self, engines: Mapping[str, ModelRole], *, is_on: bool = True) -> None:
         self._memories = {
             role: _Memory(engine)
             for role, engine in engines.items()
             if is_on and engine.capabilities.hints and engine.codec is not None
         }
         self.is_on = bool(self._memories)
-        self._prefixes = Prefixes()
-        self._last: dict[RunId, dict[NodeId | None, Answered]] = {}
+        self._prefixes = PrefixLiveness()
+        self._last: dict[RunId, dict[NodeId | None, AnsweredPrompt]] = {}
         self._new: list[_Wish] = []
         self._wishes: dict[RunId, dict[NodeId, _Wish]] = {}
         self._due: list[_Wish] = []  # those that have not been said
@@ -117,7 +117,7 @@ class Retention:
         if memory is not None and done.step is not None:
             memory.told(done)
 
-    def asked(self, live: Live) -> None:
+    def asked(self, live: InFlight) -> None:
         """A prompt was sent, or has grown; with holes it waits for what fills them."""
         if live.engine.role not in self._memories or len(live.sent_ids) < LEAST_TOKENS:
             return
@@ -127,7 +127,7 @@ class Retention:
         else:
             self._new.append(_Wish(live.engine, live.sent_ids, (live.run_id, live.gen.id)))
 
-    def answered(self, live: Live, ledger: Ledger) -> None:
+    def answered(self, live: InFlight, ledger: Ledger) -> None:
         """A generation has its answer: its program may go on from there."""
         memory = self._memories.get(live.engine.role)
         if memory is None:

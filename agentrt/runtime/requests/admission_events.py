@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.protocol.backend import Admission
 from agentrt.protocol.events import Scheduled
-from agentrt.protocol.step_output import PASSED_OVER
+from agentrt.protocol.step_output import PASSED_OVER, Admission
 
 _REMEMBERED = 64
 _MOST_TOLD = 5
@@ -21,7 +20,7 @@ _MAIN_TERM = {
 """Of each policy, the one term that says most about a place."""
 
 
-class Placements:
+class AdmissionEvents:
     """Turns admissions into events, and remembers the latest for those that come after them."""
 
     def __init__(self) -> None:

@@ -11,16 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.protocol.backend import Delta, GenerateRequest, Ledger, RequestFacts, TokenPrompt
-from agentrt.runtime.in_flight.in_flight import Live
-from agentrt.runtime.model_role import Engine
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
+from agentrt.protocol.step_output import Delta, Ledger
+from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.model_role import ModelRole
 
 Bucket = tuple[object, ...]
 
 _NO_REQUEST, _NO_RUN, _NO_NODE = RequestId(-1), RunId(""), NodeId("")
 
 
-class Shared:
+class CoalescedRequest:
     """One request of an engine, and the nodes that get what it gives.
 
     Attributes:
@@ -33,12 +34,12 @@ class Shared:
 
     __slots__ = ("bucket", "deltas", "facts", "lives", "request")
 
-    def __init__(self, request: GenerateRequest, bucket: Bucket, first: Live) -> None:
+    def __init__(self, request: GenerateRequest, bucket: Bucket, first: InFlight) -> None:
         self.request = request
         self.bucket = bucket
         self.lives = [first]
         self.deltas: list[Delta] = []
-        self.facts: dict[RequestId, RequestFacts] = {}
+        self.facts: dict[RequestId, SchedulingInfo] = {}
         self._note(first, request)
 
     @property
@@ -57,27 +58,27 @@ class Shared:
         deadlines = [request.deadline_at_s, *(one.deadline_at_s for one in self.facts.values())]
         return not closes or all(at_s is None for at_s in deadlines)
 
-    def join(self, live: Live, request: GenerateRequest, now_s: float) -> None:
+    def join(self, live: InFlight, request: GenerateRequest, now_s: float) -> None:
         """One more node gets what it gives, all that it gave so far first."""
         live.shared = self
         live.joined_at_s = now_s
         self.lives.append(live)
         self._note(live, request)
 
-    def news_for(self, live: Live) -> list[Delta]:
+    def news_for(self, live: InFlight) -> list[Delta]:
         """What it has given since the node was last handed something."""
         news = self.deltas[live.taken_deltas :]
         live.taken_deltas = len(self.deltas)
         return news
 
-    def _note(self, live: Live, request: GenerateRequest) -> None:
+    def _note(self, live: InFlight, request: GenerateRequest) -> None:
         """What is known of one of its nodes when it comes in."""
         known = live.facts or request.facts
-        self.facts[live.request_id] = known or RequestFacts(
+        self.facts[live.request_id] = known or SchedulingInfo(
             live.request_id, request.demanded, deadline_at_s=request.deadline_at_s
         )
 
-    def merged(self) -> RequestFacts:
+    def merged(self) -> SchedulingInfo:
         """What the engine should go by: it is as urgent as the most urgent of its nodes.
 
         An output that is closed at its deadline is closed for all, so only when all want it closed.
@@ -97,7 +98,7 @@ class Shared:
         )
 
 
-class Sharing:
+class Coalescing:
     """Requests under way that others may join, by what they ask for.
 
     Args:
@@ -106,9 +107,9 @@ class Sharing:
 
     def __init__(self, *, is_on: bool = True) -> None:
         self._is_on = is_on
-        self._by_bucket: dict[Bucket, list[Shared]] = {}
+        self._by_bucket: dict[Bucket, list[CoalescedRequest]] = {}
 
-    def find(self, request: GenerateRequest, engine: Engine) -> Shared | None:
+    def find(self, request: GenerateRequest, engine: ModelRole) -> CoalescedRequest | None:
         """A request under way that gives what this one would give, or None.
 
         To be asked of engines that promise the same answer to the same request.
@@ -118,14 +119,14 @@ class Sharing:
                 return shared
         return None
 
-    def lead(self, live: Live, request: GenerateRequest) -> None:
+    def lead(self, live: InFlight, request: GenerateRequest) -> None:
         """From now on others may join this request, whose prompt is complete."""
         if self._is_on:
             bucket = _bucket(request, live.engine.role)
-            live.shared = Shared(request, bucket, live)
+            live.shared = CoalescedRequest(request, bucket, live)
             self._by_bucket.setdefault(bucket, []).append(live.shared)
 
-    def leave(self, shared: Shared, live: Live) -> None:
+    def leave(self, shared: CoalescedRequest, live: InFlight) -> None:
         """A node has its end; nobody may join what nobody wants."""
         if live not in shared.lives:
             return
@@ -143,7 +144,7 @@ class Sharing:
         return sum(map(len, self._by_bucket.values()))
 
 
-def left_ledger(live: Live, now_s: float) -> Ledger:
+def left_ledger(live: InFlight, now_s: float) -> Ledger:
     """The account of a node that left a request before its end, from what it saw of it."""
     request = live.request
     assert request is not None
@@ -235,5 +236,5 @@ def _content(request: GenerateRequest) -> GenerateRequest:
     )
 
 
-def _urgency(facts: RequestFacts) -> tuple[bool, int, float]:
+def _urgency(facts: SchedulingInfo) -> tuple[bool, int, float]:
     return (not facts.demanded, -facts.priority, facts.run_started_at_s)

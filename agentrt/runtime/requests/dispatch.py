@@ -9,21 +9,21 @@ from typing import Any
 from agentrt.base.errors import ContextOverflow, InternalError
 from agentrt.base.ids import RequestId
 from agentrt.program import Gen
-from agentrt.protocol.backend import Fill, GenerateRequest, RequestFacts, TokenPrompt
+from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo, TokenPrompt
 from agentrt.protocol.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
 from agentrt.runtime.completion import failed
-from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.in_flight.output_readers import reader_of
-from agentrt.runtime.kv_hints.retention import Retention
-from agentrt.runtime.model_role import Engine
-from agentrt.runtime.requests.coalescing import Shared, Sharing
-from agentrt.runtime.requests.overflow import Rooms, work_of
-from agentrt.runtime.requests.prompt_revision import Revisions
+from agentrt.runtime.kv_hints.retention import KvRetention
+from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.coalescing import CoalescedRequest, Coalescing
+from agentrt.runtime.requests.overflow import ContextWindows, work_of
+from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.run import Run
 
 
-class Generations:
+class RequestDispatcher:
     """Those under way, by request.
 
     Attributes:
@@ -33,27 +33,27 @@ class Generations:
 
     def __init__(
         self,
-        engines: Mapping[str, Engine],
-        revisions: Revisions,
-        rooms: Rooms,
-        sharing: Sharing,
-        retention: Retention,
+        engines: Mapping[str, ModelRole],
+        revisions: PromptRevisions,
+        rooms: ContextWindows,
+        sharing: Coalescing,
+        retention: KvRetention,
     ) -> None:
         self._revisions = revisions
         self._sharing = sharing
         self._retention = retention
-        self.left: list[Live] = []
+        self.left: list[InFlight] = []
         self._rooms = rooms
-        self.live: dict[RequestId, Live] = {}
-        self._by_node: dict[tuple[str, str], Live] = {}
-        self._by_request: dict[RequestId, Live] = {}
+        self.live: dict[RequestId, InFlight] = {}
+        self._by_node: dict[tuple[str, str], InFlight] = {}
+        self._by_request: dict[RequestId, InFlight] = {}
         self._engines = engines
 
-    def of(self, run: Run, gen: Gen[Any]) -> Live | None:
+    def of(self, run: Run, gen: Gen[Any]) -> InFlight | None:
         """The request of a generation, when it has one."""
         return self._by_node.get((run.run_id, gen.id))
 
-    def forget(self, live: Live) -> None:
+    def forget(self, live: InFlight) -> None:
         """A request is over, or goes on without this node."""
         self._by_node.pop((live.run_id, live.gen.id), None)
         self._by_request.pop(live.request_id, None)
@@ -68,7 +68,7 @@ class Generations:
                 self.live[shared.request_id] = shared.lives[0]
 
     def send(
-        self, run: Run, gen: Gen[Any], facts: RequestFacts, held_s: float = 0.0
+        self, run: Run, gen: Gen[Any], facts: SchedulingInfo, held_s: float = 0.0
     ) -> list[Event]:
         """Hand a generation to its engine, with holes where the engine takes them.
 
@@ -101,7 +101,7 @@ class Generations:
         request_id = facts.request_id
         takes = engine.capabilities
         reader = reader_of(gen, takes.call_frame)
-        live = Live(run.run_id, gen, engine, request_id, reader)
+        live = InFlight(run.run_id, gen, engine, request_id, reader)
         live.complete = prompt.complete
         live.sent_ids = prompt.token_ids
         self._by_node[run.run_id, gen.id] = self._by_request[request_id] = live
@@ -149,7 +149,7 @@ class Generations:
         engine.backend.submit(request)
         return [*events, sent]
 
-    def _joined(self, run: Run, live: Live, request: GenerateRequest) -> Event | None:
+    def _joined(self, run: Run, live: InFlight, request: GenerateRequest) -> Event | None:
         """Let it have what a like request gives that is under way; None when there is none.
 
         From now on others may join it then.
@@ -168,14 +168,14 @@ class Generations:
         reason = f"{first.gen.label} of run {first.run_id} asks the same"
         return Scheduled(run.run_id, live.gen.id, now_s, "joined", reason, terms=terms)
 
-    def _urge(self, shared: Shared, before: RequestFacts) -> None:
+    def _urge(self, shared: CoalescedRequest, before: SchedulingInfo) -> None:
         """Tell the engine where a request stands now, if that has changed."""
         if shared.lives and (now := shared.merged()) != before:
             shared.lives[0].engine.backend.facts((now,))
 
-    def tell(self, role: str, facts: tuple[RequestFacts, ...]) -> None:
+    def tell(self, role: str, facts: tuple[SchedulingInfo, ...]) -> None:
         """Tell an engine what has changed for nodes, each by the request that computes it."""
-        told: dict[RequestId, RequestFacts] = {}
+        told: dict[RequestId, SchedulingInfo] = {}
         for one in facts:
             live = self._by_request.get(one.request_id)
             if live is None:
@@ -230,12 +230,12 @@ class Generations:
             if joined := self._joins_now(run, live):
                 events.append(joined)
             else:
-                live.engine.backend.fill(live.request_id, Fill(more, prompt.complete))
+                live.engine.backend.fill(live.request_id, HoleFill(more, prompt.complete))
         if live.complete:
             events.append(HoleFilled(run.run_id, gen.id, run.now_s()))
         return events
 
-    def _joins_now(self, run: Run, live: Live) -> Event | None:
+    def _joins_now(self, run: Run, live: InFlight) -> Event | None:
         """Whether a prompt that has just become whole is that of a like request under way."""
         if not live.complete or live.request is None or not live.engine.capabilities.seeds:
             return None
@@ -246,13 +246,13 @@ class Generations:
             live.engine.backend.cancel(live.request_id, "a like one is under way")
         return joined
 
-    def refused(self, run: Run, live: Live, error: Exception | None) -> bool:
+    def refused(self, run: Run, live: InFlight, error: Exception | None) -> bool:
         """Whether the program is asked for a shorter prompt, now that the engine refused this."""
         if not isinstance(error, ContextOverflow) or live.begun:
             return False
         return self._revisions.begin(run, live.gen, live.engine, error)
 
-    def stop(self, live: Live, error: Exception, reason: str) -> None:
+    def stop(self, live: InFlight, error: Exception, reason: str) -> None:
         """Tell the engine to end a request; its node ends with `error` when it has.
 
         A request that others want too goes on, and the node is one of `left`.
@@ -269,19 +269,19 @@ class Generations:
         self.left.append(live)
         self._urge(shared, before)
 
-    def _revised(self, run: Run, live: Live, refused: ContextOverflow | None) -> bool:
+    def _revised(self, run: Run, live: InFlight, refused: ContextOverflow | None) -> bool:
         if not self._revisions.begin(run, live.gen, live.engine, refused):
             return False
         self._take_back(live, "its prompt is too long")
         return True
 
-    def _take_back(self, live: Live, reason: str) -> None:
+    def _take_back(self, live: InFlight, reason: str) -> None:
         """End a request whose node goes on with another one; what it computed stays in the tree."""
         self.forget(live)
         live.engine.backend.cancel(live.request_id, reason)
 
 
-def _extends(prompt: Prompt, live: Live) -> bool:
+def _extends(prompt: Prompt, live: InFlight) -> bool:
     """Whether the prompt goes on from what the engine was sent.
 
     Raises:

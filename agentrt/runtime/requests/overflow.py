@@ -10,7 +10,7 @@ from agentrt.base.segments import Close, Generated, Hole, Open, ResultOf, Segmen
 from agentrt.program import Chat, Gen, GenerateWork, Node, Overflow
 from agentrt.program.overflow import target_tokens
 from agentrt.prompt import Codec
-from agentrt.runtime.model_role import Engine
+from agentrt.runtime.model_role import ModelRole
 
 if TYPE_CHECKING:
     from agentrt.structured import CompileCache
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 SHOWN_PARTS = 6
 
 
-class Rooms:
+class ContextWindows:
     """What is left of windows behind prompts."""
 
     def __init__(self) -> None:
         self._compiled: CompileCache | None = None
 
-    def for_output(self, engine: Engine, gen: Gen[Any], prompt_tokens: int) -> int:
+    def for_output(self, engine: ModelRole, gen: Gen[Any], prompt_tokens: int) -> int:
         """Tokens that an output may take, at most `max_tokens`.
 
         Raises:
@@ -49,7 +49,7 @@ class Rooms:
             where=gen.site,
         )
 
-    def overflow(self, engine: Engine, gen: Gen[Any], segments: Sequence[Segment]) -> Overflow:
+    def overflow(self, engine: ModelRole, gen: Gen[Any], segments: Sequence[Segment]) -> Overflow:
         """What `on_overflow` is told of a prompt that is complete."""
         work, codec, window_tokens = work_of(gen), engine.codec, engine.window_tokens
         if codec is None or not window_tokens:  # the engine counts, and it has refused
@@ -72,7 +72,7 @@ class Rooms:
             count,
         )
 
-    def least_tokens(self, engine: Engine, work: GenerateWork) -> int:
+    def least_tokens(self, engine: ModelRole, work: GenerateWork) -> int:
         """What the smallest valid output takes."""
         if work.output.constraint is None:
             return 1
@@ -86,7 +86,7 @@ class Rooms:
         return compiled.min_tokens or 1
 
 
-def is_crowded(engine: Engine, work: GenerateWork, prompt_tokens: int) -> bool:
+def is_crowded(engine: ModelRole, work: GenerateWork, prompt_tokens: int) -> bool:
     """Whether the prompt leaves the output less than it may take, and half of the window."""
     window_tokens = engine.window_tokens
     if not window_tokens:

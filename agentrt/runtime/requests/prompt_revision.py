@@ -11,22 +11,22 @@ from agentrt.base.ids import NodeId
 from agentrt.program import Chat, Gen, in_scope
 from agentrt.protocol.events import PromptRevised
 from agentrt.runtime.completion import failed
-from agentrt.runtime.model_role import Engine
-from agentrt.runtime.requests.overflow import Rooms, work_of
+from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.overflow import ContextWindows, work_of
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task
-from agentrt.scheduler import Fact
+from agentrt.scheduler import InternalEvent
 
 
-class Revisions:
+class PromptRevisions:
     """Starts tasks that ask programs for shorter prompts, and tells the loop when they have."""
 
-    def __init__(self, post: Callable[[Fact], None], rooms: Rooms) -> None:
+    def __init__(self, post: Callable[[InternalEvent], None], rooms: ContextWindows) -> None:
         self._post = post
         self._rooms = rooms
 
     def begin(
-        self, run: Run, gen: Gen[Any], engine: Engine, refused: ContextOverflow | None
+        self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None
     ) -> bool:
         """Ask for a shorter prompt, where the program wants to be asked.
 
@@ -53,7 +53,12 @@ class Revisions:
         return True
 
     async def _run(
-        self, run: Run, gen: Gen[Any], engine: Engine, task: Task, refused: ContextOverflow | None
+        self,
+        run: Run,
+        gen: Gen[Any],
+        engine: ModelRole,
+        task: Task,
+        refused: ContextOverflow | None,
     ) -> None:
         gone = f"{gen.label} was torn down"
         error: Exception | None = NodeCancelled(gone, reason="torn down")
@@ -81,7 +86,7 @@ class Revisions:
                 self._post(PromptRevised(run.run_id, gen.id, deps, run.now_s()))
 
     async def _revise(
-        self, run: Run, gen: Gen[Any], engine: Engine, refused: ContextOverflow | None
+        self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None
     ) -> tuple[NodeId, ...]:
         """Let the program's function look at the prompt; the nodes that this took."""
         work = work_of(gen)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.base.segments import Generated
 from agentrt.program import Chat, Gen
 from agentrt.prompt import Codec, Encoded
 from agentrt.protocol.backend import MessagePrompt, TokenPrompt
 from agentrt.protocol.events import Event, PrefixLost
-from agentrt.runtime.model_role import Engine
-from agentrt.runtime.requests.overflow import Rooms, is_crowded, work_of
+from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.overflow import ContextWindows, is_crowded, work_of
 from agentrt.runtime.run import Run
 
 
-@fact
+@record
 class Prompt:
     """What an engine is sent.
 
@@ -42,7 +42,7 @@ class Prompt:
         return not isinstance(self.sent, TokenPrompt) or self.sent.complete
 
 
-def prompt_of(run: Run, gen: Gen[Any], engine: Engine, rooms: Rooms) -> Prompt:
+def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows) -> Prompt:
     """The prompt of a generation as far as it is known.
 
     Raises:

@@ -19,21 +19,21 @@ from agentrt.base.errors import (
 from agentrt.base.ids import RequestId, RunId
 from agentrt.base.segments import Generated
 from agentrt.program import Each, Gen, GenerateWork, GenMeta, Score
-from agentrt.protocol.backend import BackendDown, Delta, End, OptionScore, StepDone
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
+from agentrt.protocol.step_output import BackendDown, Delta, End, OptionScore, StepDone
 from agentrt.runtime.completion import failed, succeeded
-from agentrt.runtime.in_flight.in_flight import Live
-from agentrt.runtime.in_flight.reasoning_text import Told
-from agentrt.runtime.kv_hints.retention import Retention
-from agentrt.runtime.requests.admission_events import Placements
-from agentrt.runtime.requests.coalescing import Shared, ledger_of, left_ledger
-from agentrt.runtime.requests.dispatch import Generations
+from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta
+from agentrt.runtime.kv_hints.retention import KvRetention
+from agentrt.runtime.requests.admission_events import AdmissionEvents
+from agentrt.runtime.requests.coalescing import CoalescedRequest, ledger_of, left_ledger
+from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.requests.overflow import work_of
 from agentrt.runtime.requests.retries import ask_again, failure
 from agentrt.runtime.run import Run
 
 
-class Intake:
+class ResultDelivery:
     """Turns one delivery of an engine into what changed for nodes.
 
     Attributes:
@@ -41,13 +41,13 @@ class Intake:
     """
 
     def __init__(
-        self, generations: Generations, runs: Mapping[RunId, Run], retention: Retention
+        self, generations: RequestDispatcher, runs: Mapping[RunId, Run], retention: KvRetention
     ) -> None:
         self._generations = generations
         self._retention = retention
         self.left = generations.left
         self._runs = runs
-        self._placements = Placements()
+        self._placements = AdmissionEvents()
 
     def take(self, delivery: StepDone) -> list[Event]:
         """One step's tokens and ends."""
@@ -108,14 +108,14 @@ class Intake:
                 events.append(failed(self._runs[live.run_id], live.gen, error))
         return events
 
-    def _lives_of(self, request_id: RequestId) -> tuple[Live, ...]:
+    def _lives_of(self, request_id: RequestId) -> tuple[InFlight, ...]:
         """Who gets what a request gives."""
         live = self._generations.live.get(request_id)
         if live is None:
             return ()
         return (live,) if live.shared is None else tuple(live.shared.lives)
 
-    def _end_shared(self, shared: Shared, end: End, events: list[Event]) -> None:
+    def _end_shared(self, shared: CoalescedRequest, end: End, events: list[Event]) -> None:
         """The end of a request for everyone who gets what it gave."""
         for live in tuple(shared.lives):
             self._catch_up(live, shared, events)
@@ -130,13 +130,13 @@ class Intake:
             )
             events += self._end(live, its)
 
-    def _catch_up(self, live: Live, shared: Shared, events: list[Event]) -> None:
+    def _catch_up(self, live: InFlight, shared: CoalescedRequest, events: list[Event]) -> None:
         """All that a shared request gave since this node was last handed something."""
         for delta in shared.news_for(live):
             if live in shared.lives:  # else what came before has made it leave
                 self._add(live, delta, events)
 
-    def _add(self, live: Live, delta: Delta, events: list[Event]) -> None:
+    def _add(self, live: InFlight, delta: Delta, events: list[Event]) -> None:
         run, gen = self._runs[live.run_id], live.gen
         now_s = run.now_s()
         if not live.begun:
@@ -171,7 +171,7 @@ class Intake:
             self._generations.stop(live, stuck, "it repeats itself")
 
     @staticmethod
-    def _tell(live: Live, told: Told) -> str:
+    def _tell(live: InFlight, told: ReasoningDelta) -> str:
         """Text for whoever reads along; what has to pass a check is held back. The answer in it."""
         if told.thought:
             live.gen.add_thought(told.thought)
@@ -181,7 +181,7 @@ class Intake:
             live.held.append(told.answer)
         return told.answer
 
-    def _end(self, live: Live, end: End) -> list[Event]:
+    def _end(self, live: InFlight, end: End) -> list[Event]:
         run, gen = self._runs[live.run_id], live.gen
         if live.thoughts is not None:
             self._tell(live, live.thoughts.flush())
@@ -217,7 +217,7 @@ class Intake:
             )
         ]
 
-    def _error_of(self, live: Live, end: End) -> Exception | None:
+    def _error_of(self, live: InFlight, end: End) -> Exception | None:
         gen = live.gen
         work = gen.work
         assert isinstance(work, GenerateWork)
@@ -248,12 +248,12 @@ class Intake:
                 return None
 
     @staticmethod
-    def _count(live: Live, tokens: int) -> None:
+    def _count(live: InFlight, tokens: int) -> None:
         live.gen.produced_tokens += tokens
         for budget in live.gen.scope.budgets:
             budget.spend(tokens)
 
-    def _keep(self, live: Live, reason: str, end: End) -> None:
+    def _keep(self, live: InFlight, reason: str, end: End) -> None:
         """What stays of a generation on its node: how it went, and its place in a chat."""
         gen, takes = live.gen, live.engine.capabilities
         gen.meta = GenMeta(takes.model, reason, end.closed_early, end.ledger, tuple(live.logprobs))
@@ -284,7 +284,7 @@ def _scores(gen: Gen[Any], told: tuple[OptionScore, ...]) -> tuple[Score[Any], .
     )
 
 
-def _unreadable(live: Live, error: Exception) -> AgentrtError:
+def _unreadable(live: InFlight, error: Exception) -> AgentrtError:
     """The error for an output that is not of its type: the engine did not do its work."""
     if isinstance(error, AgentrtError):
         return error

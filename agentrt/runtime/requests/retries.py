@@ -12,16 +12,16 @@ from dataclasses import replace
 from agentrt.base.errors import CheckFailed, FailedAttempt
 from agentrt.base.ids import NodeId
 from agentrt.base.segments import Close, Open
-from agentrt.protocol.backend import End
 from agentrt.protocol.events import AttemptFailed, Event, PromptRevised
-from agentrt.runtime.in_flight.in_flight import Live
+from agentrt.protocol.step_output import End
+from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.requests.overflow import work_of
 from agentrt.runtime.run import Run
 
 COMPLAINT = "This answer is not valid: {reason}.\nGive the whole answer again, corrected."
 
 
-def ask_again(run: Run, live: Live, end: End, reason: str) -> list[Event]:
+def ask_again(run: Run, live: InFlight, end: End, reason: str) -> list[Event]:
     """Ask once more; nothing where that was done as often as it may be.
 
     Args:
@@ -47,7 +47,7 @@ def ask_again(run: Run, live: Live, end: End, reason: str) -> list[Event]:
     ]
 
 
-def failure(live: Live) -> CheckFailed:
+def failure(live: InFlight) -> CheckFailed:
     """What the node ends with: every attempt and its reason."""
     gen = live.gen
     told = "; ".join(f"({at}) {one.reason}" for at, one in enumerate(gen.attempts, 1))

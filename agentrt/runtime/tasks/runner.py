@@ -10,20 +10,20 @@ from typing import Any
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record
+from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record_of
 from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
 from agentrt.runtime.completion import failed, succeeded
-from agentrt.runtime.options import Question
+from agentrt.runtime.options import PersonQuestion
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task
 from agentrt.runtime.tasks.speculation import Speculation
-from agentrt.scheduler import Fact
-from agentrt.scheduler.estimates.call_patterns import Patterns
+from agentrt.scheduler import InternalEvent
+from agentrt.scheduler.estimates.call_patterns import CallPatterns
 from agentrt.tools import AttemptEnded, AttemptStarted, OnAttempt, execute
 
 
-class Bodies:
+class TaskRunner:
     """Starts tasks, and tells the loop how they end.
 
     Attributes:
@@ -32,10 +32,10 @@ class Bodies:
 
     def __init__(
         self,
-        post: Callable[[Fact], None],
+        post: Callable[[InternalEvent], None],
         clock: Clock,
         max_threads: int,
-        patterns: Patterns,
+        patterns: CallPatterns,
         *,
         speculate: bool = False,
     ) -> None:
@@ -146,7 +146,7 @@ class Bodies:
         try:
             ok = await self.speculation.join(run, node, ahead)
         finally:
-            error = None if ahead.error is None else record(ahead.error)
+            error = None if ahead.error is None else record_of(ahead.error)
             told(AttemptEnded(1, self._clock.now_s(), error))
         return ahead.value if ok else await call()
 
@@ -181,7 +181,7 @@ class Bodies:
                 hint="Start the run with RunOptions(on_ask=...)",
                 where=node.site,
             )
-        answer = run.options.on_ask(Question(node.id, work.question, work.form))
+        answer = run.options.on_ask(PersonQuestion(node.id, work.question, work.form))
         if inspect.isawaitable(answer):
             answer = await answer
         try:

@@ -22,9 +22,9 @@ from agentrt.program import GenerateWork, Node, ProgramWork, ToolWork
 from agentrt.program.scope import active
 from agentrt.protocol.events import Scheduled
 from agentrt.runtime.run import Run
-from agentrt.scheduler import Fact
-from agentrt.scheduler.estimates.call_model import Called, Guess
-from agentrt.scheduler.estimates.call_patterns import Patterns
+from agentrt.scheduler import InternalEvent
+from agentrt.scheduler.estimates.call_model import CallGuess, EndedCall
+from agentrt.scheduler.estimates.call_patterns import CallPatterns
 from agentrt.scheduler.runs.run import template_of
 from agentrt.tools import ToolSpec, declared, execute
 
@@ -38,7 +38,7 @@ MOST_ARGUMENT_CHARACTERS = 10_000
 Key = tuple[Any, ...]
 
 
-class Ahead:
+class SpeculatedCall:
     """A call made ahead.
 
     Attributes:
@@ -76,10 +76,10 @@ class _Story:
     """What one run has called."""
 
     def __init__(self) -> None:
-        self.before: tuple[Called, ...] = ()
+        self.before: tuple[EndedCall, ...] = ()
         self.since = 0
         self.specs: dict[str, ToolSpec] = {}
-        self.ahead: dict[Key, Ahead] = {}
+        self.ahead: dict[Key, SpeculatedCall] = {}
 
 
 class Speculation:
@@ -98,10 +98,10 @@ class Speculation:
 
     def __init__(
         self,
-        post: Callable[[Fact], None],
+        post: Callable[[InternalEvent], None],
         clock: Clock,
         threads: anyio.CapacityLimiter,
-        patterns: Patterns,
+        patterns: CallPatterns,
         *,
         is_on: bool,
     ) -> None:
@@ -132,7 +132,7 @@ class Speculation:
             self._patterns.learn(name, story.before, story.since, tool, arguments, public)
         story.since += 1
 
-    def take(self, run: Run, work: ToolWork) -> Ahead | None:
+    def take(self, run: Run, work: ToolWork) -> SpeculatedCall | None:
         """The same call made ahead, for the real one; None where there is none that is true."""
         story = self._story(run)
         ahead = story.ahead.pop(_key(work.spec, _plain(work.arguments)), None)
@@ -141,7 +141,7 @@ class Speculation:
             return None
         return ahead
 
-    async def join(self, run: Run, node: Node[Any], ahead: Ahead) -> bool:
+    async def join(self, run: Run, node: Node[Any], ahead: SpeculatedCall) -> bool:
         """Wait for its end; whether it has a result."""
         called_s = self._clock.now_s()
         try:
@@ -164,7 +164,7 @@ class Speculation:
             return
         story = self._stories[run.run_id]
         result = _plain({"": value}) if ok else None
-        called = Called(work.spec.name, arguments, result[""] if result else None, ok)
+        called = EndedCall(work.spec.name, arguments, result[""] if result else None, ok)
         story.before = (called, *story.before[:1])
         story.since = 0
         for guess in self._patterns.guesses(_program_of(run), story.before):
@@ -177,7 +177,7 @@ class Speculation:
             ahead.scope.cancel()
             self._waste(run_id, ahead, "nobody called it")
 
-    def _begin(self, run: Run, node: Node[Any], story: _Story, guess: Guess) -> None:
+    def _begin(self, run: Run, node: Node[Any], story: _Story, guess: CallGuess) -> None:
         spec = story.specs.get(guess.tool) or self._specs.get((_program_of(run), guess.tool))
         spec = spec or declared(guess.tool)  # another process has seen it called
         if spec is None or not may_be_called_ahead(spec):
@@ -191,7 +191,7 @@ class Speculation:
             arguments = spec.parse(dumps(guess.arguments))
         except (AgentrtError, ValueError):
             return  # what fitted before does not fit any more
-        ahead = story.ahead[key] = Ahead(node.id, spec, self._clock.now_s())
+        ahead = story.ahead[key] = SpeculatedCall(node.id, spec, self._clock.now_s())
         context = contextvars.copy_context()
         context.run(active.set, None)  # nodes are for calls that are really made
         body = self._run(ahead, spec, arguments)
@@ -200,7 +200,9 @@ class Speculation:
         terms = (("probability", guess.probability), ("trials", float(guess.trials)))
         self._tell(run.run_id, node.id, said, *terms)
 
-    async def _run(self, ahead: Ahead, spec: ToolSpec, arguments: Mapping[str, Any]) -> None:
+    async def _run(
+        self, ahead: SpeculatedCall, spec: ToolSpec, arguments: Mapping[str, Any]
+    ) -> None:
         ahead.error = RuntimeError("it was cancelled")
         try:
             with ahead.scope:
@@ -220,7 +222,7 @@ class Speculation:
             story = self._stories[run.run_id] = _Story()
         return story
 
-    def _waste(self, run_id: RunId, ahead: Ahead, why: str) -> None:
+    def _waste(self, run_id: RunId, ahead: SpeculatedCall, why: str) -> None:
         spent_s = ahead.spent_s(self._clock.now_s())
         said = f"{ahead.spec.name} was called ahead in vain: {why}"
         self._tell(run_id, ahead.node_id, said, ("wasted_s", spent_s))

@@ -23,7 +23,7 @@ LOW, HIGH = 0.2, 0.3
 _ENOUGH_ENDS = (1.0 - DECAY**ENOUGH) / (1.0 - DECAY) - 1e-9
 
 
-class Worth:
+class AdmissionBenefit:
     """Learns what an engine's time goes into.
 
     Attributes:

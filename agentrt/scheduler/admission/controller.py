@@ -21,15 +21,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.record import fact
-from agentrt.protocol.backend import Ledger
-from agentrt.protocol.step_output import StepRecord
-from agentrt.scheduler.admission.benefit import Worth
-from agentrt.scheduler.admission.kv_need import Need, need_of
-from agentrt.scheduler.admission.thrashing import STEP, Thrash
+from agentrt.base.record import record
+from agentrt.protocol.step_output import Ledger, StepRecord
+from agentrt.scheduler.admission.benefit import AdmissionBenefit
+from agentrt.scheduler.admission.kv_need import KvNeed, need_of
+from agentrt.scheduler.admission.thrashing import STEP, Thrashing
 from agentrt.scheduler.order.order import Order
-from agentrt.scheduler.order.request_info import Telling
-from agentrt.scheduler.policies.priority_key import Key, Terms
+from agentrt.scheduler.order.request_info import InfoUpdates
+from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 from agentrt.scheduler.runs.node import NodeState
 from agentrt.scheduler.runs.run import Footprint, RunState
 
@@ -42,8 +41,8 @@ IDLE_S = 1.0
 CHEAP = "contexts take less to compute again than steps that fewer share"
 
 
-@fact
-class Verdict:
+@record
+class AdmissionDecision:
     """What the gate decided about a run.
 
     Attributes:
@@ -58,11 +57,11 @@ class Verdict:
     node_id: NodeId
     admitted: bool
     reason: str
-    terms: Terms
+    terms: KeyTerms
 
 
-@fact
-class Shadow:
+@record
+class Reservation:
     """What a reservation leaves to others.
 
     Attributes:
@@ -73,7 +72,7 @@ class Shadow:
     begins_at_s: float
     spare_tokens: dict[str, float]
 
-    def passes(self, run: RunState, needs: Mapping[str, Need], now_s: float) -> str:
+    def passes(self, run: RunState, needs: Mapping[str, KvNeed], now_s: float) -> str:
         """Why another run may begin before it, or ""."""
         if run.path_p90_s > 0.0 and now_s + run.path_p90_s <= self.begins_at_s:
             return "it ends before the run with the reservation could begin"
@@ -82,7 +81,7 @@ class Shadow:
         return ""
 
 
-class Room:
+class KvBudget:
     """The KV memory of one engine.
 
     Attributes:
@@ -97,7 +96,7 @@ class Room:
         self.limit_tokens = share * (kv_tokens + min(host_kv_tokens, kv_tokens))
 
 
-class Gate:
+class AdmissionControl:
     """Lets runs in.
 
     Args:
@@ -135,7 +134,9 @@ class Gate:
     def __init__(self, kv_tokens: Mapping[str, tuple[int, int]], share: float) -> None:
         self._share = share
         self.rooms = {
-            role: Room(device, host, share) for role, (device, host) in kv_tokens.items() if device
+            role: KvBudget(device, host, share)
+            for role, (device, host) in kv_tokens.items()
+            if device
         }
         self.running: dict[RunState, None] = {}
         self.held: dict[RunState, bool] = {}
@@ -143,8 +144,8 @@ class Gate:
         self.idle: dict[RunState, float] = {}
         self.away: dict[RunState, None] = {}
         self.stale = False
-        self.thrash = Thrash()
-        self.worth = Worth()
+        self.thrash = Thrashing()
+        self.worth = AdmissionBenefit()
         self.closed = True
 
     @property
@@ -269,17 +270,17 @@ class Gate:
             return 0.0
         return max(footprint.committed_tokens, footprint.context_tokens)
 
-    def look(self, now_s: float, order: Order) -> tuple[Verdict, ...]:
+    def look(self, now_s: float, order: Order) -> tuple[AdmissionDecision, ...]:
         """Who is let in now, and who has to wait of those that were not told yet."""
         set_aside = {role: self.committed_tokens(role, now_s) for role in self.rooms}
         taken = {role: tokens > 0.0 for role, tokens in set_aside.items()}
         left = {role: self.limit_tokens(role, now_s) - set_aside[role] for role in self.rooms}
         self.closed = self.worth.holds and (self.closed or min(left.values()) >= 0.0)
         begun: list[RunState] = []
-        verdicts: list[Verdict] = []
+        verdicts: list[AdmissionDecision] = []
         needs = {run: self._needs(run) for run in self.held}
         reserved = self._reserved(now_s) if self.closed else None
-        shadow: Shadow | None = None
+        shadow: Reservation | None = None
         for run in sorted(self.held, key=lambda run: self._place(run, needs[run], now_s, order)):
             why = _fits(needs[run], left, taken) if self.closed else CHEAP
             if why and reserved is not None and run is not reserved:
@@ -297,17 +298,17 @@ class Gate:
                     reserved = None
         return tuple(verdicts)
 
-    def _needs(self, run: RunState) -> dict[str, Need]:
+    def _needs(self, run: RunState) -> dict[str, KvNeed]:
         """By role, what a run that waits needs."""
         return {role: need_of(run, role, room.limit_tokens) for role, room in self.rooms.items()}
 
     def _place(
-        self, run: RunState, needs: Mapping[str, Need], now_s: float, order: Order
-    ) -> tuple[Key, float]:
+        self, run: RunState, needs: Mapping[str, KvNeed], now_s: float, order: Order
+    ) -> tuple[PriorityKey, float]:
         node = next(iter(run.held))
         peak = max((need.peak_tokens for need in needs.values()), default=0.0)
         return order.key(
-            now_s, Telling(now_s).facts(node, RequestId(node.order)), int(peak)
+            now_s, InfoUpdates(now_s).facts(node, RequestId(node.order)), int(peak)
         ), run.started_at_s
 
     def _reserved(self, now_s: float) -> RunState | None:
@@ -322,11 +323,11 @@ class Gate:
     def _shadow(
         self,
         reserved: RunState,
-        needs: Mapping[RunState, Mapping[str, Need]],
+        needs: Mapping[RunState, Mapping[str, KvNeed]],
         left: Mapping[str, float],
         begun: list[RunState],
         now_s: float,
-    ) -> Shadow:
+    ) -> Reservation:
         """When the reserved run can begin, by what is expected of those that run.
 
         They are expected to end after the time that nine of ten of their like need; on one of whom
@@ -348,16 +349,16 @@ class Gate:
                     if run in begun
                     else self._held_tokens(run, role, now_s)
                 )
-        return Shadow(shadow_s, {role: free[role] - entry[role] for role in self.rooms})
+        return Reservation(shadow_s, {role: free[role] - entry[role] for role in self.rooms})
 
     def _verdict(
         self,
         run: RunState,
         why: str,
-        needs: Mapping[str, Need],
+        needs: Mapping[str, KvNeed],
         left: Mapping[str, float],
         now_s: float,
-    ) -> Verdict:
+    ) -> AdmissionDecision:
         node = next(iter(run.held))
         assert node.held_at_s is not None
         terms: list[tuple[str, float]] = [("held_s", now_s - node.held_at_s)]
@@ -376,10 +377,10 @@ class Gate:
         if lower_tokens:
             terms.append(("computed_again_share", self.thrash.share_at(now_s)))
             reason = why or f"{reason}, and less of it, as contexts are computed again"
-        return Verdict(run.run_id, node.node_id, bool(why), reason, tuple(terms))
+        return AdmissionDecision(run.run_id, node.node_id, bool(why), reason, tuple(terms))
 
 
-def _fits(needs: Mapping[str, Need], left: Mapping[str, float], taken: Mapping[str, bool]) -> str:
+def _fits(needs: Mapping[str, KvNeed], left: Mapping[str, float], taken: Mapping[str, bool]) -> str:
     """Why a run can be let in, or "": it fits in each engine, or it has one to itself."""
     alone = in_waves = False
     for role, need in needs.items():

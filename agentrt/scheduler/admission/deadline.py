@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.scheduler.estimates.estimates import chain
 from agentrt.scheduler.runs.node import NodeState
 
@@ -13,7 +13,7 @@ PROBE_EVERY = 10
 """Of runs that would be refused one of so many is let run: machines and programs change."""
 
 
-@fact
+@record
 class Refusal:
     """Why a run is not begun.
 

@@ -8,7 +8,7 @@ many come in beside it, and lose their contexts to its branches.
 
 from __future__ import annotations
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.scheduler.admission.kv_prior import expected_tokens
 from agentrt.scheduler.runs.run import RunState
 
@@ -16,8 +16,8 @@ WAVE_SHARE = 0.5
 """Of the memory that may be set aside."""
 
 
-@fact
-class Need:
+@record
+class KvNeed:
     """What a run that waits needs of an engine.
 
     Attributes:
@@ -37,7 +37,7 @@ def peak_tokens(run: RunState, role: str) -> float:
     return expected_tokens(place.learned.get("context_tokens"), elsewhere, held)
 
 
-def need_of(run: RunState, role: str, limit_tokens: float) -> Need:
+def need_of(run: RunState, role: str, limit_tokens: float) -> KvNeed:
     """What it needs to be let in.
 
     Args:
@@ -48,12 +48,12 @@ def need_of(run: RunState, role: str, limit_tokens: float) -> Need:
     peak = peak_tokens(run, role)
     wave = WAVE_SHARE * limit_tokens
     if peak <= wave:
-        return Need(peak, peak)
+        return KvNeed(peak, peak)
     learned = run.estimates.place(run.template, engine_site(role)).learned.get("longest_tokens")
     if learned is None:  # of other programs it would say nothing: a chain needs all of its peak
-        return Need(peak, peak)
+        return KvNeed(peak, peak)
     waits = max((node.prompt_tokens for node in run.held if node.model == role), default=0)
-    return Need(peak, min(peak, max(wave, learned.mean, waits)))
+    return KvNeed(peak, min(peak, max(wave, learned.mean, waits)))
 
 
 def engine_site(role: str) -> str:

@@ -18,7 +18,7 @@ ROUNDING_TOKENS = 32
 """What a context is found short of though nothing is lost: a part of a page, and the last token."""
 
 
-class Thrash:
+class Thrashing:
     """How far the gate is lowered.
 
     Attributes:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import nlargest
 from typing import Any
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.scheduler.estimates.row import CALLS_DECAY
 
 LEAST_TRIALS = 2
@@ -36,8 +36,8 @@ Trail = tuple[Any, ...]
 """`(tool,)`, `(tool, argument)`, or these with an origin behind them."""
 
 
-@fact
-class Called:
+@record
+class EndedCall:
     """A call of a tool that has ended.
 
     Attributes:
@@ -53,8 +53,8 @@ class Called:
     ok: bool
 
 
-@fact
-class Guess:
+@record
+class CallGuess:
     """A call that is likely next.
 
     Attributes:
@@ -70,7 +70,7 @@ class Guess:
     trials: int
 
 
-class Rule:
+class CallModel:
     """What is known of the call that comes at one place.
 
     Attributes:
@@ -104,7 +104,7 @@ class Rule:
         self,
         tool: str,
         arguments: Mapping[str, Any],
-        before: tuple[Called, ...],
+        before: tuple[EndedCall, ...],
         public: Collection[str] = (),
     ) -> None:
         """A call was made here: was it foreseen, and where could its arguments have been from.
@@ -130,7 +130,7 @@ class Rule:
         self.trails = trails
         self.public &= trails.keys()
 
-    def arguments(self, before: tuple[Called, ...]) -> dict[str, Any] | None:
+    def arguments(self, before: tuple[EndedCall, ...]) -> dict[str, Any] | None:
         """Those of the next call, or None where it is unknown what one of them would be."""
         found: dict[str, Any] = {}
         try:
@@ -162,7 +162,7 @@ class Rule:
         self,
         tool: str,
         arguments: Mapping[str, Any],
-        before: tuple[Called, ...],
+        before: tuple[EndedCall, ...],
         public: Collection[str],
     ) -> Iterator[Trail]:
         yield (tool,)
@@ -178,7 +178,7 @@ class Rule:
                 yield (tool, name, *origin)
 
 
-def value_at(origin: Origin, before: tuple[Called, ...]) -> Any:
+def value_at(origin: Origin, before: tuple[EndedCall, ...]) -> Any:
     """What stands there.
 
     Raises:
@@ -220,7 +220,7 @@ def _alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _origins_of(value: Any, before: Iterable[Called]) -> list[Origin]:
+def _origins_of(value: Any, before: Iterable[EndedCall]) -> list[Origin]:
     """Everywhere among what went before that `value` stands."""
     found: list[Origin] = []
     for at, called in enumerate(before):

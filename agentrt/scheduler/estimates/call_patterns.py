@@ -1,7 +1,8 @@
 """Which tool a program calls next, and with what: learned from the calls that were made.
 
 What comes next is looked for by what went before, the last two tools that ended and how, and by how
-many calls were made since then. There stands a `Rule`; it is as probable as it was right lately.
+many calls were made since then. There stands a `CallModel`; it is as probable as it was right
+lately.
 
 What is kept for other processes are names and numbers: of programs, tools and arguments, and by
 which names and positions an argument was found in what went before. No argument and no result is
@@ -20,13 +21,13 @@ from typing import Any
 from agentrt.scheduler.estimates.call_model import (
     LEAST_PROBABILITY,
     LEAST_TRIALS,
-    Called,
-    Guess,
-    Rule,
+    CallGuess,
+    CallModel,
+    EndedCall,
     Trail,
 )
 from agentrt.scheduler.estimates.histogram import NOTHING
-from agentrt.scheduler.estimates.row import CALLS, Row
+from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 
 MOST_RULES = 1024
 MOST_KEPT_ORIGINS = 4
@@ -39,7 +40,7 @@ Place = tuple[str, str, int]
 """The program, what went before (`after` spells it), and how many calls were made since."""
 
 
-class Patterns:
+class CallPatterns:
     """Rules by place.
 
     Args:
@@ -49,8 +50,8 @@ class Patterns:
         ValueError: One is no row of ours.
     """
 
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._rules: dict[Place, Rule] = {}
+    def __init__(self, rows: Iterable[EstimateRow] = ()) -> None:
+        self._rules: dict[Place, CallModel] = {}
         self._touched: dict[Place, None] = {}
         for row in rows:
             self._put((row.template, row.site, row.depth or 0), _rule_of(row))
@@ -58,7 +59,7 @@ class Patterns:
     def learn(
         self,
         program: str,
-        before: tuple[Called, ...],
+        before: tuple[EndedCall, ...],
         index: int,
         tool: str,
         arguments: Mapping[str, Any],
@@ -75,12 +76,12 @@ class Patterns:
             public: Arguments whose values are no secret, as the tool's signature names them.
         """
         place = (program, after(before), index)
-        rule = self._rules.pop(place, None) or Rule()
+        rule = self._rules.pop(place, None) or CallModel()
         rule.learn(tool, arguments, before, public)
         self._put(place, rule)
         self._touched[place] = None
 
-    def guesses(self, program: str, before: tuple[Called, ...]) -> Iterator[Guess]:
+    def guesses(self, program: str, before: tuple[EndedCall, ...]) -> Iterator[CallGuess]:
         """Calls that are likely next, the first one first."""
         index, context = 0, after(before)
         while (rule := self._rules.get((program, context, index))) is not None:
@@ -90,43 +91,43 @@ class Patterns:
                 continue
             arguments = rule.arguments(before)
             if arguments is not None:
-                yield Guess(rule.tool, arguments, rule.probability, trials)
+                yield CallGuess(rule.tool, arguments, rule.probability, trials)
 
-    def rules(self) -> Iterator[tuple[Place, Rule]]:
+    def rules(self) -> Iterator[tuple[Place, CallModel]]:
         """All of them, those used last at the end."""
         yield from self._rules.items()
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[EstimateRow]:
         """What may be kept of all rules."""
         return [row for place, rule in self._rules.items() for row in _rows(place, rule)]
 
-    def news(self) -> list[Row]:
+    def news(self) -> list[EstimateRow]:
         """The same of those that have learned since this was asked last."""
         touched = [place for place in self._touched if place in self._rules]
         self._touched.clear()
         return [row for place in touched for row in _rows(place, self._rules[place])]
 
-    def _put(self, place: Place, rule: Rule) -> None:
+    def _put(self, place: Place, rule: CallModel) -> None:
         if len(self._rules) >= MOST_RULES:
             del self._rules[next(iter(self._rules))]
         self._rules[place] = rule
 
 
-def after(before: tuple[Called, ...]) -> str:
+def after(before: tuple[EndedCall, ...]) -> str:
     """What went before, for people and as a key: `fetch < search failed`, the last one first."""
     return " < ".join(one.tool if one.ok else f"{one.tool} failed" for one in before)
 
 
-def _rows(place: Place, rule: Rule) -> Iterator[Row]:
+def _rows(place: Place, rule: CallModel) -> Iterator[EstimateRow]:
     """A rule as plain data, or nothing where it may not be kept."""
     sums = {_spelt(trail): weight for trail, weight in _lasting(rule)}
     if sum(map(len, sums)) <= MOST_KEPT_CHARACTERS:
         program, context, index = place
         sums |= {"tried": rule.tried, "hits": rule.hits}
-        yield Row(program, context, index, CALLS, rule.count, sums)
+        yield EstimateRow(program, context, index, CALLS, rule.count, sums)
 
 
-def _lasting(rule: Rule) -> Iterator[tuple[Trail, float]]:
+def _lasting(rule: CallModel) -> Iterator[tuple[Trail, float]]:
     """Tools and arguments, and of these the origins that explain most of the calls."""
     for trail, weight in rule.trails.items():
         if any(isinstance(part, str) and len(part) > MOST_NAME_CHARACTERS for part in trail):
@@ -146,8 +147,8 @@ def _spelt(trail: Trail) -> str:
     return json.dumps(trail, ensure_ascii=False, separators=(",", ":"))
 
 
-def _rule_of(row: Row) -> Rule:
-    rule = Rule()
+def _rule_of(row: EstimateRow) -> CallModel:
+    rule = CallModel()
     rule.count = row.count
     rule.tried, rule.hits = (max(0.0, row.sums.get(name, 0.0)) for name in ("tried", "hits"))
     for name, weight in row.sums.items():

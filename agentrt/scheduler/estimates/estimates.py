@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 from agentrt.scheduler.estimates.histogram import NOTHING, Learned
-from agentrt.scheduler.estimates.row import DECAY, Row
+from agentrt.scheduler.estimates.row import DECAY, EstimateRow
 
 Quantity = Literal[
     "output_tokens",
@@ -53,7 +53,7 @@ _ALL_OF_FIRST = 8
 _EVERY = 8
 
 
-class Place:
+class SiteEstimates:
     """Where something is learned.
 
     Attributes:
@@ -88,8 +88,8 @@ class Place:
         template: str,
         site: str,
         depth: int | None,
-        above: Place | None,
-        touched: dict[Place, None],
+        above: SiteEstimates | None,
+        touched: dict[SiteEstimates, None],
     ) -> None:
         self.template = template
         self.site = site
@@ -99,7 +99,7 @@ class Place:
         self.nexts: dict[str, float] = {}
         self.passed = 0.0
         self.seen = 0
-        self.deeper: dict[int, Place] = {}
+        self.deeper: dict[int, SiteEstimates] = {}
         self.touched = touched
 
     def observe(self, quantity: Quantity, value: float) -> None:
@@ -123,7 +123,7 @@ class Place:
 
         None when nobody has three.
         """
-        place: Place | None = self
+        place: SiteEstimates | None = self
         while place is not None:
             learned = place.learned.get(quantity)
             if learned is not None and learned.count >= FEW:
@@ -158,7 +158,7 @@ class Place:
         if len(self.nexts) > MOST_NEXTS:  # a program that makes names up
             del self.nexts[min(self.nexts, key=lambda site: self.nexts[site])]
 
-    def known_at(self, depth: int) -> Place:
+    def known_at(self, depth: int) -> SiteEstimates:
         """This site at a depth of its run, where that is known; else itself."""
         return self.deeper.get(depth_class(depth), self) if self.deeper else self
 
@@ -172,7 +172,7 @@ class Place:
         shares = {site: weight / self.passed for site, weight in self.nexts.items()}
         return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[EstimateRow]:
         """What is known here as plain data."""
         for quantity, learned in self.learned.items():
             yield self._row(quantity, learned.count, learned.sums())
@@ -180,21 +180,21 @@ class Place:
             sums = {f"next:{site}": weight for site, weight in self.nexts.items()}
             yield self._row("next", self.seen, {**sums, "weight": self.passed})
 
-    def _row(self, quantity: str, count: int, sums: dict[str, float]) -> Row:
-        return Row(self.template, self.site, self.depth, quantity, count, sums)
+    def _row(self, quantity: str, count: int, sums: dict[str, float]) -> EstimateRow:
+        return EstimateRow(self.template, self.site, self.depth, quantity, count, sums)
 
 
 class Estimates:
     """All places. See the module."""
 
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._touched: dict[Place, None] = {}
-        self._all = Place("", "", None, None, self._touched)
-        self._places: dict[tuple[str, str], Place] = {("", ""): self._all}
+    def __init__(self, rows: Iterable[EstimateRow] = ()) -> None:
+        self._touched: dict[SiteEstimates, None] = {}
+        self._all = SiteEstimates("", "", None, None, self._touched)
+        self._places: dict[tuple[str, str], SiteEstimates] = {("", ""): self._all}
         self._count = 1
         self.take(rows)
 
-    def place(self, template: str, site: str = "", depth: int | None = None) -> Place:
+    def place(self, template: str, site: str = "", depth: int | None = None) -> SiteEstimates:
         """The place of a call site in a template, known or new.
 
         Args:
@@ -205,29 +205,31 @@ class Estimates:
         place = self._places.get((template, site))
         if place is None:
             above = self.place(template) if site else self._all
-            place = self._places[template, site] = Place(template, site, None, above, self._touched)
+            place = self._places[template, site] = SiteEstimates(
+                template, site, None, above, self._touched
+            )
             self._added()
         return place if depth is None else self.at(place, depth)
 
-    def at(self, place: Place, depth: int) -> Place:
+    def at(self, place: SiteEstimates, depth: int) -> SiteEstimates:
         """A call site at one depth of its run, known or new."""
         depth = depth_class(depth)
         deep = place.deeper.get(depth)
         if deep is None:
-            deep = place.deeper[depth] = Place(
+            deep = place.deeper[depth] = SiteEstimates(
                 place.template, place.site, depth, place, self._touched
             )
             self._added()
         return deep
 
-    def find(self, template: str, site: str = "") -> Place | None:
+    def find(self, template: str, site: str = "") -> SiteEstimates | None:
         """A place that is known, or None."""
         return self._places.get((template, site))
 
     def __len__(self) -> int:
         return self._count
 
-    def take(self, rows: Iterable[Row]) -> None:
+    def take(self, rows: Iterable[EstimateRow]) -> None:
         """Know what rows tell, instead of what was known of the same places.
 
         Raises:
@@ -236,18 +238,18 @@ class Estimates:
         for row in rows:
             self._take(row)
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[SiteEstimates]:
         """All of them, each call site before its depths."""
         for site in self._places.values():
             yield site
             yield from site.deeper.values()
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[EstimateRow]:
         """Everything as plain data."""
         for place in self.places():
             yield from place.rows()
 
-    def news(self) -> list[Row]:
+    def news(self) -> list[EstimateRow]:
         """All that is known of the places which have learned since this was asked last."""
         rows = [row for place in self._touched for row in place.rows()]
         self._touched.clear()
@@ -270,7 +272,7 @@ class Estimates:
                 place.deeper = {}
         self._count = sum(1 + len(place.deeper) for place in self._places.values())
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: EstimateRow) -> None:
         """Raises `ValueError` when it is no row of ours."""
         place = self.place(row.template, row.site, row.depth)
         if row.quantity == "next":

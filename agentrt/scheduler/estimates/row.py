@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 DECAY = 0.99
 """By which an observation of a quantity weighs earlier ones."""
@@ -20,8 +20,8 @@ CALLS_DECAY = 0.9
 Key = tuple[str, str, int | None, str]
 
 
-@fact
-class Row:
+@record
+class EstimateRow:
     """One learned quantity of one place.
 
     Attributes:
@@ -51,7 +51,7 @@ class Row:
         return CALLS_DECAY if self.quantity == CALLS else DECAY
 
 
-def merged(stored: Row | None, base: Row | None, mine: Row) -> Row:
+def merged(stored: EstimateRow | None, base: EstimateRow | None, mine: EstimateRow) -> EstimateRow:
     """What two processes learned apart, as if this one had learned after the other.
 
     Args:
@@ -75,7 +75,7 @@ def merged(stored: Row | None, base: Row | None, mine: Row) -> Row:
     return replace(mine, count=count, sums=sums)
 
 
-def spelt(row: Row, spell: Callable[[str], str]) -> Row:
+def spelt(row: EstimateRow, spell: Callable[[str], str]) -> EstimateRow:
     """The same row, its places spelt in another way."""
     sums: Mapping[str, float] = row.sums
     if row.quantity == "next":

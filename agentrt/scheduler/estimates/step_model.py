@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import combinations
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.protocol.step_output import StepRecord
 
 WINDOW = 2000
@@ -24,7 +24,7 @@ _REFRESH = 50
 Row = tuple[float, float, float, float]
 
 
-@fact
+@record
 class StepTime:
     """What a step's time is made of.
 

@@ -22,7 +22,7 @@ _arrival = attrgetter("order")
 _rank = attrgetter("rank_s")
 
 
-def urgency(node: NodeState) -> Urgency:
+def dispatch_key(node: NodeState) -> Urgency:
     """Smallest first: demanded, its tenant, its run's priority and start, longest path, arrival.
 
     The rank orders the nodes of one run only: across runs it would put the longest job first. In
@@ -31,8 +31,8 @@ def urgency(node: NodeState) -> Urgency:
     return (not node.demanded, *_of_run(node.run), -node.rank_s, node.order)
 
 
-def in_order(nodes: Iterable[NodeState]) -> list[NodeState]:
-    """The nodes sorted by `urgency`, which for many of few runs is quicker than asking each."""
+def in_dispatch_order(nodes: Iterable[NodeState]) -> list[NodeState]:
+    """Nodes sorted by `dispatch_key`; grouped by run, which is faster than a key for each node."""
     line = sorted(nodes, key=_arrival)
     if len(line) < 2:
         return line

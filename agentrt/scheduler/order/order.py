@@ -10,10 +10,10 @@ from __future__ import annotations
 from enum import IntEnum
 from math import floor
 
-from agentrt.protocol.backend import RequestFacts
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.fcfs import Fcfs
 from agentrt.scheduler.policies.policy import Policy
-from agentrt.scheduler.policies.priority_key import Key, Terms
+from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 
 QUANTUM_S = 2.0
 """Service by which tenants may differ without any of them going first."""
@@ -37,7 +37,7 @@ class Slack(IntEnum):
     HOPELESS = 2
 
 
-def slack_of(now_s: float, facts: RequestFacts) -> tuple[Slack, float]:
+def slack_of(now_s: float, facts: SchedulingInfo) -> tuple[Slack, float]:
     """The class of a request, and the seconds that its deadline leaves beyond the path; 0 without.
 
     Hopeless is what even an ordinary course would finish too late: it goes last, and is served.
@@ -53,7 +53,7 @@ def slack_of(now_s: float, facts: RequestFacts) -> tuple[Slack, float]:
     return Slack.ON_TRACK, slack_s
 
 
-def is_overdue(now_s: float, facts: RequestFacts, since_s: float) -> bool:
+def is_overdue(now_s: float, facts: SchedulingInfo, since_s: float) -> bool:
     """Whether a request that waits since `since_s` belongs to the express lane."""
     waited_s = now_s - since_s
     return waited_s > OVERDUE_S and waited_s > OVERDUE_PATHS * facts.path_p90_s
@@ -75,8 +75,8 @@ class Order:
         return self if most is None or waiting <= most else BY_ARRIVAL
 
     def key(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int = 0, cached_tokens: int = 0
-    ) -> Key:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
+    ) -> PriorityKey:
         """Sort key; the smallest goes first. Ties go by arrival, which the caller knows.
 
         Raises:
@@ -91,13 +91,13 @@ class Order:
             *self.policy.key(now_s, facts, uncached_tokens, cached_tokens),
         )
 
-    def lasts(self, facts: RequestFacts) -> bool:
+    def lasts(self, facts: SchedulingInfo) -> bool:
         """Whether a key holds at any later instant, of the same facts and cached tokens."""
         return self.policy.timeless and facts.deadline_at_s is None
 
     def terms(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int = 0, cached_tokens: int = 0
-    ) -> Terms:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
+    ) -> KeyTerms:
         """What the key was worked out from: all of the policy's, of the rest what was set."""
         slack, slack_s = slack_of(now_s, facts)
         shell: list[tuple[str, float]] = []
@@ -116,5 +116,5 @@ BEFORE_TIES = 5
 BY_ARRIVAL = Order(Fcfs())
 
 
-def _quanta(facts: RequestFacts) -> int:
+def _quanta(facts: SchedulingInfo) -> int:
     return floor(facts.tenant_debt_s / QUANTUM_S)

@@ -7,18 +7,18 @@ its whole run, or learned at a call site that it shares with others: that is wor
 from __future__ import annotations
 
 from agentrt.base.ids import RequestId, RunId
-from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.estimates.estimates import Place
+from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.estimates.estimates import SiteEstimates
 from agentrt.scheduler.runs.node import NodeState
 from agentrt.scheduler.runs.run import RunState
 
 _OfRun = tuple[
     float, float, RunId, str, float, int, float, float, int, float, float, float | None, float
 ]
-"""Of a run at one instant: the last of `RequestFacts`, from the run's start on."""
+"""Of a run at one instant: the last of `SchedulingInfo`, from the run's start on."""
 
 
-class Telling:
+class InfoUpdates:
     """Facts of any number of nodes at one instant; of no use once the state has changed.
 
     Args:
@@ -30,9 +30,9 @@ class Telling:
     def __init__(self, now_s: float) -> None:
         self._now_s = now_s
         self._runs: dict[RunState, _OfRun] = {}
-        self._lengths: dict[Place, float] = {}
+        self._lengths: dict[SiteEstimates, float] = {}
 
-    def facts(self, node: NodeState, request_id: RequestId | None) -> RequestFacts:
+    def facts(self, node: NodeState, request_id: RequestId | None) -> SchedulingInfo:
         """What its engine needs for the order of waiting work.
 
         Args:
@@ -47,7 +47,7 @@ class Telling:
         length = self._lengths.get(place)
         if length is None:
             length = self._lengths[place] = place.mean("output_tokens")
-        return RequestFacts(
+        return SchedulingInfo(
             request_id, node.demanded, node.deadline_at_s, node.rank_s, length, *of_run
         )
 

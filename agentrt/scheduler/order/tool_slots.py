@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 
-from agentrt.scheduler.order.dispatch_order import Urgency, urgency
+from agentrt.scheduler.order.dispatch_order import Urgency, dispatch_key
 from agentrt.scheduler.runs.node import NodeState
 
 
-class Workers:
+class ToolSlots:
     """Worker threads and the tools that wait for one.
 
     Waiting tools stand in a heap; one whose place has changed is put there once more, and what is
@@ -31,7 +31,7 @@ class Workers:
 
     def add(self, node: NodeState) -> None:
         """A tool could start, or its place has changed."""
-        place = urgency(node)
+        place = dispatch_key(node)
         if self.waiting.get(node) != place:
             self.waiting[node] = place
             heapq.heappush(self._heap, (place, node))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentrt.base.config import Policy as Name
-from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.policies.priority_key import FRESH_STEPS, Key, Terms
+from agentrt.base.config import PolicyName as Name
+from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.policies.priority_key import FRESH_STEPS, KeyTerms, PriorityKey
 
 
 class Fcfs:
@@ -17,13 +17,13 @@ class Fcfs:
     together: bool = False
 
     def key(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Key:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> PriorityKey:
         """Start of the run, then the number of the request."""
         return (facts.run_started_at_s, facts.request_id)
 
     def terms(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Terms:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> KeyTerms:
         """Start of the run."""
         return (("run_started_at_s", facts.run_started_at_s),)

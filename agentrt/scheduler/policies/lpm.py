@@ -7,9 +7,9 @@ bound, beyond which arrival counts.
 
 from __future__ import annotations
 
-from agentrt.base.config import Policy as Name
-from agentrt.protocol.backend import RequestFacts
-from agentrt.scheduler.policies.priority_key import Key, Terms
+from agentrt.base.config import PolicyName as Name
+from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 
 
 class Lpm:
@@ -22,13 +22,13 @@ class Lpm:
     together: bool = False
 
     def key(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Key:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> PriorityKey:
         """Cached tokens, most first."""
         return (-cached_tokens,)
 
     def terms(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Terms:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> KeyTerms:
         """Cached tokens."""
         return (("cached_tokens", float(cached_tokens)),)

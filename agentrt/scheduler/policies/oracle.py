@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentrt.base.config import Policy as Name
+from agentrt.base.config import PolicyName as Name
 from agentrt.base.errors import UsageError
-from agentrt.protocol.backend import RequestFacts
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.rwa import Rwa
 
 
@@ -13,7 +13,7 @@ class Oracle(Rwa):
 
     name: Name = "oracle"
 
-    def rest_s(self, facts: RequestFacts) -> float:
+    def rest_s(self, facts: SchedulingInfo) -> float:
         """Service that the run still needs.
 
         Raises:

@@ -9,12 +9,12 @@ it waits, smoothly, as in `rwa`.
 
 from __future__ import annotations
 
-from agentrt.base.config import Policy as Name
-from agentrt.protocol.backend import RequestFacts
+from agentrt.base.config import PolicyName as Name
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.priority_key import (
     FRESH_STEPS,
-    Key,
-    Terms,
+    KeyTerms,
+    PriorityKey,
     aged_s,
     level_of,
     waited_s,
@@ -37,15 +37,15 @@ class Plas:
     together: bool = False
 
     def key(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Key:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> PriorityKey:
         """Queue of the aged service, 0 first."""
         level = level_of(_aged_s(now_s, facts)) - _FIRST_LEVEL
         return (float(min(max(0, level), _QUEUES - 1)),)
 
     def terms(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Terms:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> KeyTerms:
         """Service, waiting, what the one makes of the other, and the queue."""
         return (
             ("attained_s", facts.attained_s),
@@ -55,5 +55,5 @@ class Plas:
         )
 
 
-def _aged_s(now_s: float, facts: RequestFacts) -> float:
+def _aged_s(now_s: float, facts: SchedulingInfo) -> float:
     return aged_s(facts.attained_s, facts.attained_s, waited_s(now_s, facts))

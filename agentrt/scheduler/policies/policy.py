@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agentrt.base.config import Policy as Name
-from agentrt.protocol.backend import RequestFacts
+from agentrt.base.config import PolicyName as Name
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.fcfs import Fcfs
 from agentrt.scheduler.policies.lpm import Lpm
 from agentrt.scheduler.policies.oracle import Oracle
 from agentrt.scheduler.policies.plas import Plas
-from agentrt.scheduler.policies.priority_key import Key, Terms
+from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 from agentrt.scheduler.policies.rwa import Rwa
 
-__all__ = ["Key", "Policy", "Terms", "policy"]
+__all__ = ["KeyTerms", "Policy", "PriorityKey", "policy"]
 
 
 class Policy(Protocol):
@@ -39,8 +39,8 @@ class Policy(Protocol):
     together: bool
 
     def key(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Key:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> PriorityKey:
         """Sort key of a waiting request; the smallest goes first.
 
         Args:
@@ -55,8 +55,8 @@ class Policy(Protocol):
         ...
 
     def terms(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Terms:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> KeyTerms:
         """What the key of the same arguments was worked out from, to be told to people."""
         ...
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import frexp
 
-from agentrt.protocol.backend import RequestFacts
+from agentrt.protocol.backend import SchedulingInfo
 
-Key = tuple[float, ...]
+PriorityKey = tuple[float, ...]
 """Smallest first. The first element is what the policy goes by, the others only break ties."""
 
-Terms = tuple[tuple[str, float], ...]
+KeyTerms = tuple[tuple[str, float], ...]
 """What a key was worked out from, by name; names carry their units."""
 
 AGEING = 8.0
@@ -24,7 +24,7 @@ FRESH_STEPS = 8
 _TELLABLE_S = 1e-3
 
 
-def waited_s(now_s: float, facts: RequestFacts) -> float:
+def waited_s(now_s: float, facts: SchedulingInfo) -> float:
     """How long runnable nodes of its run have waited, until now."""
     since_s = now_s - facts.told_at_s
     return facts.waited_s + facts.waiting * since_s if since_s > 0 else facts.waited_s

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agentrt.base.config import Policy as Name
-from agentrt.protocol.backend import RequestFacts
+from agentrt.base.config import PolicyName as Name
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.priority_key import (
     FRESH_STEPS,
-    Key,
-    Terms,
+    KeyTerms,
+    PriorityKey,
     aged_s,
     level_of,
     waited_s,
@@ -34,20 +34,20 @@ class Rwa:
     def __init__(self, token_s: float = 0.0) -> None:
         self._token_s = token_s
 
-    def rest_s(self, facts: RequestFacts) -> float:
+    def rest_s(self, facts: SchedulingInfo) -> float:
         """Service that the run still needs, as far as is known."""
         return facts.rest_s or facts.attained_s
 
     def key(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Key:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> PriorityKey:
         """Power of two of the aged rest, start of the run, then the rank, highest first."""
         level = level_of(self._aged_s(now_s, facts, uncached_tokens))
         return (level, facts.run_started_at_s, -facts.rank_s)
 
     def terms(
-        self, now_s: float, facts: RequestFacts, uncached_tokens: int, cached_tokens: int = 0
-    ) -> Terms:
+        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+    ) -> KeyTerms:
         """Rest, service, waiting, prefill, what they make together, its power of two, the rank."""
         aged = self._aged_s(now_s, facts, uncached_tokens)
         return (
@@ -60,6 +60,6 @@ class Rwa:
             ("rank_s", facts.rank_s),
         )
 
-    def _aged_s(self, now_s: float, facts: RequestFacts, uncached_tokens: int) -> float:
+    def _aged_s(self, now_s: float, facts: SchedulingInfo, uncached_tokens: int) -> float:
         size_s = self.rest_s(facts) + uncached_tokens * self._token_s
         return aged_s(size_s, facts.attained_s + size_s, waited_s(now_s, facts))

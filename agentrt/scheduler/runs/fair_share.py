@@ -11,7 +11,7 @@ After VTC (https://arxiv.org/abs/2401.00588).
 from __future__ import annotations
 
 
-class Account:
+class TenantAccount:
     """What one tenant had.
 
     Attributes:
@@ -31,7 +31,7 @@ class Account:
         "tenant",
     )
 
-    def __init__(self, tenant: str, everybody: Tenants) -> None:
+    def __init__(self, tenant: str, everybody: FairShare) -> None:
         self.tenant = tenant
         self.runs = 0
         self._all = everybody
@@ -78,7 +78,7 @@ class Account:
         self.counter_s += more_s
 
 
-class Tenants:
+class FairShare:
     """All tenants of one runtime.
 
     Attributes:
@@ -87,15 +87,15 @@ class Tenants:
     """
 
     def __init__(self) -> None:
-        self.active: dict[str, Account] = {}
+        self.active: dict[str, TenantAccount] = {}
         self.total_s = 0.0
-        self._known: dict[str, Account] = {}
+        self._known: dict[str, TenantAccount] = {}
 
-    def began(self, tenant: str) -> Account:
+    def began(self, tenant: str) -> TenantAccount:
         """A run of the tenant began."""
         account = self._known.get(tenant)
         if account is None:
-            account = self._known[tenant] = Account(tenant, self)
+            account = self._known[tenant] = TenantAccount(tenant, self)
         if not account.runs:
             if self.active:
                 account.lift(min(one.counter_s for one in self.active.values()))
@@ -104,7 +104,7 @@ class Tenants:
         account.runs += 1
         return account
 
-    def ended(self, account: Account) -> None:
+    def ended(self, account: TenantAccount) -> None:
         """A run of the tenant is over."""
         account.runs -= 1
         if not account.runs:

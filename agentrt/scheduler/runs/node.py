@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentrt.base.ids import RequestId
 from agentrt.protocol.events import NodeDeclared, NodeKind
-from agentrt.scheduler.estimates.estimates import Place, site_of
+from agentrt.scheduler.estimates.estimates import SiteEstimates, site_of
 
 if TYPE_CHECKING:
     from agentrt.scheduler.runs.run import RunState
@@ -104,7 +104,9 @@ class NodeState:
         self.node_id = event.node_id
         self.kind: NodeKind = event.kind
         self.name = event.name
-        self.place: Place = run.estimates.place(run.template, site_of(event.name, event.site))
+        self.place: SiteEstimates = run.estimates.place(
+            run.template, site_of(event.name, event.site)
+        )
         self.depth = 0
         self.order = order
         self.model = event.model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import RunStarted
 from agentrt.scheduler.estimates.estimates import Estimates
-from agentrt.scheduler.runs.fair_share import Account
+from agentrt.scheduler.runs.fair_share import TenantAccount
 from agentrt.scheduler.runs.node import NodeState
 
 LEAST_REST = 0.05
@@ -67,7 +67,7 @@ class RunState:
         "working",
     )
 
-    def __init__(self, event: RunStarted, estimates: Estimates, account: Account) -> None:
+    def __init__(self, event: RunStarted, estimates: Estimates, account: TenantAccount) -> None:
         self.run_id: RunId = event.run_id
         self.template = template_of(event.program, event.source)
         self.started_at_s = event.at_s

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agentrt.structured.backends.outlines_table import FAR, Place, build_places
+from agentrt.structured.backends.outlines_table import FAR, TableState, build_places
 from agentrt.structured.matcher import MaskRow, set_only
 from agentrt.structured.vocabulary import Alphabet
 
@@ -165,7 +165,7 @@ class AutomatonState:
         return self._ended or (self._here.whole and not len(self._here.tokens))
 
     @property
-    def _here(self) -> Place:
+    def _here(self) -> TableState:
         return self._constraint.places[self._path[-1]]
 
     def _forced_text(self) -> tuple[bytes, bool]:

@@ -21,7 +21,7 @@ _SPECIAL = b"\xff"
 """What stands before the number of a special token where the library gives bytes."""
 
 
-class EarleyConstraint:
+class LlguidanceConstraint:
     """A grammar compiled for one vocabulary; its first mask is computed, so copies are warm.
 
     Args:
@@ -52,8 +52,8 @@ class EarleyConstraint:
     def min_tokens(self) -> int | None:
         return None if self.shortest is None else len(self.shortest)
 
-    def start(self) -> EarleyState:
-        return EarleyState(self._base.deep_copy(), self._alphabet)
+    def start(self) -> LlguidanceState:
+        return LlguidanceState(self._base.deep_copy(), self._alphabet)
 
     def find_shortest(self, guess: Sequence[int] | None = None) -> None:
         """Look for a short whole text: the guess where the matcher takes it, else by search."""
@@ -78,7 +78,7 @@ class EarleyConstraint:
             )
 
 
-class EarleyState:
+class LlguidanceState:
     """Where one sequence stands."""
 
     __slots__ = ("_alphabet", "_ended", "_eos_ids", "_matcher")
@@ -142,8 +142,8 @@ class EarleyState:
         if count and not self._matcher.rollback(count):
             raise ValueError(f"cannot undo {count} tokens: {self._matcher.get_error()}")
 
-    def fork(self) -> EarleyState:
-        return EarleyState(self._matcher.deep_copy(), self._alphabet, self._ended)
+    def fork(self) -> LlguidanceState:
+        return LlguidanceState(self._matcher.deep_copy(), self._alphabet, self._ended)
 
     def forced(self, limit: int) -> list[int]:
         if self._ended or limit <= 0:

@@ -36,7 +36,7 @@ FAR = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class TableState:
     """One state of the automaton.
 
     Attributes:
@@ -74,7 +74,7 @@ index_vocabulary: PerVocab[Vocabulary] = PerVocab(_vocabulary)
 """The vocabulary for outlines-core."""
 
 
-def build_places(pattern: str, vocab: Vocab) -> list[Place]:
+def build_places(pattern: str, vocab: Vocab) -> list[TableState]:
     """The table of a regex; the place before the first token comes first.
 
     Raises:
@@ -96,7 +96,7 @@ def build_places(pattern: str, vocab: Vocab) -> list[Place]:
     return places
 
 
-def _places(index: Index, vocab: Vocab) -> list[Place]:
+def _places(index: Index, vocab: Vocab) -> list[TableState]:
     """The index as a table, from which dead ends are gone. The initial state comes first."""
     transitions: dict[int, dict[int, int]] = index.get_transitions()
     final = index.get_final_states()
@@ -128,7 +128,7 @@ def _place(
     distance: NDArray[np.int32],
     whole: bool,
     vocab: Vocab,
-) -> Place:
+) -> TableState:
     alive = distance[onto] < FAR
     tokens, onto = tokens[alive], onto[alive]
     bits = np.zeros(mask_words(vocab.logits_size) * 32, dtype=np.uint8)
@@ -137,11 +137,11 @@ def _place(
         bits[list(vocab.eos_ids)] = 1
     row = np.packbits(bits, bitorder="little").view(np.int32)
     if whole:
-        return Place(tokens, onto, row, whole, 0, None)
+        return TableState(tokens, onto, row, whole, 0, None)
     if not len(tokens):
-        return Place(tokens, onto, row, whole, FAR, None)
+        return TableState(tokens, onto, row, whole, FAR, None)
     best = int(np.argmin(distance[onto]))
-    return Place(tokens, onto, row, whole, int(distance[onto[best]]) + 1, int(tokens[best]))
+    return TableState(tokens, onto, row, whole, int(distance[onto[best]]) + 1, int(tokens[best]))
 
 
 def _distances(

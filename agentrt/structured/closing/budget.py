@@ -23,7 +23,7 @@ _WAYS_KEPT = 256
 _Way = tuple[int, ...]
 
 
-class Ways:
+class EndPaths:
     """Ways to the end that searches found, by the way that was held before and what was taken then.
 
     A search walks a copy of the matcher and takes a hundred times longer than to ask whether what
@@ -46,7 +46,7 @@ class Ways:
             self._kept.popitem(last=False)
 
 
-_WAYS: WeakKeyDictionary[CompiledConstraint, Ways] = WeakKeyDictionary()
+_WAYS: WeakKeyDictionary[CompiledConstraint, EndPaths] = WeakKeyDictionary()
 """Of each constraint that is in use."""
 
 
@@ -70,10 +70,10 @@ class Budgeted:
         left_tokens: int,
         witness: Sequence[int] | None,
         eos_ids: tuple[int, ...],
-        ways: Ways | None = None,
+        ways: EndPaths | None = None,
     ) -> None:
         self._state = state
-        self._ways = Ways() if ways is None else ways
+        self._ways = EndPaths() if ways is None else ways
         self._witness = None if witness is None else tuple(witness)
         self._eos_ids = eos_ids
         self._taken: list[tuple[tuple[int, ...] | None, int]] = []  # witness, left before a token
@@ -93,7 +93,7 @@ class Budgeted:
                 f"the output needs at least {len(shortest)} tokens, max_tokens is {max_tokens}",
                 hint=f"Give max_tokens={len(shortest)} or more",
             )
-        ways = _WAYS.setdefault(compiled, Ways())
+        ways = _WAYS.setdefault(compiled, EndPaths())
         return cls(compiled.start(), max_tokens, shortest, compiled.eos_ids, ways)
 
     @property

@@ -30,10 +30,10 @@ _FORMATS = {
 
 def shortest_instance(schema: Any) -> str | None:
     """Compact JSON that should fit `schema`, short; None when nothing was found."""
-    return _Search(schema).text(schema, 0)
+    return _InstanceSearch(schema).text(schema, 0)
 
 
-class _Search:
+class _InstanceSearch:
     """One search; remembers what each `$ref` came to."""
 
     def __init__(self, root: Any) -> None:

@@ -25,7 +25,7 @@ SIMPLE = {"unevaluatedProperties": "additionalProperties", "unevaluatedItems": "
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class BranchPath:
     """One way through the branches of a schema.
 
     Attributes:
@@ -42,9 +42,9 @@ class Way:
     places: int = 0
     everything: bool = False
 
-    def and_(self, other: Way) -> Way:
+    def and_(self, other: BranchPath) -> BranchPath:
         """Both at once."""
-        return Way(
+        return BranchPath(
             self.taken + other.taken,
             self.names | other.names,
             self.patterns | other.patterns,
@@ -72,7 +72,7 @@ def closed(schema: dict[str, Any], keyword: str, root: Any) -> dict[str, Any]:
     return {**rest, "allOf": [*rest.get("allOf", ()), any_of(cases)]}
 
 
-def _case(way: Way, keyword: str, left_over: Any) -> Any:
+def _case(way: BranchPath, keyword: str, left_over: Any) -> Any:
     """What holds on one way: its branches, and `left_over` for what they do not look at."""
     cap: dict[str, Any] = {}
     if not way.everything and keyword == "unevaluatedItems":
@@ -90,10 +90,10 @@ def _case(way: Way, keyword: str, left_over: Any) -> Any:
     return {"allOf": [*way.taken, *([cap] if cap else [])]}
 
 
-def _ways(schema: Any, keyword: str, root: Any, depth: int) -> list[Way]:
+def _ways(schema: Any, keyword: str, root: Any, depth: int) -> list[BranchPath]:
     """Every way through `schema`; `taken` holds what is not said by `schema` itself."""
     if not isinstance(schema, dict):
-        return [Way()]
+        return [BranchPath()]
     if depth > MAX_DEPTH or schema.keys() & _DYNAMIC:
         raise _Unsaid
     if keyword == "unevaluatedItems" and "contains" in schema:
@@ -106,24 +106,26 @@ def _ways(schema: Any, keyword: str, root: Any, depth: int) -> list[Way]:
     return ways
 
 
-def _itself(schema: dict[str, Any], keyword: str) -> Way:
+def _itself(schema: dict[str, Any], keyword: str) -> BranchPath:
     """What the keywords of this level look at."""
     everything = bool(schema.keys() & {keyword, SIMPLE[keyword]})
     if keyword == "unevaluatedItems":
-        return Way(places=len(schema.get("prefixItems", ())), everything=everything)
-    return Way(
+        return BranchPath(places=len(schema.get("prefixItems", ())), everything=everything)
+    return BranchPath(
         names=frozenset(schema.get("properties", ())),
         patterns=frozenset(schema.get("patternProperties", ())),
         everything=everything,
     )
 
 
-def _choices(schema: dict[str, Any], keyword: str, root: Any, depth: int) -> Iterator[list[Way]]:
+def _choices(
+    schema: dict[str, Any], keyword: str, root: Any, depth: int
+) -> Iterator[list[BranchPath]]:
     """For each keyword with branches, the ways through it."""
 
-    def through(branch: Any, *also: Any) -> list[Way]:
+    def through(branch: Any, *also: Any) -> list[BranchPath]:
         inner = _ways(branch, keyword, root, depth + 1)
-        return [Way(taken=also).and_(way) for way in inner]
+        return [BranchPath(taken=also).and_(way) for way in inner]
 
     for branch in schema.get("allOf", ()):
         yield through(branch)
@@ -146,27 +148,29 @@ def _choices(schema: dict[str, Any], keyword: str, root: Any, depth: int) -> Ite
             for w in through(condition, condition)
             for t in _maybe("then", schema, through)
         ]
-        yield met + [Way(taken=(otherwise,)).and_(way) for way in _maybe("else", schema, through)]
+        yield met + [
+            BranchPath(taken=(otherwise,)).and_(way) for way in _maybe("else", schema, through)
+        ]
     for name, branch in schema.get("dependentSchemas", {}).items():
         there = {"type": "object", "required": [name]}
-        yield [*through(branch, there), Way(taken=({"properties": {name: False}},))]
+        yield [*through(branch, there), BranchPath(taken=({"properties": {name: False}},))]
 
 
-def _maybe(keyword: str, schema: dict[str, Any], through: Any) -> list[Way]:
-    ways: list[Way] = through(schema[keyword]) if keyword in schema else [Way()]
+def _maybe(keyword: str, schema: dict[str, Any], through: Any) -> list[BranchPath]:
+    ways: list[BranchPath] = through(schema[keyword]) if keyword in schema else [BranchPath()]
     return ways
 
 
-def _any(branches: list[Any], through: Any) -> list[Way]:
+def _any(branches: list[Any], through: Any) -> list[BranchPath]:
     """Any branches but none: the more are taken, the more is looked at."""
     each = [through(branch, branch) for branch in branches]
-    found: list[Way] = []
+    found: list[BranchPath] = []
     for chosen in itertools.product((True, False), repeat=len(each)):
         taken = [ways for ways, is_taken in zip(each, chosen, strict=True) if is_taken]
         if not taken:
             continue
         for combination in itertools.product(*taken):
-            whole = Way()
+            whole = BranchPath()
             for way in combination:
                 whole = whole.and_(way)
             found.append(whole)

@@ -13,13 +13,13 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 MOST_DROPPED = 64
 
 
-@fact
-class Lenient:
+@record
+class Relaxed:
     """The part of a schema that is enforced.
 
     Attributes:
@@ -33,11 +33,11 @@ class Lenient:
     dropped: tuple[str, ...]
 
 
-def lenient(
+def relaxed(
     schema: Any,
     spec_of: Callable[[Any], ConstraintSpec],
     checkable: Callable[[str, Any], bool],
-) -> Lenient:
+) -> Relaxed:
     """`schema` without what cannot be enforced.
 
     Args:
@@ -51,7 +51,7 @@ def lenient(
     dropped: list[str] = []
     while True:
         try:
-            return Lenient(spec_of(schema), schema, tuple(dropped))
+            return Relaxed(spec_of(schema), schema, tuple(dropped))
         except ConstraintError as refused:
             if len(dropped) == MOST_DROPPED or "Unsatisfiable" in refused.message:
                 raise  # nothing that it allows would ever pass

@@ -17,7 +17,7 @@ from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.matcher import CompiledConstraint
-from agentrt.structured.sandbox.compile_cost import is_suspect
+from agentrt.structured.sandbox.compile_cost import may_be_hostile
 from agentrt.structured.sandbox.service import CompileService
 from agentrt.structured.vocabulary import alphabet_of
 
@@ -98,7 +98,7 @@ class CompileCache:
         """The same, compiled on a thread: done at once when it is there."""
         future, mine = self._claim(spec, vocab, frame)
         if mine:
-            self._thread(is_suspect(spec)).submit(self._run, future, spec, vocab, frame)
+            self._thread(may_be_hostile(spec)).submit(self._run, future, spec, vocab, frame)
         return future
 
     def prepare(self, vocab: Vocab) -> None:

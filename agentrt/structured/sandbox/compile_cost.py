@@ -44,11 +44,11 @@ _MOST_REFS = 64
 _REPEATS = re.compile(r"\{(\d{1,9}),?(\d{0,9})\}")
 
 
-def is_suspect(spec: ConstraintSpec) -> bool:
+def may_be_hostile(spec: ConstraintSpec) -> bool:
     """Whether compiling it may take long or much memory."""
     match spec.kind:
         case "regex":
-            return is_dear(whole_match(spec.source))
+            return is_costly(whole_match(spec.source))
         case "choice":
             return sum(map(len, spec.options)) > PLAIN_BYTES
         case "grammar":
@@ -61,7 +61,7 @@ def is_suspect(spec: ConstraintSpec) -> bool:
             return sum(map(len, sources)) > PLAIN_BYTES or any(map(_is_dear_schema, sources))
 
 
-def is_dear(pattern: str) -> bool:
+def is_costly(pattern: str) -> bool:
     """Whether the automaton of a regex is not small for certain."""
     cost = cost_of(pattern)
     tabled = cost.wide_after_choice <= MAX_WIDE_AFTER_CHOICE

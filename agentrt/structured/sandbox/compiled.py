@@ -10,7 +10,7 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.backends.automaton import AutomatonConstraint
-from agentrt.structured.backends.llguidance_backend import EarleyConstraint
+from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.backends.outlines_table import START_MARKER
 from agentrt.structured.calls import calls_lark, shortest_calls
 from agentrt.structured.closing.example_text import shortest_instance
@@ -57,7 +57,7 @@ def compile_constraint(
     pattern = _pattern(spec)
     if pattern is not None and (way or ways(spec, vocab)[0]) == "table":
         return AutomatonConstraint(pattern, alphabet)
-    constraint = EarleyConstraint(_grammar(spec, vocab, frame), alphabet)
+    constraint = LlguidanceConstraint(_grammar(spec, vocab, frame), alphabet)
     if searches:
         constraint.find_shortest(guess_of(spec, alphabet, frame))
     elif shortest is not None:

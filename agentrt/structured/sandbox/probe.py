@@ -24,11 +24,11 @@ from agentrt.structured.sandbox.probe_wire import (
     Answer,
     Closes,
     Compiled,
+    ConstraintRefused,
     Learn,
-    Limits,
-    Ready,
-    Refused,
+    ProbeReady,
     Try,
+    TryLimits,
     Way,
 )
 
@@ -45,7 +45,7 @@ class TooDear(Exception):
     """A try was killed on the way: it took more time or memory than it may."""
 
 
-class Probe:
+class CompileProbe:
     """A process that is started when the first constraint looks hostile. Thread-safe.
 
     Args:
@@ -62,7 +62,7 @@ class Probe:
         self.starts = 0
 
     def shortest(
-        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, way: Way, limits: Limits
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, way: Way, limits: TryLimits
     ) -> tuple[int, ...] | None:
         """Compile it over there.
 
@@ -85,7 +85,7 @@ class Probe:
                         compiled = True
                     case Closes(tokens):
                         return tokens
-                    case Refused(message, pointer, keyword, hint):
+                    case ConstraintRefused(message, pointer, keyword, hint):
                         raise ConstraintError(message, pointer=pointer, keyword=keyword, hint=hint)
                     case _:
                         self._end()
@@ -168,7 +168,7 @@ class _Child:
             before_s, computed_s = computed_s, self.computed_s()
             if not self.lives or not before_s < computed_s < _LEARN_CPU_S:
                 return False
-        return isinstance(answer, Ready)
+        return isinstance(answer, ProbeReady)
 
     def computed_s(self) -> float:
         """How long it has computed, as far as the system tells."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from agentrt.base.errors import ConstraintError
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.wire import FrameReader
-from agentrt.structured.backends.llguidance_backend import EarleyConstraint
+from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.backends.outlines_table import index_vocabulary
 from agentrt.structured.sandbox.compiled import compile_constraint, guess_of
 from agentrt.structured.sandbox.probe_wire import (
@@ -26,10 +26,10 @@ from agentrt.structured.sandbox.probe_wire import (
     Answer,
     Closes,
     Compiled,
+    ConstraintRefused,
     Learn,
     Order,
-    Ready,
-    Refused,
+    ProbeReady,
     Try,
 )
 from agentrt.structured.vocabulary import alphabet_of
@@ -48,7 +48,7 @@ def main() -> None:
             alphabet_of(vocab)
             index_vocabulary(vocab)
             _limit_memory(order.more_bytes)
-            _tell(answers, Ready())
+            _tell(answers, ProbeReady())
         elif vocab is not None:
             _limit_cpu(order.limits.cpu_s)
             for answer in _tried(order, vocab):
@@ -69,13 +69,13 @@ def _tried(order: Try, vocab: Vocab) -> Iterator[Answer]:
             order.spec, vocab, order.frame, way=order.way, searches=False
         )
         yield Compiled()
-        if isinstance(constraint, EarleyConstraint):
+        if isinstance(constraint, LlguidanceConstraint):
             constraint.find_shortest(guess_of(order.spec, alphabet_of(vocab), order.frame))
         yield Closes(constraint.shortest)
     except ConstraintError as wrong:
-        yield Refused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
+        yield ConstraintRefused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
     except MemoryError:
-        yield Refused("takes too much memory to compile", "", "", "Make it smaller")
+        yield ConstraintRefused("takes too much memory to compile", "", "", "Make it smaller")
 
 
 def _limit_cpu(seconds: float) -> None:

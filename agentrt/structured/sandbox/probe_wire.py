@@ -15,7 +15,7 @@ Way = Literal["table", "parser"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TryLimits:
     """What one try may take.
 
     Attributes:
@@ -47,11 +47,11 @@ class Try:
     spec: ConstraintSpec
     frame: CallFrame
     way: Way
-    limits: Limits
+    limits: TryLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ProbeReady:
     """The vocabulary is learnt."""
 
 
@@ -72,7 +72,7 @@ class Closes:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ConstraintRefused:
     """It does not compile; the fields of the `ConstraintError`."""
 
     message: str
@@ -82,7 +82,7 @@ class Refused:
 
 
 Order = Learn | Try
-Answer = Ready | Compiled | Closes | Refused
+Answer = ProbeReady | Compiled | Closes | ConstraintRefused
 
 ORDERS: Wire[Order] = Wire(Learn, Try)
-ANSWERS: Wire[Answer] = Wire(Ready, Compiled, Closes, Refused)
+ANSWERS: Wire[Answer] = Wire(ProbeReady, Compiled, Closes, ConstraintRefused)

@@ -8,14 +8,14 @@ from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
-from agentrt.structured.sandbox.compile_cost import is_suspect
+from agentrt.structured.sandbox.compile_cost import may_be_hostile
 from agentrt.structured.sandbox.compiled import compile_constraint, ways
-from agentrt.structured.sandbox.probe import Probe, TooDear
-from agentrt.structured.sandbox.probe_wire import Limits, Way
+from agentrt.structured.sandbox.probe import CompileProbe, TooDear
+from agentrt.structured.sandbox.probe_wire import TryLimits, Way
 
-LIMITS: dict[Way, Limits] = {
-    "table": Limits(cpu_s=0.6, wall_s=4.0),
-    "parser": Limits(cpu_s=1.2, wall_s=8.0),
+LIMITS: dict[Way, TryLimits] = {
+    "table": TryLimits(cpu_s=0.6, wall_s=4.0),
+    "parser": TryLimits(cpu_s=1.2, wall_s=8.0),
 }
 """The processor's time decides, so that a busy machine refuses nothing that a quiet one takes."""
 
@@ -28,7 +28,7 @@ class CompileService:
     """
 
     def __init__(self) -> None:
-        self.probe = Probe()
+        self.probe = CompileProbe()
 
     def compile(self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> CompiledConstraint:
         """Compile a constraint and its first mask.
@@ -38,7 +38,7 @@ class CompileService:
             ModelInvalid: The tokenizer cannot be used.
         """
         check_spec(spec)
-        if not is_suspect(spec):
+        if not may_be_hostile(spec):
             return compile_constraint(spec, vocab, frame)
         for way in ways(spec, vocab):
             try:

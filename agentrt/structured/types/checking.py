@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.keywords import ANNOTATIONS, children
 from agentrt.structured.json_schema.normalize import normalise
-from agentrt.structured.json_schema.relax import lenient
+from agentrt.structured.json_schema.relax import relaxed
 from agentrt.structured.json_schema.structure import check_size
 from agentrt.structured.types.shape import Shape, json_spec, shape_of
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
@@ -37,7 +37,7 @@ def checked_schema_shape(schema: dict[str, Any]) -> Shape:
     """
     check_size(schema)
     check = _validator(schema)
-    enforced = lenient(normalise(schema), json_spec, _is_checkable)
+    enforced = relaxed(normalise(schema), json_spec, _is_checkable)
 
     def parse(text: str) -> Any:
         value = json.loads(text)
@@ -67,7 +67,7 @@ def _partly(form: Any) -> Shape:
     adapter = adapter_of(form)
     schema = schema_of(form, adapter)
     check = _validator(schema)
-    enforced = lenient(schema, json_spec, _is_checkable)
+    enforced = relaxed(schema, json_spec, _is_checkable)
 
     def parse(text: str) -> Any:
         check(json.loads(text))

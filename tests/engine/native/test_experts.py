@@ -12,7 +12,7 @@ from agentrt.engine.models.native.experts import ready_experts
 from agentrt.engine.models.native.layer_weights import ExpertWeights, GatedWeights
 from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.models.native.workspace import Rows
-from agentrt.engine.ops.linear import LinearDoor, OneByOne
+from agentrt.engine.ops.linear import LinearBackend, LoopedExperts
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
@@ -86,7 +86,7 @@ def test_each_token_gets_its_experts(kernels, tokens, experts, data):
     source = torch.Generator().manual_seed(tokens * 7 + experts)
     weights, kernel_set = weights_for(experts, source), kernels_named(kernels)
     x = torch.randn((tokens, HIDDEN), generator=source)
-    layer = ready_experts(shape, weights, LinearDoor(torch.float32, CPU, kernel_set))
+    layer = ready_experts(shape, weights, LinearBackend(torch.float32, CPU, kernel_set))
 
     mine = layer.apply(kernel_set, x, room(tokens, shape.chosen), torch.empty(tokens, HIDDEN))
 
@@ -99,9 +99,9 @@ def test_experts_that_nobody_chose_are_not_multiplied():
     weights = weights_for(4, torch.Generator().manual_seed(0))
     weights.router.zero_()[2] = 1.0  # all tokens want the third
     kernels = TorchKernels()
-    layer = ready_experts(shape, weights, LinearDoor(torch.float32, CPU, kernels))
+    layer = ready_experts(shape, weights, LinearBackend(torch.float32, CPU, kernels))
     asked: list[int] = []
-    counted = OneByOne([Counted(asked, number) for number in range(4)])
+    counted = LoopedExperts([Counted(asked, number) for number in range(4)])
     layer = dataclasses.replace(layer, gate_up=counted, down=counted)
     layer.apply(kernels, torch.ones(5, HIDDEN), room(5, 1), torch.empty(5, HIDDEN))
     assert asked == [2, 2]

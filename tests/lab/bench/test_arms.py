@@ -8,12 +8,12 @@ from agentrt.base.errors import UsageError
 from agentrt.lab.arms import peer_files
 from agentrt.lab.arms.engine_arms import our_arm, peer_arms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.plan import SweepPoint
 from agentrt.lab.bench.shapes import SHAPES
 
 MICRO = SHAPES["micro"]
-ALONE = Row(4, 64, 8, 0, "bfloat16")
-SHARED = Row(4, 64, 8, 32, "bfloat16")
+ALONE = SweepPoint(4, 64, 8, 0, "bfloat16")
+SHARED = SweepPoint(4, 64, 8, 32, "bfloat16")
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def files(tmp_path: Path) -> PeerFiles:
     return PeerFiles(tmp_path / "peers", tmp_path)
 
 
-def variants(peer: str, row: Row, files: PeerFiles, cores: int = 2, device: str = "cpu"):
+def variants(peer: str, row: SweepPoint, files: PeerFiles, cores: int = 2, device: str = "cpu"):
     return [arm.variant for arm in peer_arms(peer, row, MICRO, files, device=device, cores=cores)]
 
 
@@ -48,7 +48,7 @@ def test_llama_cpp_may_keep_a_shared_prefix_either_way(files: PeerFiles) -> None
 
 def test_one_process_serves_the_rows_that_it_can(files: PeerFiles) -> None:
     """transformers needs to know nothing of a row, llama.cpp how large its cache is."""
-    larger = Row(8, 640, 8, 0, "bfloat16")
+    larger = SweepPoint(8, 640, 8, 0, "bfloat16")
     for peer, alike in (("hf", True), ("llama.cpp", False)):
         first, second = (
             [arm.key for arm in peer_arms(peer, row, MICRO, files, device="cpu", cores=2)]
@@ -58,7 +58,7 @@ def test_one_process_serves_the_rows_that_it_can(files: PeerFiles) -> None:
 
 
 def test_our_engine_holds_every_row_and_runs_as_the_product_does(tmp_path: Path) -> None:
-    larger = Row(100, 64, 8, 0, "bfloat16")
+    larger = SweepPoint(100, 64, 8, 0, "bfloat16")
     arm = our_arm([ALONE, larger], tmp_path, {"threads": 2, "kernels": "torch"})
     assert arm.settings["kv_pages"] == max(ALONE.pages, larger.pages)
     assert arm.settings["max_running"] == 100

@@ -315,7 +315,7 @@ def test_gaps_are_told_where_the_engine_had_work() -> None:
         deltas = tuple(Delta(row, (7,), "x") for row in rows if row == one)
         return StepDone(record, deltas, tuple(End(end, "length") for end in ends))
 
-    watch = our_client.Watch()
+    watch = our_client.PlayWatch()
     watch.begin(0.75)
     watch.see([done(1.0, (one,), ()), done(1.75, (one, other), ())])
     watch.see([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.analysis import HardwareCosts, Machine, Step, StepCosts, step_costs
+from agentrt.analysis import HardwareCosts, MachineRates, Step, StepCosts, step_costs
 from agentrt.lab.bench.compound.bound import bound_s, model_work
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import widest, working_set_tokens
@@ -12,13 +12,13 @@ from agentrt.lab.bench.shapes import SHAPES as MODELS
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import SHAPES, drawn
 from agentrt.lab.workloads.trace import (
-    Call,
     Message,
     OutputOf,
     Piece,
     ProgramTrace,
-    ResultOf,
     ToolUse,
+    TraceCall,
+    TraceResult,
     prompt_tokens,
 )
 
@@ -28,15 +28,15 @@ SMALL = Scale(0.2, 0.2, 0.2, 0.3, 0.0)
 
 def finance() -> ProgramTrace:
     ask: Message = ("user", (Piece("q", 101),))
-    plan = Call("plan", (ask,), 11, site="plan")
+    plan = TraceCall("plan", (ask,), 11, site="plan")
     early = ToolUse("early", 0.5, plan="plan", at_token=6, result_tokens=21, site="t")
     late = ToolUse("late", 0.1, plan="plan", result_tokens=10, site="t")
     messages: tuple[Message, ...] = (
         ask,
         ("assistant", (OutputOf("plan"),)),
-        ("user", (ResultOf("early", 21), ResultOf("late", 10))),
+        ("user", (TraceResult("early", 21), TraceResult("late", 10))),
     )
-    report = Call("report", messages, 5, site="report")
+    report = TraceCall("report", messages, 5, site="report")
     return ProgramTrace("finance", 0, (plan, early, late, report), ("report",))
 
 
@@ -54,7 +54,7 @@ def test_a_path_goes_through_the_tool_that_begins_within_its_plan() -> None:
 
 def test_samples_share_their_prompt_and_a_vote_ends_with_enough() -> None:
     prompt: tuple[Message, ...] = (("user", (Piece("q", 50),)),)
-    calls = tuple(Call(f"s{at}", prompt, 10 * (at + 1), site="s") for at in range(3))
+    calls = tuple(TraceCall(f"s{at}", prompt, 10 * (at + 1), site="s") for at in range(3))
     program = ProgramTrace("vote", 0, calls, (), (("s0", "s1", "s2"), 2))
     shares = PrefixTree().add(program)
     assert [share.new_tokens for share in shares.values()] == [50, 0, 0]
@@ -65,7 +65,7 @@ def test_samples_share_their_prompt_and_a_vote_ends_with_enough() -> None:
 
 def test_a_wide_program_is_bound_by_its_work() -> None:
     calls = tuple(
-        Call(f"c{at}", (("user", (Piece(f"q{at}", 1000),)),), 2, site="c") for at in range(20)
+        TraceCall(f"c{at}", (("user", (Piece(f"q{at}", 1000),)),), 2, site="c") for at in range(20)
     )
     program = ProgramTrace("wide", 0, calls, tuple(call.name for call in calls))
     shares = PrefixTree().add(program)
@@ -77,7 +77,7 @@ def test_what_a_form_gives_needs_no_step() -> None:
         ProgramTrace(
             "x",
             0,
-            (Call("c", (("user", (Piece("q", 9),)),), 21, site="c", forced_tokens=f),),
+            (TraceCall("c", (("user", (Piece("q", 9),)),), 21, site="c", forced_tokens=f),),
             ("c",),
         )
         for f in (0, 15)
@@ -111,9 +111,9 @@ def test_bounds_and_trees_of_any_program(name: str, seed: int) -> None:
 
 def test_hardware_is_bound_by_reading_or_by_multiplying() -> None:
     work = model_work(MODELS["half"], "bfloat16")
-    slow_memory = HardwareCosts(Machine(read_bytes_s=50e9, flops_s=1e15), work)
+    slow_memory = HardwareCosts(MachineRates(read_bytes_s=50e9, flops_s=1e15), work)
     assert slow_memory.decode_s(1, 0) == pytest.approx(work.weight_bytes / 50e9)
-    slow_matrices = HardwareCosts(Machine(read_bytes_s=1e15, flops_s=1e12), work)
+    slow_matrices = HardwareCosts(MachineRates(read_bytes_s=1e15, flops_s=1e12), work)
     assert slow_matrices.prompt_s(100, 100) == pytest.approx(
         100 * (work.flops_a_token + 50 * work.flops_a_history_token) / 1e12
     )

@@ -18,20 +18,20 @@ from agentrt.lab.bench.compound.figures import hit_rate, played
 from agentrt.lab.bench.compound.measure import ArmSamples, check_equal
 from agentrt.lab.bench.compound.result import comparison, figures
 from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.workloads.text import Speller
+from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import (
     Arrival,
-    Call,
     Message,
     OutputOf,
     Piece,
     ProgramTrace,
-    ResultOf,
-    Think,
     ToolUse,
+    TraceCall,
+    TraceResult,
+    TraceThink,
 )
 
-SPELL = Speller([" abc", " abd", " abe"])
+SPELL = KeySpeller([" abc", " abd", " abe"])
 
 
 def call_told(name: str, began_s: float, ended_s: float, tokens: int) -> CallTold:
@@ -49,15 +49,15 @@ def call_told(name: str, began_s: float, ended_s: float, tokens: int) -> CallTol
 
 @pytest.fixture
 def line() -> ProgramLine:
-    plan = Call("plan", (("user", (Piece("q", 5),)),), 7, site="plan", forced_tokens=3)
+    plan = TraceCall("plan", (("user", (Piece("q", 5),)),), 7, site="plan", forced_tokens=3)
     tool = ToolUse("tool", 1.0, plan="plan", at_token=4, result_tokens=4, site="tool")
-    pause = Think("pause", 2.0, after=("plan",))
-    report = Call(
+    pause = TraceThink("pause", 2.0, after=("plan",))
+    report = TraceCall(
         "report",
         (
             ("user", (Piece("q", 5),)),
             ("assistant", (OutputOf("plan"),)),
-            ("user", (ResultOf("tool", 4),)),
+            ("user", (TraceResult("tool", 4),)),
         ),
         9,
         after=("pause",),
@@ -85,7 +85,7 @@ def told() -> ProgramTold:
 
 def vote_line() -> ProgramLine:
     prompt: tuple[Message, ...] = (("user", (Piece("q", 5),)),)
-    calls = tuple(Call(f"s{at}", prompt, 4, site="s") for at in range(3))
+    calls = tuple(TraceCall(f"s{at}", prompt, 4, site="s") for at in range(3))
     program = ProgramTrace("vote", 1, calls, (), (("s0", "s1", "s2"), 2))
     return program_line(Arrival(0.0, program), SPELL)
 

@@ -11,24 +11,32 @@ from hypothesis import strategies as st
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.wire import StepTold
-from agentrt.lab.bench.compound.figures import Played
-from agentrt.lab.bench.compound.ground import ENOUGH_KV_TOKENS, ROOM, Load, PlayRound, find_ground
+from agentrt.lab.bench.compound.figures import PlayedProgram
+from agentrt.lab.bench.compound.ground import (
+    ENOUGH_KV_TOKENS,
+    ROOM,
+    OpenLoad,
+    PlayRound,
+    find_ground,
+)
 from agentrt.lab.bench.compound.load import SHARES, label_of, rounds_of
 from agentrt.lab.bench.compound.load_draw import largest_tokens, load_draw
 from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, verdicts
-from agentrt.lab.bench.compound.plan import Drawing, Round, longest_tokens, working_set_tokens
+from agentrt.lab.bench.compound.plan import ProgramDraw, Round, longest_tokens, working_set_tokens
 from agentrt.lab.bench.compound.rate import find_rate
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES
-from agentrt.lab.workloads.text import Speller
+from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import ProgramTrace
 
 SCALE = Scale(0.125, 0.25, 0.01, 0.5, 0.0)
-DRAWING = Drawing(SCALE, SIZES, 0, Speller([" abc", " abd", " abe"]), 4_096)
+DRAWING = ProgramDraw(SCALE, SIZES, 0, KeySpeller([" abc", " abd", " abe"]), 4_096)
 
 
-def sample(name: str, *, latency_s: float, tenant: str = "", arrived_s: float = 0.0) -> Played:
-    return Played(
+def sample(
+    name: str, *, latency_s: float, tenant: str = "", arrived_s: float = 0.0
+) -> PlayedProgram:
+    return PlayedProgram(
         name=name,
         shape="x",
         tenant=tenant,
@@ -50,16 +58,16 @@ def service_s(program: ProgramTrace) -> float:
     return 0.01 * sum(call.output_tokens for call in program.calls())
 
 
-def served_in_order(one: Round) -> list[Played]:
+def served_in_order(one: Round) -> list[PlayedProgram]:
     """One program at a time, as they come; half of what each computes is kept all its life."""
     free_s, found = 0.0, []
     for arrival in one.workload:
         free_s = max(free_s, arrival.at_s) + service_s(arrival.program)
         latency_s = free_s - arrival.at_s
         told = sample(arrival.program.name, latency_s=latency_s, arrived_s=arrival.at_s)
-        told = Played(
+        told = PlayedProgram(
             **{
-                **{name: getattr(told, name) for name in Played.__slots__},
+                **{name: getattr(told, name) for name in PlayedProgram.__slots__},
                 "kept_tokens": working_set_tokens([arrival.program]) / 2,
             }
         )
@@ -114,7 +122,7 @@ def test_memory_is_a_share_of_what_is_kept_where_there_is_enough(kv_share: float
         memories.append(kv_tokens)
         yield served_in_order
 
-    load = Load(0.0, 6.0, programs=60, draws=2, kv_share=kv_share, tenants=2)
+    load = OpenLoad(0.0, 6.0, programs=60, draws=2, kv_share=kv_share, tenants=2)
     found = find_ground(load, DRAWING, open_plain, told.append)
     probe = found.probe
     assert probe.slowdown == pytest.approx(6.0, rel=0.16)

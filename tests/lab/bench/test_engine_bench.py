@@ -10,7 +10,7 @@ from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench import sweep
-from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.plan import SweepPoint
 from agentrt.lab.bench.result import RowResult
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.bench.shapes import SHAPES
@@ -55,7 +55,7 @@ def test_rows_are_kept_when_a_later_one_fails(
 ) -> None:
     measured: list[str] = []
 
-    def of_row(row: Row, *_: object) -> RowResult:
+    def of_row(row: SweepPoint, *_: object) -> RowResult:
         measured.append(row.name)
         if len(measured) == 2:
             raise BenchFailed("an arm is gone")

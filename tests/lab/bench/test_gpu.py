@@ -14,7 +14,7 @@ from agentrt.engine.process.hardware import gpu_facts
 from agentrt.lab.bench import gpu
 from agentrt.lab.bench.gpu import check_gpu, failures, kernels_part
 from agentrt.lab.bench.gpu_idle import idleness
-from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, Target
+from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, GpuTarget
 from agentrt.lab.bench.shapes import SHAPES
 
 
@@ -99,7 +99,7 @@ def test_the_kernels_check_is_asked_for_as_its_own_process(
 
 
 def test_a_target_that_was_not_measured_is_neither_met_nor_missed() -> None:
-    least, most = Target("rate", 0.7), Target("idle", 0.02, at_most=True)
+    least, most = GpuTarget("rate", 0.7), GpuTarget("idle", 0.02, at_most=True)
     assert least.judged({"rate": 0.8})["met"] is True
     assert least.judged({"rate": 0.6})["met"] is False
     assert most.judged({"idle": 0.01})["met"] is True

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from agentrt.lab.arms.engine_arms import Arm
-from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.plan import SweepPoint
 from agentrt.lab.bench.result import ArmResult, RowResult, figures, ratio_of_rounds, to_json
 from agentrt.lab.bench.sample import BenchFailed, Sample, check_equal_work, sample_from
 from agentrt.lab.bench.shapes import SHAPES
 from agentrt.lab.bench.table import table_of
 
 TINY = SHAPES["tiny"]
-ROW = Row(batch=4, prompt_tokens=100, new_tokens=9, shared_tokens=0, dtype="bfloat16")
+ROW = SweepPoint(batch=4, prompt_tokens=100, new_tokens=9, shared_tokens=0, dtype="bfloat16")
 
 
 def sample(step_s: float, prefill_s: float = 1.0, tokens: tuple[int, ...] = (9,) * 4) -> Sample:

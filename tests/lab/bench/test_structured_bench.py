@@ -9,15 +9,15 @@ from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.structured.cases import (
-    Case,
-    Text,
+    CaseText,
+    ConstraintCase,
     cases_of,
     other_orders,
     with_whole_numbers,
     written,
 )
 from agentrt.lab.bench.structured.figures import coverage, percentiles
-from agentrt.lab.bench.structured.measure import Told
+from agentrt.lab.bench.structured.measure import CaseReply
 from agentrt.lab.bench.structured.vocabularies import made_up, vocabulary_file, vocabulary_from
 from agentrt.structured.vocabulary import alphabet_of
 
@@ -78,11 +78,11 @@ def test_orders_are_all_but_the_given_one() -> None:
 
 def test_faults_are_told_from_what_is_excused() -> None:
     """A false accept and a refusal count; another order of keys and a failure are told apart."""
-    texts = (Text("1", True), Text("2", False), Text("3", True), Text("4", True))
-    case = Case("one", "own", "json", {}, texts)
+    texts = (CaseText("1", True), CaseText("2", False), CaseText("3", True), CaseText("4", True))
+    case = ConstraintCase("one", "own", "json", {}, texts)
     walks = [{"taken": taken} for taken in (True, True, False, False)]
-    told = Told(case, {"walks": walks}, excused={2: "order of keys", 3: ""})
-    found = coverage([told, Told(case, {"refused": "x"}), Told(case, {"failed": "y"})])
+    told = CaseReply(case, {"walks": walks}, excused={2: "order of keys", 3: ""})
+    found = coverage([told, CaseReply(case, {"refused": "x"}), CaseReply(case, {"failed": "y"})])
     assert (found["cases"], found["compiled"], found["failed"]) == (3, 1, 1)
     assert (found["false_accepts"], found["invalid_texts"], found["right"]) == (1, 1, 1)
     assert found["valid_refused"] == {"order of keys": 1, "no excuse": 1}

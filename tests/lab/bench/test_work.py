@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrt.lab.bench.plan import Row
+from agentrt.lab.bench.plan import SweepPoint
 from agentrt.lab.bench.shapes import SHAPES, ModelShape
 from agentrt.lab.bench.weights import weights_of
 from agentrt.lab.bench.work import decode_work, prefill_flops, used_experts
@@ -70,6 +70,6 @@ def test_a_batch_uses_more_experts_until_it_uses_all() -> None:
 
 
 def test_a_row_finds_room_for_two_rounds() -> None:
-    row = Row(batch=16, prompt_tokens=256, new_tokens=32, shared_tokens=0, dtype="bfloat16")
+    row = SweepPoint(batch=16, prompt_tokens=256, new_tokens=32, shared_tokens=0, dtype="bfloat16")
     assert row.pages * 16 >= 2 * 16 * (256 + 32)
     assert row.running == 64

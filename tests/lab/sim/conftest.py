@@ -5,17 +5,17 @@ from random import Random
 
 import pytest
 
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.workloads import (
     Arrival,
-    Call,
     Message,
     OutputOf,
     Piece,
     ProgramTrace,
-    ResultOf,
-    Think,
     ToolUse,
+    TraceCall,
+    TraceResult,
+    TraceThink,
     Workload,
 )
 from agentrt.scheduler.estimates.step_model import StepTime
@@ -24,10 +24,10 @@ Draw = Callable[[int, int, float], Workload]
 
 
 @pytest.fixture
-def costs() -> Costs:
+def costs() -> SimCosts:
     """Of a small machine: a step of eight takes about 30 ms."""
     step = StepTime(base_s=0.02, prefill_s=1e-3, decode_s=1e-3, kv_s=1e-6)
-    return Costs(step, pair_s=1e-8, submit_s=2e-4, deliver_s=1e-4, run_s=3e-4)
+    return SimCosts(step, pair_s=1e-8, submit_s=2e-4, deliver_s=1e-4, run_s=3e-4)
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def _loop(serial: int, random: Random) -> ProgramTrace:
         ("system", (Piece("loop system", 70),)),
         ("user", (Piece(f"question {serial}", random.randint(5, 30)),)),
     ]
-    nodes: list[Call | ToolUse] = []
+    nodes: list[TraceCall | ToolUse] = []
     turns = random.randint(2, 5)
     for turn in range(turns):
         plan, tool = f"plan{turn}", f"tool{turn}"
-        nodes.append(Call(plan, tuple(messages), random.randint(12, 40), site="plan"))
+        nodes.append(TraceCall(plan, tuple(messages), random.randint(12, 40), site="plan"))
         if turn < turns - 1:
             at_token = random.choice((0, 5, 12))
             nodes.append(
@@ -70,7 +70,7 @@ def _loop(serial: int, random: Random) -> ProgramTrace:
                     site="tool",
                 )
             )
-            messages += [("assistant", (OutputOf(plan),)), ("user", (ResultOf(tool, 20),))]
+            messages += [("assistant", (OutputOf(plan),)), ("user", (TraceResult(tool, 20),))]
     return ProgramTrace("loop", serial, tuple(nodes), (f"plan{turns - 1}",), tenant="one")
 
 
@@ -79,7 +79,7 @@ def _fan(serial: int, random: Random) -> ProgramTrace:
     names = tuple(f"map{at}" for at in range(random.randint(2, 5)))
     text = Piece(f"text {serial}", random.randint(60, 200))
     maps = [
-        Call(
+        TraceCall(
             name,
             (("user", (text, Piece(f"part {name}", 9))),),
             random.randint(5, 40),
@@ -89,7 +89,7 @@ def _fan(serial: int, random: Random) -> ProgramTrace:
         for name in names
     ]
     quoted: Message = ("user", (Piece("reduce", 12), *(OutputOf(name) for name in names)))
-    reduce = Call("reduce", (quoted,), random.randint(10, 60), site="reduce")
+    reduce = TraceCall("reduce", (quoted,), random.randint(10, 60), site="reduce")
     return ProgramTrace("fan", serial, (*maps, reduce), ("reduce",), tenant="two")
 
 
@@ -99,7 +99,7 @@ def _vote(serial: int, random: Random) -> ProgramTrace:
         ("user", (Piece("shots", 90), Piece(f"puzzle {serial}", random.randint(8, 25)))),
     )
     names = tuple(f"sample{at}" for at in range(5))
-    calls = [Call(name, prompt, random.randint(10, 90), site="sample") for name in names]
+    calls = [TraceCall(name, prompt, random.randint(10, 90), site="sample") for name in names]
     return ProgramTrace("vote", serial, tuple(calls), names, quorum=(names, 3))
 
 
@@ -110,11 +110,11 @@ def _chat(serial: int, random: Random) -> ProgramTrace:
         "chat",
         serial,
         (
-            Call("one", (first,), random.randint(10, 40), site="answer"),
-            Think("person", random.random() * 3, after=("one",)),
-            Call(
+            TraceCall("one", (first,), random.randint(10, 40), site="answer"),
+            TraceThink("person", random.random() * 3, after=("one",)),
+            TraceCall(
                 "two",
-                (first, ("assistant", (OutputOf("one"),)), ("user", (ResultOf("person", 15),))),
+                (first, ("assistant", (OutputOf("one"),)), ("user", (TraceResult("person", 15),))),
                 random.randint(10, 40),
                 site="answer",
             ),

@@ -11,7 +11,7 @@ from agentrt.base.errors import InternalError, UsageError
 from agentrt.base.ids import RequestId
 from agentrt.lab.sim.calibrate import BATCHES, alike, calibrate, line_through, points_of, slope_of
 from agentrt.lab.sim.costs import StepWork
-from agentrt.lab.sim.fit import Observed
+from agentrt.lab.sim.fit import ObservedSteps
 from agentrt.lab.sim.step_log import StepLog
 from agentrt.protocol.step_output import StepRecord
 
@@ -51,8 +51,8 @@ def test_like_steps_count_as_one() -> None:
     """As the middle of them says, whatever disturbed a few."""
     work, other = StepWork(0, 4, 100, 0.0), StepWork(64, 1, 64, 9.0)
     took_s = (0.010, 0.011, 0.012, 0.1, 0.2, 0.009, 0.010)
-    found = alike([*(Observed(1, work, one) for one in took_s), Observed(1, other, 0.03)])
-    assert found == [Observed(1, work, 0.011), Observed(1, other, 0.03)]
+    found = alike([*(ObservedSteps(1, work, one) for one in took_s), ObservedSteps(1, other, 0.03)])
+    assert found == [ObservedSteps(1, work, 0.011), ObservedSteps(1, other, 0.03)]
 
 
 def test_gaps_grow_with_what_is_told() -> None:

@@ -5,18 +5,18 @@ from collections.abc import Callable
 import pytest
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import (
     Arrival,
-    Call,
     Message,
     OutputOf,
     Piece,
     ProgramTrace,
-    ResultOf,
     ToolUse,
+    TraceCall,
+    TraceResult,
     Workload,
 )
 from agentrt.protocol.backend import KvHint
@@ -52,25 +52,25 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
 def loop(serial: int, seconds: float = 1.0) -> Arrival:
     """A plan of 57 tokens over 103, a tool of a second, and a report that goes on from both."""
     first: Message = ("user", (Piece(f"question {serial}", 100),))
-    plan = Call("plan", (first,), 57, site="plan")
+    plan = TraceCall("plan", (first,), 57, site="plan")
     tool = ToolUse("tool", seconds, plan="plan", result_tokens=10, site="tool")
     more: tuple[Message, ...] = (
         first,
         ("assistant", (OutputOf("plan"),)),
-        ("user", (ResultOf("tool", 10),)),
+        ("user", (TraceResult("tool", 10),)),
     )
-    report = Call("report", more, 5, site="report", after=("tool",))
+    report = TraceCall("report", more, 5, site="report", after=("tool",))
     return Arrival(0.0, ProgramTrace("loop", serial, (plan, tool, report), ("report",)))
 
 
-def run(workload: Workload, costs: Costs, kv_tokens: int, **others: object) -> tuple[int, float]:
+def run(workload: Workload, costs: SimCosts, kv_tokens: int, **others: object) -> tuple[int, float]:
     """Tokens that were found in the cache, and seconds that all programs took together."""
     setup = Setup(costs, kv_tokens, max_running=12, **others)  # type: ignore[arg-type]
     programs = Simulation(setup).run(workload).programs
     return sum(one.cached_tokens for one in programs), sum(one.latency_s for one in programs)
 
 
-def test_what_a_tool_is_waited_for_with_is_kept(told: Told, costs: Costs) -> None:
+def test_what_a_tool_is_waited_for_with_is_kept(told: Told, costs: SimCosts) -> None:
     """Prompt and plan, while the tool runs; all of it goes when the program is over."""
     run((loop(0),), costs, 192, scheduler=TELLING)
     assert told[0] == ("keep", 103 + 57, 0)
@@ -78,13 +78,13 @@ def test_what_a_tool_is_waited_for_with_is_kept(told: Told, costs: Costs) -> Non
     assert told[-1][1:] == (103 + 57 + 1 + 12 + 5 + 1, 0)
 
 
-def test_an_engine_with_room_is_told_nothing(told: Told, costs: Costs) -> None:
+def test_an_engine_with_room_is_told_nothing(told: Told, costs: SimCosts) -> None:
     run((loop(0),), costs, 16_384, scheduler=TELLING)
     assert told == []
 
 
 @pytest.mark.parametrize("kv_tokens", [640, 1024])
-def test_what_is_told_helps(kv_tokens: int, draw: Draw, costs: Costs) -> None:
+def test_what_is_told_helps(kv_tokens: int, draw: Draw, costs: SimCosts) -> None:
     """With too little memory more is found in the cache, if not in every draw."""
     telling = silent = 0
     for seed in range(8):

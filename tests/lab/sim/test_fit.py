@@ -9,15 +9,15 @@ import pytest
 from agentrt.base.errors import UsageError
 from agentrt.lab.sim.bench_file import observed_in
 from agentrt.lab.sim.calibrate import fit_without_odd
-from agentrt.lab.sim.costs import EIGHT_B_ON_H200, Costs, StepWork, load_costs
-from agentrt.lab.sim.fit import Observed, fit
+from agentrt.lab.sim.costs import EIGHT_B_ON_H200, SimCosts, StepWork, load_costs
+from agentrt.lab.sim.fit import ObservedSteps, fit
 from agentrt.scheduler.estimates.step_model import StepTime
 
-TRUE = Costs(StepTime(base_s=0.02, prefill_s=2e-3, decode_s=1e-3, kv_s=2e-6), pair_s=5e-7)
+TRUE = SimCosts(StepTime(base_s=0.02, prefill_s=2e-3, decode_s=1e-3, kv_s=2e-6), pair_s=5e-7)
 TRACES = Path(__file__).parents[3] / "traces" / "bench"
 
 
-def steps(costs: Costs, *, noise: float, count: int = 200) -> list[Observed]:
+def steps(costs: SimCosts, *, noise: float, count: int = 200) -> list[ObservedSteps]:
     random = Random(0)
     found = []
     for _ in range(count):
@@ -25,7 +25,7 @@ def steps(costs: Costs, *, noise: float, count: int = 200) -> list[Observed]:
         context = random.randint(32, 2048)
         work = StepWork(prompts, decodes, (prompts > 0) * context + decodes * context, 0.0)
         work = StepWork(prompts, decodes, work.kv_tokens, prompts * (context - prompts / 2))
-        found.append(Observed(1, work, costs.of(work) * random.uniform(1 - noise, 1 + noise)))
+        found.append(ObservedSteps(1, work, costs.of(work) * random.uniform(1 - noise, 1 + noise)))
     return found
 
 
@@ -46,7 +46,7 @@ def test_noise_moves_costs_a_little() -> None:
 
 def test_no_part_is_negative() -> None:
     """Where a part cannot be told from noise it is nothing."""
-    flat = [Observed(1, StepWork(0, batch, 10 * batch, 0.0), 0.01) for batch in range(1, 9)]
+    flat = [ObservedSteps(1, StepWork(0, batch, 10 * batch, 0.0), 0.01) for batch in range(1, 9)]
     found = fit(flat)
     assert found.step.base_s == pytest.approx(0.01)
     assert (found.step.prefill_s, found.step.decode_s, found.step.kv_s) == (0.0, 0.0, 0.0)
@@ -54,7 +54,7 @@ def test_no_part_is_negative() -> None:
 
 def test_disturbed_steps_do_not_count() -> None:
     quiet = steps(TRUE, noise=0.02)
-    disturbed = [Observed(1, one.work, one.took_s * 8) for one in quiet[::10]]
+    disturbed = [ObservedSteps(1, one.work, one.took_s * 8) for one in quiet[::10]]
     found = fit_without_odd([*quiet, *disturbed])
     assert found.step.base_s == pytest.approx(TRUE.step.base_s, rel=0.05)
     assert found.observations == len(quiet)

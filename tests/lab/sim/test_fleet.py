@@ -10,11 +10,11 @@ from agentrt.lab.sim.costs import EIGHT_B_ON_H200, HALF_ON_TWO_CORES
 from agentrt.lab.sim.fluid.compare import compare, plain
 from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome, FleetSetup
 from agentrt.lab.sim.fluid.gate import FleetGate
-from agentrt.lab.sim.fluid.library import Library, library_of
+from agentrt.lab.sim.fluid.library import ProgramLibrary, library_of
 from agentrt.lab.sim.fluid.routing import Router, Routing, routing_named
 from agentrt.lab.sim.fluid.tasks import before_in_group
 from agentrt.lab.sim.simulation import Setup
-from agentrt.lab.workloads import Call, Message, OutputOf, Piece, ProgramTrace, ToolUse
+from agentrt.lab.workloads import Message, OutputOf, Piece, ProgramTrace, ToolUse, TraceCall
 from agentrt.lab.workloads.mixes import mix
 from agentrt.lab.workloads.scale import Scale
 
@@ -27,12 +27,12 @@ def traces() -> tuple[ProgramTrace, ...]:
 
 
 @pytest.fixture(scope="module")
-def library(traces: tuple[ProgramTrace, ...]) -> Library:
+def library(traces: tuple[ProgramTrace, ...]) -> ProgramLibrary:
     return library_of(traces)
 
 
 def serve(
-    library: Library,
+    library: ProgramLibrary,
     *,
     engines: int = 4,
     programs: int = 400,
@@ -66,13 +66,13 @@ def test_rates_give_what_steps_give(traces: tuple[ProgramTrace, ...]) -> None:
 
 
 def test_a_lone_program_takes_what_its_steps_take() -> None:
-    call = Call("a", (("user", (Piece("p", 100),)),), 50, site="a")
+    call = TraceCall("a", (("user", (Piece("p", 100),)),), 50, site="a")
     program = ProgramTrace("one", 0, (call,), ("a",))
     (found,) = compare(Setup(EIGHT_B_ON_H200, 4096, scheduler=plain()), [program] * 1, (1.0,))
     assert abs(found.mean_error) < 0.03
 
 
-def test_every_program_ends_and_work_is_kept(library: Library) -> None:
+def test_every_program_ends_and_work_is_kept(library: ProgramLibrary) -> None:
     outcome = serve(library)
     assert np.isfinite(outcome.latency_s).all()
     assert (outcome.latency_s > 0).all()
@@ -85,21 +85,21 @@ def test_every_program_ends_and_work_is_kept(library: Library) -> None:
     assert outcome.again_tokens == 0
 
 
-def test_a_seed_decides_everything(library: Library) -> None:
+def test_a_seed_decides_everything(library: ProgramLibrary) -> None:
     assert serve(library).latency_s.tolist() == serve(library).latency_s.tolist()
 
 
-def test_more_engines_are_faster(library: Library) -> None:
+def test_more_engines_are_faster(library: ProgramLibrary) -> None:
     assert serve(library, engines=8).latency_s.mean() < serve(library, engines=3).latency_s.mean()
 
 
-def test_too_little_memory_computes_again(library: Library) -> None:
+def test_too_little_memory_computes_again(library: ProgramLibrary) -> None:
     tight = serve(library, kv_tokens=600)
     assert tight.again_tokens > 0
     assert tight.latency_s.mean() > serve(library).latency_s.mean()
 
 
-def test_a_program_that_stays_finds_its_contexts(library: Library) -> None:
+def test_a_program_that_stays_finds_its_contexts(library: ProgramLibrary) -> None:
     """Requests that go anywhere lose what their program has computed elsewhere."""
     stays, roams = (
         serve(library, routing=routing)
@@ -109,7 +109,7 @@ def test_a_program_that_stays_finds_its_contexts(library: Library) -> None:
     assert stays.latency_s.mean() < roams.latency_s.mean()
 
 
-def test_a_gate_holds_programs_back(library: Library) -> None:
+def test_a_gate_holds_programs_back(library: ProgramLibrary) -> None:
     gated = serve(library, kv_tokens=1500, gate_share=0.8, rate=3.0)
     assert np.isfinite(gated.latency_s).all()
     assert gated.held_s.max() > 0
@@ -133,7 +133,7 @@ def test_a_quorum_ends_a_program() -> None:
     """Of five samples the second to end is enough."""
     prompt: tuple[Message, ...] = (("user", (Piece("p", 20),)),)
     names = tuple(f"s{at}" for at in range(5))
-    calls = tuple(Call(name, prompt, 10 * (at + 1), site="s") for at, name in enumerate(names))
+    calls = tuple(TraceCall(name, prompt, 10 * (at + 1), site="s") for at, name in enumerate(names))
     library = library_of([ProgramTrace("vote", 0, calls, (), quorum=(names, 2))])
     setup = FleetSetup(HALF_ON_TWO_CORES, 10_000, 1)
     outcome = Fleet(setup, library).run(np.zeros(1), np.zeros(1, dtype=np.int64))
@@ -146,14 +146,14 @@ def test_a_library_knows_what_is_new() -> None:
     """What a program goes on from, and what others asked, need not be computed."""
     head, own = Piece("head", 160), Piece("own", 48)
     first: Message = ("user", (head, own))
-    plan = Call("plan", (first,), 32, site="plan")
+    plan = TraceCall("plan", (first,), 32, site="plan")
     tool = ToolUse("tool", 1.0, plan="plan", at_token=8, result_tokens=5, site="tool")
     more: tuple[Message, ...] = (first, ("assistant", (OutputOf("plan"),)), ("user", (own,)))
-    report = Call("report", more, 10, site="report", after=("tool",))
+    report = TraceCall("report", more, 10, site="report", after=("tool",))
     library = library_of(
         [
             ProgramTrace("two", 0, (plan, tool, report), ("report",)),
-            ProgramTrace("other", 1, (Call("a", (("user", (head,)),), 4, site="a"),), ("a",)),
+            ProgramTrace("other", 1, (TraceCall("a", (("user", (head,)),), 4, site="a"),), ("a",)),
         ]
     )
     assert library.is_call.tolist() == [True, False, True, True]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import UsageError
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.simulation import Setup, Simulation
@@ -32,14 +32,14 @@ drawn = settings(
 
 
 @pytest.fixture
-def copying(costs: Costs) -> Costs:
+def copying(costs: SimCosts) -> SimCosts:
     """Copies take a thousandth of what computing takes."""
     return dataclasses.replace(costs, copy_token_s=1e-6, kv_token_bytes=1000)
 
 
 def run(
     workload: Workload,
-    costs: Costs,
+    costs: SimCosts,
     kv_tokens: int = 640,
     host_kv_tokens: int = 0,
     scheduler: SchedulerConfig = FCFS,
@@ -66,7 +66,7 @@ def one_by_one(workload: Workload) -> Workload:
 def test_there_is_never_more_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch,
     draw: Draw,
-    copying: Costs,
+    copying: SimCosts,
     seed: int,
     host_pages: int,
     knows: bool,
@@ -102,7 +102,9 @@ def test_there_is_never_more_than_there_is_room_for(
 
 @drawn
 @given(seed=st.integers(0, 10**6))
-def test_what_can_bring_nothing_back_changes_nothing(draw: Draw, costs: Costs, seed: int) -> None:
+def test_what_can_bring_nothing_back_changes_nothing(
+    draw: Draw, costs: SimCosts, seed: int
+) -> None:
     """A host of one page, copied in no time, and none at all."""
     workload = draw(seed, 20, 2.0)
     idle = dataclasses.replace(costs, kv_token_bytes=1000)
@@ -114,7 +116,9 @@ def test_what_can_bring_nothing_back_changes_nothing(draw: Draw, costs: Costs, s
 
 @drawn
 @given(seed=st.integers(0, 10**6), knows=st.booleans())
-def test_a_large_host_spares_computing(draw: Draw, copying: Costs, seed: int, knows: bool) -> None:
+def test_a_large_host_spares_computing(
+    draw: Draw, copying: SimCosts, seed: int, knows: bool
+) -> None:
     """One program after the other; many at once may come in another order."""
     workload = one_by_one(draw(seed, 12, 2.0) * 2)
     scheduler = RWA if knows else FCFS
@@ -126,7 +130,7 @@ def test_a_large_host_spares_computing(draw: Draw, copying: Costs, seed: int, kn
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_many_at_once_are_spared_computing(seed: int, draw: Draw, copying: Costs) -> None:
+def test_many_at_once_are_spared_computing(seed: int, draw: Draw, copying: SimCosts) -> None:
     workload = draw(seed, 40, 2.0)
     without, with_host = (run(workload, copying, 640, tokens) for tokens in (0, 1 << 16))
     assert computed_tokens(with_host) < 0.9 * computed_tokens(without)
@@ -142,7 +146,7 @@ def test_many_at_once_are_spared_computing(seed: int, draw: Draw, copying: Costs
 @pytest.mark.parametrize("scheduler", [FCFS, RWA], ids=["fcfs", "rwa"])
 @pytest.mark.parametrize("seed", range(2))
 def test_equal_steps_at_once_change_nothing(
-    seed: int, scheduler: SchedulerConfig, draw: Draw, copying: Costs
+    seed: int, scheduler: SchedulerConfig, draw: Draw, copying: SimCosts
 ) -> None:
     leapt, plain = (
         run(draw(seed, 25, 1.5), copying, 640, 2048, scheduler, leaps=leaps)
@@ -153,7 +157,7 @@ def test_equal_steps_at_once_change_nothing(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_policies_are_ranked_as_without(seed: int, draw: Draw, copying: Costs) -> None:
+def test_policies_are_ranked_as_without(seed: int, draw: Draw, copying: SimCosts) -> None:
     """A host of one page only: who was faster stays so, whatever else is said of prefixes."""
     workload = draw(seed, 40, 2.0)
 
@@ -176,7 +180,7 @@ def test_policies_are_ranked_as_without(seed: int, draw: Draw, copying: Costs) -
     assert ranked(PAGE) == ranked(0)
 
 
-def test_copies_that_take_long_are_given_up(draw: Draw, costs: Costs) -> None:
+def test_copies_that_take_long_are_given_up(draw: Draw, costs: SimCosts) -> None:
     """Once it is known that computing is faster, prefixes are computed again."""
     slow = dataclasses.replace(costs, copy_token_s=0.1, kv_token_bytes=1000)
     workload = draw(0, 40, 2.0)
@@ -185,6 +189,6 @@ def test_copies_that_take_long_are_given_up(draw: Draw, costs: Costs) -> None:
     assert 0 < totals.saved_tokens < 0.5 * quick.saved_tokens
 
 
-def test_costs_that_do_not_tell_what_a_token_takes(draw: Draw, costs: Costs) -> None:
+def test_costs_that_do_not_tell_what_a_token_takes(draw: Draw, costs: SimCosts) -> None:
     with pytest.raises(UsageError, match="do not tell how much memory"):
         run(draw(0, 1, 1.0), costs, 640, 1024)

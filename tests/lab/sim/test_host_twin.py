@@ -13,12 +13,12 @@ import pytest
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import Sampling
+from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.engine.step import Flight as RealFlight
 from agentrt.lab.sim.copies import measure_copies
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.engine import NO_END_S, VirtualEngine
 from agentrt.lab.sim.flight import Flight, Landing
 from agentrt.lab.sim.outcome import SimulationOutcome
@@ -27,23 +27,17 @@ from agentrt.lab.sim.simulation import BEGIN_S, Setup, Simulation
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import (
     Arrival,
-    Call,
     Message,
     OutputOf,
     Piece,
     ProgramTrace,
-    ResultOf,
     ToolUse,
+    TraceCall,
+    TraceResult,
     Workload,
 )
-from agentrt.protocol.backend import (
-    Fill,
-    GenerateRequest,
-    KvHint,
-    RequestFacts,
-    StepDone,
-    TokenPrompt,
-)
+from agentrt.protocol.backend import GenerateRequest, HoleFill, KvHint, SchedulingInfo, TokenPrompt
+from agentrt.protocol.step_output import StepDone
 
 Draw = Callable[[int, int, float], Workload]
 PAGE = 16
@@ -61,7 +55,7 @@ class TwinEngine(VirtualEngine):
         hints: That both were told.
     """
 
-    def __init__(self, tiny: EngineConfig, config: EngineConfig, costs: Costs) -> None:
+    def __init__(self, tiny: EngineConfig, config: EngineConfig, costs: SimCosts) -> None:
         super().__init__(config, costs, leaps=False)
         self._clock = FakeClock(BEGIN_S)
         names = ("page_tokens", "kv_pages", "host_kv_bytes", "policy", "max_running")
@@ -79,7 +73,7 @@ class TwinEngine(VirtualEngine):
         assert isinstance(request.prompt, TokenPrompt)
         self._at(now_s)
         # Hot, so that outputs are as unlike as those of the simulation.
-        sampling = Sampling(
+        sampling = SamplingParams(
             max_tokens=request.sampling.max_tokens,
             temperature=9.0,
             seed=request.request_id,
@@ -93,12 +87,12 @@ class TwinEngine(VirtualEngine):
         assert sequence is not None
         self._sequences[request.request_id] = sequence
 
-    def fill(self, request_id: RequestId, fill: Fill, now_s: float) -> None:
+    def fill(self, request_id: RequestId, fill: HoleFill, now_s: float) -> None:
         super().fill(request_id, fill, now_s)
         self._at(now_s)
-        self.real.fill(request_id, Fill(self._ids(fill.token_ids), fill.complete))
+        self.real.fill(request_id, HoleFill(self._ids(fill.token_ids), fill.complete))
 
-    def facts(self, facts: tuple[RequestFacts, ...]) -> None:
+    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
         super().facts(facts)
         self.real.facts(facts)
 
@@ -177,7 +171,7 @@ def told(done: StepDone, unheard_tokens: int = 0) -> tuple[int, ...]:
     return tuple(found)
 
 
-def copying(costs: Costs) -> Costs:
+def copying(costs: SimCosts) -> SimCosts:
     """A page takes what one of the real engine does; copies pay, as they do there."""
     return dataclasses.replace(
         costs, copy_token_s=1e-7, kv_token_bytes=TINY_PAGE_BYTES / PAGE, jump_share=0.0
@@ -186,7 +180,7 @@ def copying(costs: Costs) -> Costs:
 
 @pytest.mark.parametrize("host_pages", [0, 9, 64])
 def test_the_real_engine_restores_and_computes_the_same(
-    host_pages: int, tiny: EngineConfig, costs: Costs
+    host_pages: int, tiny: EngineConfig, costs: SimCosts
 ) -> None:
     """Talks that go on, are kept, sent down, fetched and forgotten, in too little memory."""
     setup = Setup(copying(costs), 16 * PAGE, host_pages * PAGE)
@@ -204,7 +198,7 @@ def test_the_real_engine_restores_and_computes_the_same(
             NodeId(f"n{turn}"),
             "twins",
             TokenPrompt(talk),
-            Sampling(max_tokens=len(answer)),
+            SamplingParams(max_tokens=len(answer)),
         )
         engine.submit(request, Output(answer), now_s)
         while (flight := engine.launch(now_s)) is not None:
@@ -225,7 +219,7 @@ def played(
     """A simulation whose engine has a twin."""
     engines: list[TwinEngine] = []
 
-    def twin(config: EngineConfig, costs: Costs, **_: object) -> TwinEngine:
+    def twin(config: EngineConfig, costs: SimCosts, **_: object) -> TwinEngine:
         engines.append(TwinEngine(tiny, config, costs))
         return engines[-1]
 
@@ -238,20 +232,20 @@ def played(
 def asks(serial: int) -> ProgramTrace:
     """A plan over one of four texts, a tool, and a report that goes on from both."""
     first: Message = ("user", (Piece(f"text {serial % 4}", 120), Piece(f"question {serial}", 20)))
-    plan = Call("plan", (first,), 30, site="plan")
+    plan = TraceCall("plan", (first,), 30, site="plan")
     tool = ToolUse("tool", 2.0, plan="plan", result_tokens=10, site="tool")
     more: tuple[Message, ...] = (
         first,
         ("assistant", (OutputOf("plan"),)),
-        ("user", (ResultOf("tool", 10),)),
+        ("user", (TraceResult("tool", 10),)),
     )
-    report = Call("report", more, 12, site="report", after=("tool",))
+    report = TraceCall("report", more, 12, site="report", after=("tool",))
     return ProgramTrace("asks", serial, (plan, tool, report), ("report",))
 
 
 @pytest.mark.parametrize("host_pages", [0, 12, 200])
 def test_programs_one_by_one_restore_and_compute_what_the_real_engine_does(
-    host_pages: int, tiny: EngineConfig, costs: Costs, monkeypatch: pytest.MonkeyPatch
+    host_pages: int, tiny: EngineConfig, costs: SimCosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With hints for what waits for tools; a text comes back when others have taken its room."""
     workload = tuple(Arrival(20.0 * serial, asks(serial)) for serial in range(10))
@@ -268,7 +262,7 @@ def test_programs_one_by_one_restore_and_compute_what_the_real_engine_does(
 def test_many_at_once_take_the_steps_of_the_real_engine(
     host_pages: int,
     tiny: EngineConfig,
-    costs: Costs,
+    costs: SimCosts,
     draw: Draw,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

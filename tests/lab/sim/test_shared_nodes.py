@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import (
     Arrival,
-    Call,
     Message,
     OutputOf,
     Piece,
     ProgramTrace,
     ToolUse,
+    TraceCall,
     Workload,
 )
 from agentrt.lab.workloads.trace import TraceNode, seeds
@@ -29,7 +29,7 @@ RWA = SchedulerConfig()
 
 def run(
     workload: Workload,
-    costs: Costs,
+    costs: SimCosts,
     scheduler: SchedulerConfig = FCFS,
     kv_tokens: int = 4096,
     *,
@@ -50,12 +50,16 @@ def program(*nodes: TraceNode, least: int = 0) -> ProgramTrace:
     return ProgramTrace("one", 0, nodes, () if least else names[-1:], quorum=quorum)
 
 
-ASK = Call("ask", says(TEXT), 40, site="ask")
-CHAIN = program(ASK, Call("more", says(TEXT, OutputOf("ask")), 20, site="more", after=("ask",)))
+ASK = TraceCall("ask", says(TEXT), 40, site="ask")
+CHAIN = program(
+    ASK, TraceCall("more", says(TEXT, OutputOf("ask")), 20, site="more", after=("ask",))
+)
 
 
 @pytest.mark.parametrize("scheduler", [FCFS, RWA], ids=["fcfs", "rwa"])
-def test_the_same_program_twice_is_computed_once(scheduler: SchedulerConfig, costs: Costs) -> None:
+def test_the_same_program_twice_is_computed_once(
+    scheduler: SchedulerConfig, costs: SimCosts
+) -> None:
     """What goes on from a shared answer has the same text, and is shared as well."""
     once = run((Arrival(0.0, CHAIN),), costs, scheduler)
     twice = run((Arrival(0.0, CHAIN), Arrival(0.0, CHAIN)), costs, scheduler)
@@ -73,7 +77,7 @@ def test_the_same_program_twice_is_computed_once(scheduler: SchedulerConfig, cos
     assert sum(one.joined for one in apart.programs) == 0
 
 
-def test_who_comes_later_gets_the_rest(costs: Costs) -> None:
+def test_who_comes_later_gets_the_rest(costs: SimCosts) -> None:
     """Its account begins when it came; what it waits for ends when the first one's does."""
     one = program(ASK)
     alone = run((Arrival(0.0, one),), costs).programs[0]
@@ -87,7 +91,7 @@ def test_who_comes_later_gets_the_rest(costs: Costs) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_tool_of_a_shared_plan_starts_within_it(costs: Costs, late: bool) -> None:
+def test_a_tool_of_a_shared_plan_starts_within_it(costs: SimCosts, late: bool) -> None:
     """At its mark; at once where the plan is longer already."""
     tool = ToolUse("tool", 9.0, plan="ask", at_token=10, result_tokens=1, site="tool")
     plan = program(ASK, tool)
@@ -105,9 +109,9 @@ def test_a_tool_of_a_shared_plan_starts_within_it(costs: Costs, late: bool) -> N
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_who_gives_up_leaves_the_others_alone(costs: Costs, at: int) -> None:
+def test_who_gives_up_leaves_the_others_alone(costs: SimCosts, at: int) -> None:
     """First come or second: what somebody else wants goes on, under the first one's name."""
-    short = Call("short", says(Piece("other", 30)), 5, site="short")
+    short = TraceCall("short", says(Piece("other", 30)), 5, site="short")
     votes, asks = program(short, ASK, least=1), program(ASK)
     programs = [votes, asks] if at == 0 else [asks, votes]
     outcome = run(tuple(Arrival(0.0, one) for one in programs), costs)
@@ -119,17 +123,17 @@ def test_who_gives_up_leaves_the_others_alone(costs: Costs, at: int) -> None:
     assert outcome.engines[0].decode_tokens == 40 + 5
 
 
-def test_what_nobody_wants_any_more_ends(costs: Costs) -> None:
-    short = Call("short", says(Piece("other", 30)), 5, site="short")
+def test_what_nobody_wants_any_more_ends(costs: SimCosts) -> None:
+    short = TraceCall("short", says(Piece("other", 30)), 5, site="short")
     votes = program(short, ASK, least=1)
     outcome = run((Arrival(0.0, votes), Arrival(0.0, votes)), costs)
     assert outcome.engines[0].decode_tokens < 25
 
 
-def test_a_prompt_that_becomes_whole_joins(costs: Costs) -> None:
+def test_a_prompt_that_becomes_whole_joins(costs: SimCosts) -> None:
     """Until its hole is filled it is a request of its own, which is then taken back."""
-    quick = Call("quick", says(Piece("quick", 20)), 3, site="quick")
-    holed = Call("holed", says(TEXT, OutputOf("quick")), 30, site="holed")
+    quick = TraceCall("quick", says(Piece("quick", 20)), 3, site="quick")
+    holed = TraceCall("holed", says(TEXT, OutputOf("quick")), 30, site="holed")
     one = program(quick, holed)
     outcome = run((Arrival(0.0, one), Arrival(0.0, one)), costs)
     assert [found.joined for found in outcome.programs] == [0, 2]
@@ -137,7 +141,7 @@ def test_a_prompt_that_becomes_whole_joins(costs: Costs) -> None:
     assert all(found.output_tokens == 33 for found in outcome.programs)
 
 
-def test_samples_are_to_differ(costs: Costs) -> None:
+def test_samples_are_to_differ(costs: SimCosts) -> None:
     """Those of one program each; the same sample of another program is the same."""
     samples = program(*(replace(ASK, name=f"sample{at}") for at in range(3)), least=3)
     assert seeds(samples) == {"sample0": 0, "sample1": 1, "sample2": 2}
@@ -150,7 +154,7 @@ def test_samples_are_to_differ(costs: Costs) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("scheduler", [FCFS, RWA], ids=["fcfs", "rwa"])
 def test_equal_steps_at_once_change_nothing(
-    seed: int, scheduler: SchedulerConfig, draw: Draw, costs: Costs
+    seed: int, scheduler: SchedulerConfig, draw: Draw, costs: SimCosts
 ) -> None:
     """Each program comes again soon after, in little memory; all but votes get the same."""
     workload = draw(seed, 12, 1.0)

@@ -5,21 +5,21 @@ from collections.abc import Callable
 
 import pytest
 
-from agentrt.base.config import Policy, SchedulerConfig
+from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import OutOfPages
 from agentrt.base.ids import RunId
-from agentrt.lab.sim.costs import Costs, StepWork
+from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import (
     Arrival,
-    Call,
     Message,
     Piece,
     ProgramTrace,
-    ResultOf,
     ToolUse,
+    TraceCall,
+    TraceResult,
     Workload,
 )
 from agentrt.lab.workloads.trace import Part
@@ -29,12 +29,12 @@ Draw = Callable[[int, int, float], Workload]
 
 RWA = SchedulerConfig()
 FCFS = SchedulerConfig(policy="fcfs", gate_share=0)
-POLICIES: tuple[Policy, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
+POLICIES: tuple[PolicyName, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
 
 
 def run(
     workload: Workload,
-    costs: Costs,
+    costs: SimCosts,
     kv_tokens: int = 4096,
     max_running: int = 64,
     engines: int = 1,
@@ -58,7 +58,7 @@ def says(*parts: Part) -> tuple[Message, ...]:
     return (("user", parts),)
 
 
-def alone(costs: Costs, *nodes: Call | ToolUse, kv_tokens: int = 4096) -> float:
+def alone(costs: SimCosts, *nodes: TraceCall | ToolUse, kv_tokens: int = 4096) -> float:
     """Compound latency of one program, from its last node's end."""
     program = ProgramTrace("one", 0, nodes, (nodes[-1].name,))
     return run((Arrival(0.0, program),), costs, kv_tokens=kv_tokens).programs[0].latency_s
@@ -67,7 +67,7 @@ def alone(costs: Costs, *nodes: Call | ToolUse, kv_tokens: int = 4096) -> float:
 @pytest.mark.parametrize("seed", range(len(POLICIES)))
 @pytest.mark.parametrize("kv_tokens", [1024, 2048, 16384])
 def test_equal_steps_at_once_change_nothing(
-    seed: int, kv_tokens: int, draw: Draw, costs: Costs
+    seed: int, kv_tokens: int, draw: Draw, costs: SimCosts
 ) -> None:
     """Leaping over steps in which nothing can change gives what plain steps give, to the bit."""
     workload = draw(seed, 25, 1.5)
@@ -83,13 +83,13 @@ def test_equal_steps_at_once_change_nothing(
     assert leapt.ended_at_s == plain.ended_at_s
 
 
-def test_a_seed_decides_everything(draw: Draw, costs: Costs) -> None:
+def test_a_seed_decides_everything(draw: Draw, costs: SimCosts) -> None:
     one, other = (run(draw(7, 30, 2.0), costs, kv_tokens=1500) for _ in range(2))
     assert [p.latency_s for p in one.programs] == [p.latency_s for p in other.programs]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: Costs) -> None:
+def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: SimCosts) -> None:
     """Every program ends; prompts are in the cache or computed, what is lost computed again.
 
     Votes among them: what they gave up in time nobody computed.
@@ -110,7 +110,7 @@ def test_what_is_computed_is_what_was_asked_for(seed: int, draw: Draw, costs: Co
     assert totals.prefill_tokens + drawn == pytest.approx(asked + again + put_out, rel=0.005)
 
 
-def test_a_runtime_goes_on_with_what_it_has_learned(draw: Draw, costs: Costs) -> None:
+def test_a_runtime_goes_on_with_what_it_has_learned(draw: Draw, costs: SimCosts) -> None:
     """The same programs again, as others: none of their text is found, but the gate is open."""
     step = dataclasses.replace(costs.step, prefill_s=1e-6)
     cheap = dataclasses.replace(costs, step=step, pair_s=0.0)
@@ -127,8 +127,8 @@ def test_a_runtime_goes_on_with_what_it_has_learned(draw: Draw, costs: Costs) ->
     assert slower.programs[0].latency_s > then.programs[0].latency_s + 4.0
 
 
-def test_a_lone_generation_takes_what_its_steps_take(costs: Costs) -> None:
-    call = Call("a", says(Piece("p", 98)), 10, site="a")
+def test_a_lone_generation_takes_what_its_steps_take(costs: SimCosts) -> None:
+    call = TraceCall("a", says(Piece("p", 98)), 10, site="a")
     step, prompt = costs.step, 98 + 3
     first = step.base_s + step.prefill_s * prompt + step.decode_s + step.kv_s * prompt
     first += costs.pair_s * prompt * prompt / 2
@@ -137,16 +137,16 @@ def test_a_lone_generation_takes_what_its_steps_take(costs: Costs) -> None:
     assert alone(costs, call) == pytest.approx(first + rest + around)
 
 
-def test_between_steps_the_engine_tells_and_hears(costs: Costs) -> None:
+def test_between_steps_the_engine_tells_and_hears(costs: SimCosts) -> None:
     """Ten steps of one sequence: nine gaps; of more sequences each is longer."""
-    call = Call("a", says(Piece("p", 98)), 10, site="a")
+    call = TraceCall("a", says(Piece("p", 98)), 10, site="a")
     gaps = dataclasses.replace(costs, gap_s=2e-3, gap_row_s=5e-4)
     assert alone(gaps, call) - alone(costs, call) == pytest.approx(9 * 2.5e-3)
 
 
-def test_a_turn_reaches_the_engine_at_once(costs: Costs) -> None:
+def test_a_turn_reaches_the_engine_at_once(costs: SimCosts) -> None:
     """Four calls declared together wait for each other's spelling, and share every step."""
-    calls = [Call(f"c{at}", says(Piece(f"p{at}", 20)), 6, site="c") for at in range(4)]
+    calls = [TraceCall(f"c{at}", says(Piece(f"p{at}", 20)), 6, site="c") for at in range(4)]
     slow = dataclasses.replace(costs, call_s=0.05)
     program = ProgramTrace("four", 0, tuple(calls), tuple(call.name for call in calls))
     outcome = run((Arrival(0.0, program),), slow)
@@ -155,8 +155,8 @@ def test_a_turn_reaches_the_engine_at_once(costs: Costs) -> None:
     assert outcome.programs[0].latency_s - plain == pytest.approx(4 * 0.05)
 
 
-def test_ends_tools_and_callers_take_time(costs: Costs) -> None:
-    call = Call("a", says(Piece("p", 30)), 3, site="a")
+def test_ends_tools_and_callers_take_time(costs: SimCosts) -> None:
+    call = TraceCall("a", says(Piece("p", 30)), 3, site="a")
     tool = ToolUse("t", 0.5, after=("a",), result_tokens=1, site="t")
     before_s = alone(costs, call, tool)
     for name, times in (("tool_s", 1), ("end_s", 1), ("run_s", 1), ("submit_s", 1)):
@@ -164,18 +164,18 @@ def test_ends_tools_and_callers_take_time(costs: Costs) -> None:
         assert alone(slower, call, tool) - before_s == pytest.approx(times * 0.1), name
 
 
-def test_values_that_come_together_wait_for_each_other(costs: Costs) -> None:
+def test_values_that_come_together_wait_for_each_other(costs: SimCosts) -> None:
     """What follows six calls that end together is sent when all six ends were dealt with."""
-    calls = [Call(f"c{at}", says(Piece(f"p{at}", 20)), 6, site="c") for at in range(6)]
-    last = Call("last", says(Piece("l", 9)), 2, ("c0",), site="l")
+    calls = [TraceCall(f"c{at}", says(Piece(f"p{at}", 20)), 6, site="c") for at in range(6)]
+    last = TraceCall("last", says(Piece("l", 9)), 2, ("c0",), site="l")
     slow = dataclasses.replace(costs, close_s=0.01)
     ends = len(calls) + 1
     assert alone(slow, *calls, last) - alone(costs, *calls, last) == pytest.approx(ends * 0.01)
 
 
-def test_a_step_is_read_before_a_value_is_there(costs: Costs) -> None:
+def test_a_step_is_read_before_a_value_is_there(costs: SimCosts) -> None:
     """The last step is read within what its delivery takes; those before it kept nobody waiting."""
-    call = Call("a", says(Piece("p", 30)), 3, site="a")
+    call = TraceCall("a", says(Piece("p", 30)), 3, site="a")
     before_s = alone(costs, call)
     reading = dataclasses.replace(
         costs, deliver_s=costs.deliver_s + 5e-3, tell_s=4e-3, delta_s=1e-3
@@ -188,8 +188,8 @@ def test_a_step_is_read_before_a_value_is_there(costs: Costs) -> None:
     )
 
 
-def test_templates_begin_with_tokens(costs: Costs) -> None:
-    call = Call("a", says(Piece("p", 30)), 3, site="a")
+def test_templates_begin_with_tokens(costs: SimCosts) -> None:
+    call = TraceCall("a", says(Piece("p", 30)), 3, site="a")
     program = ProgramTrace("one", 0, (call,), ("a",))
     for start in (0, 1, 4):
         setup = Setup(costs, 4096, start_tokens=start)
@@ -197,31 +197,31 @@ def test_templates_begin_with_tokens(costs: Costs) -> None:
         assert found.prompt_tokens == 30 + 3 + start
 
 
-def test_a_grammar_takes_its_part_and_gives_what_the_engine_takes(costs: Costs) -> None:
+def test_a_grammar_takes_its_part_and_gives_what_the_engine_takes(costs: SimCosts) -> None:
     """Of 40 tokens 30 given: with half of them written without a step there are 25 steps."""
-    call = Call("a", says(Piece("p", 30)), 40, site="a", forced_tokens=30)
+    call = TraceCall("a", says(Piece("p", 30)), 40, site="a", forced_tokens=30)
     half = dataclasses.replace(costs, jump_share=0.5)
     outcome = run((Arrival(0.0, ProgramTrace("one", 0, (call,), ("a",))),), half)
     assert outcome.engines[0].steps == 25
     none = dataclasses.replace(costs, jump_share=0.0)
     masked = dataclasses.replace(none, form_s=1e-3)
     assert alone(masked, call) - alone(none, call) == pytest.approx(40 * 1e-3)
-    free = Call("a", says(Piece("p", 30)), 40, site="a")
+    free = TraceCall("a", says(Piece("p", 30)), 40, site="a")
     assert alone(masked, free) == alone(none, free)
 
 
-def test_forced_tokens_take_fewer_steps(costs: Costs) -> None:
+def test_forced_tokens_take_fewer_steps(costs: SimCosts) -> None:
     """Of 40 tokens 30 forced: a quarter of the steps."""
     prompt = says(Piece("p", 30))
-    free = alone(costs, Call("a", prompt, 40, site="a"))
-    forced = alone(costs, Call("a", prompt, 40, site="a", forced_tokens=30))
+    free = alone(costs, TraceCall("a", prompt, 40, site="a"))
+    forced = alone(costs, TraceCall("a", prompt, 40, site="a", forced_tokens=30))
     assert 0.2 < (forced - free / 40) / free < 1.0
     assert forced < 0.95 * free
 
 
-def test_a_tool_starts_when_its_arguments_are_complete(costs: Costs) -> None:
+def test_a_tool_starts_when_its_arguments_are_complete(costs: SimCosts) -> None:
     """A second of tool beside the rest of the plan, not behind it."""
-    plan = Call("plan", says(Piece("p", 30)), 50, site="plan")
+    plan = TraceCall("plan", says(Piece("p", 30)), 50, site="plan")
     late = alone(costs, plan, ToolUse("t", 1.0, plan="plan", result_tokens=5, site="t"))
     early = alone(
         costs, plan, ToolUse("t", 1.0, plan="plan", at_token=10, result_tokens=5, site="t")
@@ -230,27 +230,27 @@ def test_a_tool_starts_when_its_arguments_are_complete(costs: Costs) -> None:
     assert late - early == pytest.approx(forty_steps, rel=0.01)
 
 
-def test_a_prompt_is_prefilled_up_to_its_hole(costs: Costs) -> None:
+def test_a_prompt_is_prefilled_up_to_its_hole(costs: SimCosts) -> None:
     """The long head of a report is computed while a tool runs."""
     head = Piece("head", 500)
     tool = ToolUse("tool", 2.0, result_tokens=10, site="tool")
 
-    def report(*after: str) -> Call:
-        prompt = says(head, ResultOf("tool", 10))
-        return Call("report", prompt, 4, site="report", after=after)
+    def report(*after: str) -> TraceCall:
+        prompt = says(head, TraceResult("tool", 10))
+        return TraceCall("report", prompt, 4, site="report", after=after)
 
     saved_s = alone(costs, tool, report("tool")) - alone(costs, tool, report())
     pages = 500 // 16 * 16
     assert saved_s > pages * costs.step.prefill_s  # all of it, but for the page with the hole
 
 
-def test_samples_that_are_not_needed_are_given_up(draw: Draw, costs: Costs) -> None:
+def test_samples_that_are_not_needed_are_given_up(draw: Draw, costs: SimCosts) -> None:
     votes = tuple(one for one in draw(1, 40, 1.0) if one.program.shape == "vote")
     outcome = run(votes, costs)
     assert all(one.wasted_tokens > 0 for one in outcome.programs)
 
 
-def test_programs_go_to_engines_in_turn(draw: Draw, costs: Costs) -> None:
+def test_programs_go_to_engines_in_turn(draw: Draw, costs: SimCosts) -> None:
     workload = draw(3, 24, 6.0)
     one, two = (run(workload, costs, engines=engines) for engines in (1, 2))
     assert len(two.engines) == 2
@@ -258,14 +258,14 @@ def test_programs_go_to_engines_in_turn(draw: Draw, costs: Costs) -> None:
     assert sum(p.latency_s for p in two.programs) < sum(p.latency_s for p in one.programs)
 
 
-def test_what_never_fits_is_an_error(costs: Costs) -> None:
+def test_what_never_fits_is_an_error(costs: SimCosts) -> None:
     with pytest.raises(OutOfPages, match="KV pages"):
-        alone(costs, Call("a", says(Piece("p", 500)), 4, site="a"), kv_tokens=256)
+        alone(costs, TraceCall("a", says(Piece("p", 500)), 4, site="a"), kv_tokens=256)
 
 
-def test_whoever_waits_makes_steps_longer(costs: Costs) -> None:
+def test_whoever_waits_makes_steps_longer(costs: SimCosts) -> None:
     """Two of three have to wait for a place: seven steps with two in line, seven with one."""
-    calls = [Call(f"c{at}", says(Piece(f"p{at}", 20)), 7, site="c") for at in range(3)]
+    calls = [TraceCall(f"c{at}", says(Piece(f"p{at}", 20)), 7, site="c") for at in range(3)]
     program = ProgramTrace("three", 0, tuple(calls), tuple(call.name for call in calls))
     slow = dataclasses.replace(costs, wait_s=1e-3)
     latency_s = [
@@ -277,16 +277,16 @@ def test_whoever_waits_makes_steps_longer(costs: Costs) -> None:
 
 def test_a_plan_is_waited_for_by_whoever_wants_its_tool() -> None:
     """Before the tool is declared, too: the plan does not run in what others leave."""
-    plan = Call("plan", says(Piece("p", 40)), 30, site="plan")
+    plan = TraceCall("plan", says(Piece("p", 40)), 30, site="plan")
     tool = ToolUse("tool", 0.1, plan="plan", at_token=20, result_tokens=5, site="tool")
     run_ = ProgramRun(RunId("r"), ProgramTrace("one", 0, (plan, tool), ("tool",)), {})
     told = [fact for fact in run_.more(1.0) if isinstance(fact, NodeDemanded)]
     assert [fact.node_id for fact in told] == [run_.node_id("plan")]
 
 
-def test_a_form_may_write_beyond_what_a_tool_waits_for(costs: Costs) -> None:
+def test_a_form_may_write_beyond_what_a_tool_waits_for(costs: SimCosts) -> None:
     """Three of four tokens are forced: a step goes from 20 tokens to 24 at once."""
-    plan = Call("plan", says(Piece("p", 40)), 40, site="plan", forced_tokens=30)
+    plan = TraceCall("plan", says(Piece("p", 40)), 40, site="plan", forced_tokens=30)
 
     def with_tool(at_token: int) -> float:
         tool = ToolUse("tool", 1.0, plan="plan", at_token=at_token, result_tokens=5, site="tool")

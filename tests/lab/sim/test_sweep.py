@@ -9,17 +9,17 @@ import pytest
 from agentrt.analysis.statistics import jain
 from agentrt.base.errors import UsageError
 from agentrt.lab.sim.arms import arms_named
-from agentrt.lab.sim.command import Asked
-from agentrt.lab.sim.operating_point import Look, operating_point
+from agentrt.lab.sim.command import SimRequest
+from agentrt.lab.sim.operating_point import RateLook, operating_point
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.statistics import kendall_tau, over_seeds, ratio_over_seeds
 from agentrt.lab.sim.study import AMPLE_TOKENS, Study
 from agentrt.lab.sim.sweep import Sweep, sweep, to_json
 from agentrt.lab.sim.sweep_page import sweep_page
-from agentrt.lab.workloads import Call, Piece, ProgramTrace
+from agentrt.lab.workloads import Piece, ProgramTrace, TraceCall
 from agentrt.scheduler.estimates.step_model import StepTime
 
-ASKED = Asked("half-cpu", "react,map-reduce,debate", 30, 2, {"output": 0.05, "count": 0.3})
+ASKED = SimRequest("half-cpu", "react,map-reduce,debate", 30, 2, {"output": 0.05, "count": 0.3})
 SLOWDOWN = 8.0
 KV_TOKENS = 1000
 
@@ -49,10 +49,10 @@ def test_memory_follows_the_working_set(monkeypatch: pytest.MonkeyPatch) -> None
     """A share of what would be kept with memory for all; never less than the largest request."""
     asked: list[tuple[int, float, int]] = []
 
-    def look(_: Study, seed: int, rate: float, kv_tokens: int, tell: object) -> Look:
+    def look(_: Study, seed: int, rate: float, kv_tokens: int, tell: object) -> RateLook:
         asked.append((seed, rate, kv_tokens))
         ample = kv_tokens == AMPLE_TOKENS
-        return Look(rate, kv_tokens, 10.0, 30_000.0 if ample else 9_000.0)
+        return RateLook(rate, kv_tokens, 10.0, 30_000.0 if ample else 9_000.0)
 
     monkeypatch.setattr("agentrt.lab.sim.operating_point._look", look)
     where = operating_point(study(), kv_share=1 / 3, slowdown=10, seeds=2)
@@ -145,7 +145,8 @@ def test_service_counts_what_is_shared_once() -> None:
     """Two calls over one text: the second has its own words to compute, not the text again."""
     text = Piece("text", 1000)
     calls = [
-        Call(name, (("user", (text, Piece(name, 10))),), 1, site="ask") for name in ("one", "two")
+        TraceCall(name, (("user", (text, Piece(name, 10))),), 1, site="ask")
+        for name in ("one", "two")
     ]
     program = ProgramTrace("pair", 0, tuple(calls), ("one", "two"))
     step = StepTime(base_s=0.0, prefill_s=1e-3, decode_s=0.0, kv_s=0.0)

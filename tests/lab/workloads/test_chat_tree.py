@@ -4,10 +4,10 @@ from typing import Any, cast
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.lab.workloads.chat_tree import ChatTree
-from agentrt.program import Chat, Gen, Node, Output, Scope, Submit
+from agentrt.program import Chat, Gen, Node, OutputSpec, Scope, Submit
 from agentrt.program.options import GenOptions
 
-TEXT = Output("value", None, str, "str")
+TEXT = OutputSpec("value", None, str, "str")
 RULES, ASK = ("system", ("rules",)), ("user", ("ask",))
 
 

@@ -5,11 +5,11 @@ from statistics import median, quantiles
 
 import pytest
 
-from agentrt.lab.workloads.draw import Between, Draw, Fixed, Observed, Skewed
+from agentrt.lab.workloads.draw import Between, Distribution, Fixed, ObservedDistribution, Skewed
 from agentrt.lab.workloads.sizes import AGENT_TOOL
 
 
-def drawn(draw: Draw) -> list[float]:
+def drawn(draw: Distribution) -> list[float]:
     random = Random(0)
     return [draw(random) for _ in range(20_000)]
 
@@ -32,7 +32,7 @@ def test_tools_are_mostly_short_and_sometimes_long() -> None:
 
 def test_the_others_stay_where_they_are() -> None:
     assert set(drawn(Fixed(3))) == {3}
-    assert set(drawn(Observed((1, 2)))) == {1, 2}
+    assert set(drawn(ObservedDistribution((1, 2)))) == {1, 2}
     values = drawn(Between(2, 4))
     assert min(values) >= 2
     assert max(values) <= 4

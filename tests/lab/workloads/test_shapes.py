@@ -17,8 +17,8 @@ from agentrt.lab.workloads.trace import (
     OutputOf,
     Piece,
     ProgramTrace,
-    ResultOf,
-    Think,
+    TraceResult,
+    TraceThink,
     needs,
     parts,
     prompt_tokens,
@@ -53,7 +53,7 @@ def test_every_draw_is_a_valid_trace_and_repeats(name: str, seed: int, scale: Sc
     results = {tool.name: tool.result_tokens for tool in program.tools()}
     for call in program.calls():
         for part in parts(call):
-            if isinstance(part, ResultOf):
+            if isinstance(part, TraceResult):
                 assert results[part.tool] == part.tokens
 
 
@@ -136,9 +136,9 @@ def test_scales_shorten_what_they_say() -> None:
     first = [sum(part.tokens for part in parts(p.calls()[0]) if isinstance(part, Piece))
              for p in (whole, half)]  # fmt: skip
     assert first[1] == pytest.approx(first[0] / 2, abs=2)
-    pauses = [[n.seconds for n in p.nodes if isinstance(n, Think)] for p in (whole, half)]
+    pauses = [[n.seconds for n in p.nodes if isinstance(n, TraceThink)] for p in (whole, half)]
     assert pauses[1] == pytest.approx([seconds / 10 for seconds in pauses[0]])
-    assert not [n for n in drawn("chat", 5, Scale(think=0)).nodes if isinstance(n, Think)]
+    assert not [n for n in drawn("chat", 5, Scale(think=0)).nodes if isinstance(n, TraceThink)]
 
 
 def test_a_mix_has_its_shares_and_tenants() -> None:

@@ -9,7 +9,7 @@ from agentrt import embedded
 from agentrt.base.errors import UsageError
 from agentrt.lab.bench.checkpoint import checkpoint
 from agentrt.lab.bench.shapes import SHAPES
-from agentrt.lab.workloads.text import Speller, words_of
+from agentrt.lab.workloads.text import KeySpeller, words_of
 
 
 @pytest.fixture(scope="module", params=["micro", "embedded"])
@@ -21,14 +21,14 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def test_a_text_has_as_many_tokens_as_asked_for_wherever_it_stands(tokenizer: Path) -> None:
-    spell, reads = Speller(words_of(tokenizer)), Tokenizer.from_file(str(tokenizer))
+    spell, reads = KeySpeller(words_of(tokenizer)), Tokenizer.from_file(str(tokenizer))
     for tokens in (1, 7, 300):
         text = spell("a key", tokens) + spell("another", 5)
         assert len(reads.encode(text, add_special_tokens=False).ids) == tokens + 5
 
 
 def test_equal_keys_are_equal_text_and_others_differ(tokenizer: Path) -> None:
-    spell = Speller(words_of(tokenizer))
+    spell = KeySpeller(words_of(tokenizer))
     assert spell("a key", 40) == spell("a key", 40)
     assert spell("a key", 40) != spell("b key", 40)
 

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.models.checkpoint import tensors
-from agentrt.engine.models.native.decoder import FastDecoder
-from agentrt.engine.models.native.native import NativeDecoder, is_native
+from agentrt.engine.models.native.decoder import TorchNetwork
+from agentrt.engine.models.native.native import NativeNetwork, is_native
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import weights_of
-from agentrt.engine.ops.linear import LinearDoor
+from agentrt.engine.ops.linear import LinearBackend
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 
-KnownDecoder = FastDecoder | NativeDecoder
+KnownDecoder = TorchNetwork | NativeNetwork
 
 
 def read_weights(
@@ -46,9 +46,9 @@ def random_weights(
 
 
 def build_decoder(
-    shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, door: LinearDoor
+    shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, door: LinearBackend
 ) -> KnownDecoder:
     """The decoder; `weights` are taken apart."""
     if isinstance(kernels, CpuKernels) and is_native(shape):
-        return NativeDecoder(shape, weights, kernels)
-    return FastDecoder(shape, weights, kernels, door)
+        return NativeNetwork(shape, weights, kernels)
+    return TorchNetwork(shape, weights, kernels, door)

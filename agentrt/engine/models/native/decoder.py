@@ -16,17 +16,17 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.batch.batch import ForwardBatch
-from agentrt.engine.kv.cache import PagedKv
+from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models.native.layer import Layer, ready_layer
 from agentrt.engine.models.native.layer_weights import take_layer
 from agentrt.engine.models.native.rope import angles
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.models.native.workspace import Arena, Rows
-from agentrt.engine.ops.linear import LinearDoor
+from agentrt.engine.models.native.workspace import Rows, Workspace
+from agentrt.engine.ops.linear import LinearBackend
 from agentrt_kernels.contract import Kernels
 
 
-class FastDecoder:
+class TorchNetwork:
     """A decoder.
 
     Args:
@@ -42,7 +42,7 @@ class FastDecoder:
     is_one_call = False
 
     def __init__(
-        self, shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, door: LinearDoor
+        self, shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, door: LinearBackend
     ) -> None:
         self._shape = shape
         self._kernels = kernels
@@ -59,13 +59,13 @@ class FastDecoder:
         self._epsilon = shape.epsilon / shape.residual_scale**2
         self._pages: list[Tensor] = []
 
-    def bind(self, kv: PagedKv, most_rows: int) -> None:
+    def bind(self, kv: KvCache, most_rows: int) -> None:
         """Get ready for this KV memory and for forwards of up to `most_rows` tokens."""
         memory, shape = kv.memory, self._shape
         self._pages = [memory[:, layer] for layer in range(shape.layers)]
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
         self._angles = angles(shape.rope, shape.head_dim, positions, memory.device)
-        self._arena = Arena(shape, most_rows, memory.dtype, memory.device)
+        self._arena = Workspace(shape, most_rows, memory.dtype, memory.device)
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the wanted rows."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from agentrt.engine.models.native.layer_weights import ExpertWeights, GatedWeights
 from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.models.native.workspace import Rows
-from agentrt.engine.ops.linear import Grouped, Linear, LinearDoor
+from agentrt.engine.ops.linear import GroupedLinear, Linear, LinearBackend
 from agentrt_kernels.contract import Kernels
 
 
@@ -59,8 +59,8 @@ class Experts:
     shape: ExpertShape
     bounds: Tensor
     router: Linear
-    gate_up: Grouped
-    down: Grouped
+    gate_up: GroupedLinear
+    down: GroupedLinear
     shared: Gated | None
     shared_gate: Linear | None
 
@@ -91,7 +91,7 @@ class Experts:
         return chosen, shares.to(x.dtype) if self.shape.rounds else shares
 
 
-def ready_gated(weights: GatedWeights, door: LinearDoor) -> Gated:
+def ready_gated(weights: GatedWeights, door: LinearBackend) -> Gated:
     """With its matrices as they are multiplied."""
     return Gated(
         door.linear(weights.gate_up, weights.gate_up_bias),
@@ -100,7 +100,7 @@ def ready_gated(weights: GatedWeights, door: LinearDoor) -> Gated:
     )
 
 
-def ready_experts(shape: ExpertShape, weights: ExpertWeights, door: LinearDoor) -> Experts:
+def ready_experts(shape: ExpertShape, weights: ExpertWeights, door: LinearBackend) -> Experts:
     """The same for all experts."""
     shared, gate = weights.shared, weights.shared_gate
     return Experts(

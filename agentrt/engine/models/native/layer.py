@@ -9,7 +9,7 @@ from torch import Tensor
 from agentrt.engine.models.native.experts import Experts, Gated, ready_experts, ready_gated
 from agentrt.engine.models.native.layer_weights import GatedWeights, LayerWeights
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.ops.linear import Linear, LinearDoor
+from agentrt.engine.ops.linear import Linear, LinearBackend
 from agentrt_kernels.contract import HeadNorms, Score
 
 
@@ -40,7 +40,9 @@ class Layer:
     inner: Gated | Experts
 
 
-def ready_layer(shape: DecoderShape, weights: LayerWeights, number: int, door: LinearDoor) -> Layer:
+def ready_layer(
+    shape: DecoderShape, weights: LayerWeights, number: int, door: LinearBackend
+) -> Layer:
     """Layer `number` with its matrices as they are multiplied."""
     query_norm, key_norm = weights.query_norm, weights.key_norm
     each = None

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from agentrt.engine.batch.batch import ForwardBatch
-from agentrt.engine.kv.cache import PagedKv
+from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models.native.layer_weights import GatedWeights, take_layer
 from agentrt.engine.models.native.rope import angles
 from agentrt.engine.models.native.shape import DecoderShape
@@ -20,7 +20,7 @@ from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
 
 
-class NativeDecoder:
+class NativeNetwork:
     """A dense decoder.
 
     Args:
@@ -57,7 +57,7 @@ class NativeDecoder:
             embedding if shape.tied else weights.pop("lm_head.weight"),
         )
 
-    def bind(self, kv: PagedKv, most_rows: int) -> None:
+    def bind(self, kv: KvCache, most_rows: int) -> None:
         """Get ready for this KV memory; its own room grows with the forwards it sees."""
         shape = self._shape
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)

@@ -24,9 +24,10 @@ from torch import Tensor
 import agentrt_kernels
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
-from agentrt.engine.batch.batch import Part, pack
+from agentrt.engine.batch.batch import pack
+from agentrt.engine.batch.part import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.kv.cache import KvLayout, PagedKv
+from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.native.build import KnownDecoder
 from agentrt.engine.ops.attention import PagedAttention, serving
 
@@ -39,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SelfCheckResult:
     """What is known.
 
     Attributes:
@@ -51,19 +52,19 @@ class Verdict:
     reason: str
 
 
-def unasked(config: EngineConfig) -> Verdict | None:
+def unasked(config: EngineConfig) -> SelfCheckResult | None:
     """Why a decoder that is computed here is not held to transformers; None where it is."""
     if config.random_weights:
-        return Verdict("trusted", "random weights have nothing to be held to")
+        return SelfCheckResult("trusted", "random weights have nothing to be held to")
     if config.self_check == "never":
-        return Verdict("trusted", "self_check=never")
+        return SelfCheckResult("trusted", "self_check=never")
     shipped = config.model_path.resolve() == Path(embedded.path()).resolve()
     if shipped and config.self_check == "auto":
-        return Verdict("trusted", "the model that comes with agentrt is held by its tests")
+        return SelfCheckResult("trusted", "the model that comes with agentrt is held by its tests")
     return None
 
 
-def kept_verdict(config: EngineConfig, key: str) -> Verdict:
+def kept_verdict(config: EngineConfig, key: str) -> SelfCheckResult:
     """What an earlier start found out.
 
     Args:
@@ -71,12 +72,12 @@ def kept_verdict(config: EngineConfig, key: str) -> Verdict:
         key: Of the kind of checkpoint, from `fingerprint`.
     """
     if config.self_check == "always":
-        return Verdict("unknown", "self_check=always")
+        return SelfCheckResult("unknown", "self_check=always")
     try:
         kept = json.loads((home() / f"{key}.json").read_text(encoding="utf-8"))
-        return Verdict("held" if kept["equal"] is True else "failed", str(kept["reason"]))
+        return SelfCheckResult("held" if kept["equal"] is True else "failed", str(kept["reason"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return Verdict("unknown", "never checked on this machine")
+        return SelfCheckResult("unknown", "never checked on this machine")
 
 
 def fingerprint(
@@ -113,11 +114,11 @@ def reference_logits(path: Path, dtype: torch.dtype, device: torch.device) -> Te
 def fast_logits(decoder: KnownDecoder, layout: KvLayout, heads: int, vocabulary: int) -> Tensor:
     """What the decoder computes for it."""
     pages = -(-PROBE_TOKENS // layout.page_tokens)
-    kv = PagedKv(layout, pages)
+    kv = KvCache(layout, pages)
     tables = BlockTables(1, pages, kv)
     tables.write(0, 0, list(range(pages)))  # type: ignore[arg-type]  # page numbers
     ids = _probe(vocabulary, layout.device)
-    batch = pack([Part(0, ids.tolist(), 0, wants_logits=True)], kv, tables)
+    batch = pack([SequenceSlice(0, ids.tolist(), 0, wants_logits=True)], kv, tables)
     batch.wanted = torch.arange(PROBE_TOKENS, device=layout.device)
     attention = PagedAttention(kv, tables, heads=heads, tile_tokens=PROBE_TOKENS)
     decoder.bind(kv, PROBE_TOKENS)
@@ -126,7 +127,7 @@ def fast_logits(decoder: KnownDecoder, layout: KvLayout, heads: int, vocabulary:
         return decoder(batch).float()
 
 
-def judge(mine: Tensor, theirs: Tensor, dtype: torch.dtype) -> Verdict:
+def judge(mine: Tensor, theirs: Tensor, dtype: torch.dtype) -> SelfCheckResult:
     """Whether two sets of logits are the same model's."""
     spread = (theirs - theirs.mean(-1, keepdim=True)).square().mean(-1).sqrt()
     spread = spread.clamp_min(torch.finfo(torch.float32).tiny)  # of a token that says nothing
@@ -134,10 +135,10 @@ def judge(mine: Tensor, theirs: Tensor, dtype: torch.dtype) -> Verdict:
     apart = float(each.max() if dtype == torch.float32 else each.median())
     equal = apart <= _LIMITS[dtype]  # a NaN is not
     reason = f"logits {'are' if equal else 'differ:'} within {apart:.1e} of transformers'"
-    return Verdict("held" if equal else "failed", reason)
+    return SelfCheckResult("held" if equal else "failed", reason)
 
 
-def keep(key: str, verdict: Verdict) -> None:
+def keep(key: str, verdict: SelfCheckResult) -> None:
     """For later starts; where nothing can be written, they ask again."""
     file = home() / f"{key}.json"
     fresh = file.with_suffix(f".{os.getpid()}")

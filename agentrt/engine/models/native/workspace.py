@@ -48,7 +48,7 @@ class Rows:
     returned: Tensor
 
 
-class Arena:
+class Workspace:
     """The room.
 
     Args:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
-from plain_play import Score, Server, main
+from plain_play import PlayedScore, Server, main
 
 Json = dict[str, Any]
 
@@ -26,11 +26,11 @@ class AsyncioPlayer:
         self._server = Server(settings)
         return {"python": platform.python_version(), "httpx": httpx.__version__}
 
-    def prepare(self, program: Json, score: Score) -> Callable[[], Awaitable[None]]:
+    def prepare(self, program: Json, score: PlayedScore) -> Callable[[], Awaitable[None]]:
         """There is nothing to make ready: the program is its own code."""
         return lambda: self._run(program, score)
 
-    async def _run(self, program: Json, score: Score) -> None:
+    async def _run(self, program: Json, score: PlayedScore) -> None:
         quorum = program["quorum"]
         voters: list[str] = quorum["names"] if quorum else []
         tasks: dict[str, asyncio.Task[None]] = {}
@@ -56,14 +56,14 @@ class AsyncioPlayer:
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
-    async def _call(self, call: Json, score: Score, *, may_end: bool) -> None:
+    async def _call(self, call: Json, score: PlayedScore, *, may_end: bool) -> None:
         began_s = score.watch.now_s()
         messages = score.messages(call)
         answer = await self._server.answer(messages, call["tokens"], score.watch, may_end=may_end)
         score.answered(call, began_s, answer)
 
 
-async def _vote(tasks: dict[str, asyncio.Task[None]], least: int, score: Score) -> None:
+async def _vote(tasks: dict[str, asyncio.Task[None]], least: int, score: PlayedScore) -> None:
     """Wait until enough are in; give up the others."""
     missing = set(tasks.values())
     while missing and len(tasks) - len(missing) < least:

@@ -20,7 +20,7 @@ os.environ["LANGSMITH_TRACING"] = "false"  # before its libraries look
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
-from plain_play import Score, Server, main
+from plain_play import PlayedScore, Server, main
 
 Json = dict[str, Any]
 MOST_STEPS = 10_000
@@ -28,7 +28,7 @@ _KINDS = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 _VOTE = "vote"
 
 
-class State(TypedDict):
+class GraphState(TypedDict):
     """What the nodes of a graph have said, by name."""
 
     said: Annotated[dict[str, str], operator.or_]
@@ -57,12 +57,12 @@ class LangGraphPlayer:
         names = ("langgraph", "langchain-openai", "openai")
         return {name: version(name) for name in names}
 
-    def prepare(self, program: Json, score: Score) -> Callable[[], Awaitable[None]]:
+    def prepare(self, program: Json, score: PlayedScore) -> Callable[[], Awaitable[None]]:
         """Compile its graph."""
         quorum = program["quorum"]
         voters = set(quorum["names"]) if quorum else set()
         names = {one["name"]: f"node{at}" for at, one in enumerate(program["nodes"])}
-        graph: StateGraph[Any, Any, Any, Any] = StateGraph(State)
+        graph: StateGraph[Any, Any, Any, Any] = StateGraph(GraphState)
         for one in program["nodes"]:
             if one["name"] not in voters:
                 graph.add_node(names[one["name"]], self._node(one, score))
@@ -86,8 +86,8 @@ class LangGraphPlayer:
 
         return run
 
-    def _node(self, one: Json, score: Score) -> Callable[[State], Awaitable[State]]:
-        async def node(state: State) -> State:
+    def _node(self, one: Json, score: PlayedScore) -> Callable[[GraphState], Awaitable[GraphState]]:
+        async def node(state: GraphState) -> GraphState:
             if one["kind"] == "call":
                 said = await self._call(self._model, one, score)
             else:
@@ -97,9 +97,9 @@ class LangGraphPlayer:
         return node
 
     def _vote(
-        self, calls: list[Json], least: int, score: Score
-    ) -> Callable[[State], Awaitable[State]]:
-        async def vote(state: State) -> State:
+        self, calls: list[Json], least: int, score: PlayedScore
+    ) -> Callable[[GraphState], Awaitable[GraphState]]:
+        async def vote(state: GraphState) -> GraphState:
             asked = {
                 call["name"]: asyncio.create_task(self._call(self._voting, call, score))
                 for call in calls
@@ -123,7 +123,7 @@ class LangGraphPlayer:
 
         return vote
 
-    async def _call(self, model: ChatOpenAI, call: Json, score: Score) -> str:
+    async def _call(self, model: ChatOpenAI, call: Json, score: PlayedScore) -> str:
         began_s = score.watch.now_s()
         messages: list[BaseMessage] = [
             _KINDS[one["role"]](content=one["content"]) for one in score.messages(call)

@@ -30,7 +30,7 @@ class Player(Protocol):
         """Connect; gives what is to be known of it."""
         ...
 
-    def prepare(self, program: Json, score: Score) -> Callable[[], Awaitable[None]]:
+    def prepare(self, program: Json, score: PlayedScore) -> Callable[[], Awaitable[None]]:
         """A program made ready, as a client has it before its input comes."""
         ...
 
@@ -117,7 +117,7 @@ class Stopwatch:
         return time.perf_counter() - self._began_at
 
 
-class Score:
+class PlayedScore:
     """What has been played of one program, and when.
 
     Attributes:
@@ -199,11 +199,11 @@ class Score:
 async def play(player: Player, programs: list[Json]) -> list[Json]:
     """Every program from its arrival on, all at once on this loop."""
     watch = Stopwatch()
-    scores = [Score(program, watch) for program in programs]
+    scores = [PlayedScore(program, watch) for program in programs]
     ready = [player.prepare(one, score) for one, score in zip(programs, scores, strict=True)]
     watch.start()
 
-    async def one(program: Json, score: Score, run: Callable[[], Awaitable[None]]) -> Json:
+    async def one(program: Json, score: PlayedScore, run: Callable[[], Awaitable[None]]) -> Json:
         await asyncio.sleep(max(0.0, program["at_s"] - watch.now_s()))
         try:
             await run()

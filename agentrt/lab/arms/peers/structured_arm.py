@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 _MOST_BYTES = 8 << 30
 
 
-class State(Protocol):
+class PeerMatcher(Protocol):
     """A sequence."""
 
     def fill(self) -> None:
@@ -42,7 +42,7 @@ class Library(Protocol):
         """The compiled constraint; raises what the library raises."""
         ...
 
-    def start(self, compiled: Any) -> State:
+    def start(self, compiled: Any) -> PeerMatcher:
         """A fresh sequence."""
         ...
 
@@ -75,7 +75,7 @@ class XGrammar:
             json.dumps(source), any_whitespace=False, separators=(",", ":")
         )
 
-    def start(self, compiled: Any) -> State:
+    def start(self, compiled: Any) -> PeerMatcher:
         return XGrammarState(self._xgrammar.GrammarMatcher(compiled), self._mask)
 
     def rows(self, compiled: Any, prefixes: list[list[int]], rounds: int) -> list[int]:
@@ -133,7 +133,7 @@ class Outlines:
             pattern = write(json.dumps(source), "")
         return self._outlines.Index(pattern, self._vocabulary)
 
-    def start(self, compiled: Any) -> State:
+    def start(self, compiled: Any) -> PeerMatcher:
         return OutlinesState(self._outlines.Guide(compiled), self.row, self.end_id)
 
 
@@ -155,7 +155,7 @@ class OutlinesState:
         return True
 
 
-def walk(library: Library, state: State, ids: list[int]) -> dict[str, Any]:
+def walk(library: Library, state: PeerMatcher, ids: list[int]) -> dict[str, Any]:
     """Whether the masks let a text through to its end token, and the time of each."""
     wall_ns: list[int] = []
     cpu_ns: list[int] = []

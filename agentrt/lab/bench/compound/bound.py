@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from agentrt.analysis import Costs, HardwareCosts, Machine, ModelWork, Step, step_costs
+from agentrt.analysis import ForwardCosts, HardwareCosts, MachineRates, ModelWork, Step, step_costs
 from agentrt.lab.arms.child import ArmChild
 from agentrt.lab.arms.wire import StepTold
 from agentrt.lab.bench.compound.ideal import CallShare, PrefixTree
@@ -22,7 +22,7 @@ from agentrt.lab.bench.compound.plan import Round
 from agentrt.lab.bench.compound.result import is_ours
 from agentrt.lab.bench.shapes import DTYPE_BYTES, ModelShape
 from agentrt.lab.bench.work import decode_work, flops_a_token
-from agentrt.lab.workloads.trace import Call, ProgramTrace, ToolUse, needs
+from agentrt.lab.workloads.trace import ProgramTrace, ToolUse, TraceCall, needs
 
 
 def bounds_of(
@@ -81,7 +81,7 @@ def bounds_of(
     }
 
 
-def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: Costs) -> float:
+def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: ForwardCosts) -> float:
     """Least seconds of a program, people's pauses left out.
 
     Args:
@@ -94,7 +94,7 @@ def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: Costs
     context: dict[str, int] = {}
     for node in program.nodes:
         after_s = max((end_s[name] for name in node.after), default=0.0)
-        if isinstance(node, Call):
+        if isinstance(node, TraceCall):
             share = shares[node.name]
             context[node.name] = share.prompt_tokens
             first_s[node.name] = _first_s(node, share, after_s, end_s, costs)
@@ -123,12 +123,16 @@ def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: Costs
     return max(path_s, costs.work_s(prompt, output))
 
 
-def _length(call: Call) -> int:
+def _length(call: TraceCall) -> int:
     return call.output_tokens
 
 
 def _first_s(
-    call: Call, share: CallShare, after_s: float, end_s: Mapping[str, float], costs: Costs
+    call: TraceCall,
+    share: CallShare,
+    after_s: float,
+    end_s: Mapping[str, float],
+    costs: ForwardCosts,
 ) -> float:
     """When its first token can be there: parts are computed in order, each once it is known."""
     quoted = max((end_s[name] for name in needs(call)), default=0.0)
@@ -156,7 +160,7 @@ def model_work(shape: ModelShape, dtype: str) -> ModelWork:
     )
 
 
-def measured_machine(dtype: str) -> Machine:
+def measured_machine(dtype: str) -> MachineRates:
     """What this machine does at most, measured in a process that does nothing else."""
     command = (sys.executable, "-P", "-m", "agentrt.lab.arms.engine_arm")
     child = ArmChild("ceilings", command, os.environ)
@@ -164,7 +168,7 @@ def measured_machine(dtype: str) -> Machine:
         told = child.ask({"do": "ceilings", "device": "cpu", "dtype": dtype})
     finally:
         child.close()
-    return Machine(float(told["read_bytes_s"]), float(told["flops_s"]))
+    return MachineRates(float(told["read_bytes_s"]), float(told["flops_s"]))
 
 
 def step_of(told: StepTold) -> Step:

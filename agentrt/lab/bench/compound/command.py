@@ -19,11 +19,11 @@ from agentrt.lab.arms.players import Wanted, check_names
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.bench.checkpoint import checkpoint
 from agentrt.lab.bench.compound.bound import bounds_of
-from agentrt.lab.bench.compound.ground import ENOUGH_KV_TOKENS, Load
+from agentrt.lab.bench.compound.ground import ENOUGH_KV_TOKENS, OpenLoad
 from agentrt.lab.bench.compound.live import measured_live
 from agentrt.lab.bench.compound.load import run_load
 from agentrt.lab.bench.compound.plan import (
-    Drawing,
+    ProgramDraw,
     default_scale,
     longest_tokens,
     rounds_of_one,
@@ -44,7 +44,7 @@ from agentrt.lab.workloads.data import sizes_from
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import shape_named as program_shape_named
 from agentrt.lab.workloads.sizes import SIZES
-from agentrt.lab.workloads.text import Speller, words_of
+from agentrt.lab.workloads.text import KeySpeller, words_of
 
 EMBEDDED = "embedded"
 Tell = Callable[[str], None]
@@ -165,10 +165,10 @@ def _model(asked: CompoundBench, tell: Tell) -> tuple[Path, ModelShape]:
     return checkpoint(shape, tell=tell), shape
 
 
-def _drawing(asked: CompoundBench, model: Path, shape: ModelShape) -> Drawing:
+def _drawing(asked: CompoundBench, model: Path, shape: ModelShape) -> ProgramDraw:
     sizes = SIZES if asked.data is None else sizes_from(asked.data)
-    spell = Speller(words_of(model / "tokenizer.json"))
-    return Drawing(_scale(asked, shape), sizes, asked.seed, spell, shape.window_tokens)
+    spell = KeySpeller(words_of(model / "tokenizer.json"))
+    return ProgramDraw(_scale(asked, shape), sizes, asked.seed, spell, shape.window_tokens)
 
 
 def _served(asked: CompoundBench, model: Path, shape: ModelShape) -> Served:
@@ -185,7 +185,7 @@ def _scale(asked: CompoundBench, shape: ModelShape) -> Scale:
 
 
 def _one_by_one(
-    asked: CompoundBench, drawing: Drawing, served: Served, stack: ExitStack, tell: Tell
+    asked: CompoundBench, drawing: ProgramDraw, served: Served, stack: ExitStack, tell: Tell
 ) -> CompoundRun:
     rounds = rounds_of_one(asked.shapes, asked.repeats, drawing)
     programs = [program for one in rounds for program in one.programs]
@@ -200,9 +200,9 @@ def _one_by_one(
 
 
 def _under_load(
-    asked: CompoundBench, drawing: Drawing, served: Served, stack: ExitStack, tell: Tell
+    asked: CompoundBench, drawing: ProgramDraw, served: Served, stack: ExitStack, tell: Tell
 ) -> CompoundRun:
-    load = Load(
+    load = OpenLoad(
         rate=asked.rate,
         slowdown=asked.slowdown,
         programs=asked.programs,

@@ -11,7 +11,7 @@ from agentrt.lab.bench.sample import BenchFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedProgram:
     """One program, played once by one arm.
 
     Attributes:
@@ -48,7 +48,7 @@ class Played:
     kept_tokens: float | None
 
 
-def played(line: ProgramLine, told: ProgramTold, *, arm: str) -> Played:
+def played(line: ProgramLine, told: ProgramTold, *, arm: str) -> PlayedProgram:
     """The figures of one sample.
 
     Raises:
@@ -59,7 +59,7 @@ def played(line: ProgramLine, told: ProgramTold, *, arm: str) -> Played:
     asked = [call["prompt_tokens"] for call in calls]
     cached = [call["cached_tokens"] for call in calls]
     texts = sorted((call["name"], call["output"]) for call in calls)
-    return Played(
+    return PlayedProgram(
         name=line["name"],
         shape=line["shape"],
         tenant=line["tenant"],
@@ -104,7 +104,7 @@ def check_work(line: ProgramLine, told: ProgramTold, *, arm: str) -> None:
         raise BenchFailed(f"{where}: not all tools were used")
 
 
-def hit_rate(samples: Iterable[Played]) -> float | None:
+def hit_rate(samples: Iterable[PlayedProgram]) -> float | None:
     """Share of prompt tokens that were found; None where an engine does not tell."""
     prompt = cached = 0
     for sample in samples:
@@ -115,7 +115,7 @@ def hit_rate(samples: Iterable[Played]) -> float | None:
     return cached / prompt if prompt else None
 
 
-def mean_split(samples: Sequence[Played]) -> dict[str, float]:
+def mean_split(samples: Sequence[PlayedProgram]) -> dict[str, float]:
     """Seconds by label, averaged; {} where nobody knows."""
     if not all(sample.split for sample in samples):
         return {}

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agentrt.analysis.statistics import mean
-from agentrt.lab.bench.compound.figures import Played
+from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
 from agentrt.lab.bench.compound.load_figures import counted
-from agentrt.lab.bench.compound.plan import Drawing, Round
+from agentrt.lab.bench.compound.plan import ProgramDraw, Round
 from agentrt.lab.bench.compound.rate import find_rate
 from agentrt.lab.bench.plan import PAGE_TOKENS
 from agentrt.lab.workloads.arrivals import one_by_one
@@ -32,14 +32,14 @@ _LOOKS, _LOOKS_AGAIN = 6, 5  # at rates, with enough memory and with a share
 _GAIN = 1.5  # of a batch, roughly
 _FIRST = 2.5  # the rate that the search begins with, by that of programs one after the other
 
-PlayRound: TypeAlias = Callable[[Round], list[Played]]
+PlayRound: TypeAlias = Callable[[Round], list[PlayedProgram]]
 OpenPlain: TypeAlias = Callable[[int], AbstractContextManager[PlayRound]]
 """A plain engine with so many tokens of KV memory."""
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class OpenLoad:
     """An open load as asked for.
 
     Attributes:
@@ -60,7 +60,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class RateProbe:
     """What a plain engine makes of a rate.
 
     Attributes:
@@ -92,10 +92,10 @@ class Ground:
     """
 
     draws: tuple[LoadDraw, ...]
-    alone: Mapping[str, Played]
-    probe: Probe
-    ample: Probe
-    probes: tuple[Probe, ...]
+    alone: Mapping[str, PlayedProgram]
+    probe: RateProbe
+    ample: RateProbe
+    probes: tuple[RateProbe, ...]
     largest_tokens: int
 
     @property
@@ -114,7 +114,7 @@ class Ground:
         return {name: one.latency_s - one.tools_s for name, one in self.alone.items()}
 
 
-def find_ground(load: Load, drawing: Drawing, open_plain: OpenPlain, tell: Tell) -> Ground:
+def find_ground(load: OpenLoad, drawing: ProgramDraw, open_plain: OpenPlain, tell: Tell) -> Ground:
     """Draw programs, play them alone, find rate and memory.
 
     Args:
@@ -127,22 +127,24 @@ def find_ground(load: Load, drawing: Drawing, open_plain: OpenPlain, tell: Tell)
         UsageError: Programs cannot be made to fit.
         BenchFailed: The engine failed.
     """
-    search = _Search(load, drawing, open_plain, tell)
+    search = _RateSearch(load, drawing, open_plain, tell)
     search.draw_programs()
     search.find()
     return search.found()
 
 
-class _Search:
-    def __init__(self, load: Load, drawing: Drawing, open_plain: OpenPlain, tell: Tell) -> None:
+class _RateSearch:
+    def __init__(
+        self, load: OpenLoad, drawing: ProgramDraw, open_plain: OpenPlain, tell: Tell
+    ) -> None:
         self._load = load
         self._drawing = drawing
         self._open_plain = open_plain
         self._tell = tell
         self._draws: tuple[LoadDraw, ...] = ()
-        self._alone: dict[str, Played] = {}
-        self._probes: list[Probe] = []
-        self._best: list[Probe] = []
+        self._alone: dict[str, PlayedProgram] = {}
+        self._probes: list[RateProbe] = []
+        self._best: list[RateProbe] = []
         self._plays = 0
 
     def found(self) -> Ground:
@@ -190,8 +192,8 @@ class _Search:
             kv_tokens = self._memory(ample.working_set_tokens)
             self._best.append(self._with_memory(kv_tokens, ample.rate, _LOOKS_AGAIN))
 
-    def _with_memory(self, kv_tokens: int, rate: float, most_looks: int) -> Probe:
-        probes: dict[float, Probe] = {}
+    def _with_memory(self, kv_tokens: int, rate: float, most_looks: int) -> RateProbe:
+        probes: dict[float, RateProbe] = {}
         with self._open_plain(kv_tokens) as play:
 
             def look(rate: float) -> float:
@@ -204,13 +206,13 @@ class _Search:
             best, _ = find_rate(look, rate, self._load.slowdown, most_looks=most_looks)
         return probes[best.rate]
 
-    def _look(self, play: PlayRound, rate: float, kv_tokens: int) -> Probe:
+    def _look(self, play: PlayRound, rate: float, kv_tokens: int) -> RateProbe:
         rounds = [self._round(draw, rate) for draw in self._draws]
         played = [play(one) for one in rounds]
         slow = [one.latency_s / self._alone[one.name].latency_s for one in counted(played)]
         sets = [self._working_set(one) for one in played]
         ends = [max(one.ended_s for one in samples) for samples in played]
-        probe = Probe(rate, kv_tokens, mean(slow), mean(sets), mean(ends))
+        probe = RateProbe(rate, kv_tokens, mean(slow), mean(sets), mean(ends))
         self._probes.append(probe)
         self._tell(
             f"fcfs at {rate:.3g} programs a second with {kv_tokens} tokens of KV: mean slowdown "
@@ -224,7 +226,7 @@ class _Search:
         workload = draw.arriving(rate)
         return Round("probe", workload, self._drawing.spell, counts=True, text=str(self._plays))
 
-    def _working_set(self, samples: Sequence[Played]) -> float:
+    def _working_set(self, samples: Sequence[PlayedProgram]) -> float:
         """Of the programs under way, from the first arrival to the last end, on average."""
         token_s = sum(self._kept(one) * (one.ended_s - one.arrived_s) for one in samples)
         began_s = min(one.arrived_s for one in samples)
@@ -258,13 +260,13 @@ class _Search:
             found.append(sum(lives) / span_s)
         return mean(found)
 
-    def _kept(self, one: Played) -> float:
+    def _kept(self, one: PlayedProgram) -> float:
         return self._alone[one.name].kept_tokens or 0.0
 
-    def _service_s(self, one: Played) -> float:
+    def _service_s(self, one: PlayedProgram) -> float:
         return one.latency_s - one.tools_s
 
-    def _all(self) -> list[Played]:
+    def _all(self) -> list[PlayedProgram]:
         return [self._alone[program.name] for draw in self._draws for program in draw.programs]
 
     def _memory(self, working_set_tokens: float) -> int:

@@ -7,13 +7,13 @@ Lengths are those of the trace, without what a template adds.
 
 from __future__ import annotations
 
-from agentrt.base.record import fact
-from agentrt.lab.workloads.trace import Call, OutputOf, Part, Piece, ProgramTrace
+from agentrt.base.record import record
+from agentrt.lab.workloads.trace import OutputOf, Part, Piece, ProgramTrace, TraceCall
 
 _ROOT = 0
 
 
-@fact
+@record
 class NewPart:
     """Part of a prompt that nobody has computed before.
 
@@ -28,7 +28,7 @@ class NewPart:
     needs: str
 
 
-@fact
+@record
 class CallShare:
     """What one call adds to the tree.
 
@@ -57,7 +57,7 @@ class PrefixTree:
         outputs = {call.name: call.output_tokens for call in program.calls()}
         return {call.name: self._call(program, call, outputs) for call in program.calls()}
 
-    def _call(self, program: ProgramTrace, call: Call, outputs: dict[str, int]) -> CallShare:
+    def _call(self, program: ProgramTrace, call: TraceCall, outputs: dict[str, int]) -> CallShare:
         at, place, total = _ROOT, 0, 0
         new: list[NewPart] = []
         for role, message in call.prompt:

@@ -10,11 +10,11 @@ from typing import Any
 from agentrt.base.config import SchedulerConfig
 from agentrt.lab.arms.players import Wanted, our_arm
 from agentrt.lab.arms.program_arm import OURS, OpenPlayer
-from agentrt.lab.bench.compound.ground import Ground, Load, PlayRound, Tell, find_ground
+from agentrt.lab.bench.compound.ground import Ground, OpenLoad, PlayRound, Tell, find_ground
 from agentrt.lab.bench.compound.load_draw import LoadDraw, load_draw
 from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, verdicts
 from agentrt.lab.bench.compound.measure import ArmSamples, play_round
-from agentrt.lab.bench.compound.plan import Drawing, Round, totals
+from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
 from agentrt.lab.bench.compound.result import is_ours
 from agentrt.lab.bench.compound.run import CompoundRun, run_rounds, with_room
 
@@ -25,7 +25,7 @@ PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 
 
 def run_load(
-    load: Load, drawing: Drawing, wanted: Wanted, stack: ExitStack, tell: Tell
+    load: OpenLoad, drawing: ProgramDraw, wanted: Wanted, stack: ExitStack, tell: Tell
 ) -> CompoundRun:
     """Find where to measure, let every arm learn from other programs, and measure.
 
@@ -65,7 +65,7 @@ def run_load(
     return replace(run, told=_told(load, ground, rounds, run.samples))
 
 
-def rounds_of(load: Load, ground: Ground, drawing: Drawing) -> list[Round]:
+def rounds_of(load: OpenLoad, ground: Ground, drawing: ProgramDraw) -> list[Round]:
     """What all arms play: other programs to learn from, then every draw at every rate."""
     warm = load_draw(
         len(ground.draws),
@@ -91,7 +91,7 @@ def rounds_of(load: Load, ground: Ground, drawing: Drawing) -> list[Round]:
     return rounds
 
 
-def shares_of(load: Load) -> Sequence[float]:
+def shares_of(load: OpenLoad) -> Sequence[float]:
     """A rate that was given is the only one."""
     return (1.0,) if load.rate else SHARES
 
@@ -101,7 +101,9 @@ def label_of(share: float) -> str:
     return f"load {share:g}"
 
 
-def told_before(load: Load, ground: Ground, rounds: Sequence[Round], wanted: Wanted) -> list[str]:
+def told_before(
+    load: OpenLoad, ground: Ground, rounds: Sequence[Round], wanted: Wanted
+) -> list[str]:
     """What is going to be played, and how long that takes."""
     probe = ground.probe
     arms = len(wanted.names) - (OURS in wanted.names) + len(wanted.policies)
@@ -131,7 +133,7 @@ def _shortened(draw: LoadDraw) -> str:
 
 
 def _told(
-    load: Load,
+    load: OpenLoad,
     ground: Ground,
     rounds: Sequence[Round],
     samples: Mapping[str, ArmSamples],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.compound.plan import Drawing, longest_tokens
+from agentrt.lab.bench.compound.plan import ProgramDraw, longest_tokens
 from agentrt.lab.workloads.arrivals import poisson
 from agentrt.lab.workloads.mixes import OPEN_MIX, mix
 from agentrt.lab.workloads.trace import ProgramTrace, Workload
@@ -43,7 +43,7 @@ class LoadDraw:
 
 
 def load_draw(
-    number: int, count: int, drawing: Drawing, *, tenants: int = 1, longest: int = 0
+    number: int, count: int, drawing: ProgramDraw, *, tenants: int = 1, longest: int = 0
 ) -> LoadDraw:
     """Draw programs of the open mix; whatever is too long keeps its shape and gets shorter.
 
@@ -75,7 +75,9 @@ def largest_tokens(draws: Sequence[LoadDraw]) -> int:
     return max(longest_tokens(program) for draw in draws for program in draw.programs)
 
 
-def _fitting(seed: int, drawing: Drawing, tenants: int, longest: int) -> tuple[ProgramTrace, float]:
+def _fitting(
+    seed: int, drawing: ProgramDraw, tenants: int, longest: int
+) -> tuple[ProgramTrace, float]:
     most = min(longest or drawing.window_tokens, drawing.window_tokens)
     factor = 1.0
     while True:

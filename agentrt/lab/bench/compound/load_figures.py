@@ -11,7 +11,7 @@ from agentrt.analysis.plot import Interval
 from agentrt.analysis.statistics import interval, jain, mean, percentile, percentiles
 from agentrt.analysis.target import Target
 from agentrt.lab.arms.wire import StepTold
-from agentrt.lab.bench.compound.figures import Played, hit_rate
+from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import Round
 
@@ -29,13 +29,13 @@ _TARGETS: tuple[tuple[str, str, str, float], ...] = (
 )
 
 
-def counted(rounds: Sequence[Sequence[Played]]) -> list[Played]:
+def counted(rounds: Sequence[Sequence[PlayedProgram]]) -> list[PlayedProgram]:
     """Samples without the first tenth of each round, which found the engine empty."""
     return [sample for one in rounds for sample in one[len(one) // 10 :]]
 
 
 def load_figures(
-    rounds: Sequence[Sequence[Played]], alone_s: Mapping[str, float], rate: float
+    rounds: Sequence[Sequence[PlayedProgram]], alone_s: Mapping[str, float], rate: float
 ) -> Json:
     """Of one arm at one rate.
 
@@ -94,7 +94,7 @@ def new_tokens(one: Round) -> int:
 
 
 def verdicts(
-    arms: Mapping[str, Sequence[Sequence[Played]]], alone_s: Mapping[str, float]
+    arms: Mapping[str, Sequence[Sequence[PlayedProgram]]], alone_s: Mapping[str, float]
 ) -> list[Target]:
     """Every target whose arms were played.
 
@@ -133,9 +133,9 @@ def _ratio(
     return interval([float(at) for at in range(len(ours))], ratio)
 
 
-def _latencies(samples: Sequence[Played]) -> list[float]:
+def _latencies(samples: Sequence[PlayedProgram]) -> list[float]:
     return [sample.latency_s for sample in samples]
 
 
-def _slowdowns(samples: Sequence[Played], alone_s: Mapping[str, float]) -> list[float]:
+def _slowdowns(samples: Sequence[PlayedProgram], alone_s: Mapping[str, float]) -> list[float]:
     return [sample.latency_s / alone_s[sample.name] for sample in samples]

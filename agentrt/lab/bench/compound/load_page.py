@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrt.analysis.html_page import table
-from agentrt.analysis.plot import Line, cdf, lines
+from agentrt.analysis.plot import PlotLine, cdf, lines
 from agentrt.analysis.target import Target, target_table
 from agentrt.lab.bench.compound.result import interval_of
 
@@ -49,13 +49,13 @@ def _slowdowns(load: Json, arm: Json, label: str) -> list[float]:
     return [sample["latency_s"] / alone_s[sample["name"]] for sample in samples]
 
 
-def _curves(load: Json, figure: str) -> list[Line]:
+def _curves(load: Json, figure: str) -> list[PlotLine]:
     found = []
     for name in load["points"][0]["arms"]:
         values = [interval_of(point["arms"][name][figure]) for point in load["points"]]
         rates = [float(point["rate"]) for point in load["points"]]
         points = tuple((rate, one.value) for rate, one in zip(rates, values, strict=True))
-        found.append(Line(name, points, band=tuple((one.low, one.high) for one in values)))
+        found.append(PlotLine(name, points, band=tuple((one.low, one.high) for one in values)))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from agentrt.lab.arms.program_arm import OpenPlayer
 from agentrt.lab.arms.wire import StepTold
-from agentrt.lab.bench.compound.figures import Played, played
+from agentrt.lab.bench.compound.figures import PlayedProgram, played
 from agentrt.lab.bench.compound.plan import Round
 from agentrt.lab.bench.sample import BenchFailed
 
@@ -22,14 +22,14 @@ class ArmSamples:
         steps: By the label of rounds that count, those of the engine, where the client sees them.
     """
 
-    rounds: dict[str, list[list[Played]]] = field(default_factory=dict)
+    rounds: dict[str, list[list[PlayedProgram]]] = field(default_factory=dict)
     steps: dict[str, list[StepTold]] = field(default_factory=dict)
 
-    def all(self, label: str) -> list[Played]:
+    def all(self, label: str) -> list[PlayedProgram]:
         """All samples of a label."""
         return [sample for one in self.rounds.get(label, []) for sample in one]
 
-    def add(self, label: str, samples: list[Played], steps: Sequence[StepTold] = ()) -> None:
+    def add(self, label: str, samples: list[PlayedProgram], steps: Sequence[StepTold] = ()) -> None:
         """A round that counts."""
         self.rounds.setdefault(label, []).append(samples)
         self.steps.setdefault(label, []).extend(steps)
@@ -58,7 +58,7 @@ def take_turns(
     for number, one in enumerate(rounds):
         turn = number % len(names)
         took: dict[str, float] = {}
-        did: dict[str, list[Played]] = {}
+        did: dict[str, list[PlayedProgram]] = {}
         for name in names[turn:] + names[:turn]:
             player = players[name]
             did[name] = samples = play_round(name, player, one, salt or name)
@@ -71,7 +71,7 @@ def take_turns(
     return found
 
 
-def play_round(name: str, player: OpenPlayer, one: Round, salt: str) -> list[Played]:
+def play_round(name: str, player: OpenPlayer, one: Round, salt: str) -> list[PlayedProgram]:
     """One arm plays one round.
 
     Args:
@@ -88,7 +88,7 @@ def play_round(name: str, player: OpenPlayer, one: Round, salt: str) -> list[Pla
     return [played(line, sample, arm=name) for line, sample in zip(lines, told, strict=True)]
 
 
-def check_equal(did: Mapping[str, Sequence[Played]]) -> None:
+def check_equal(did: Mapping[str, Sequence[PlayedProgram]]) -> None:
     """That arms put out equally many tokens in every call that more than one of them made.
 
     Which calls of a vote are made is an arm's own business; all others `played` has seen to.

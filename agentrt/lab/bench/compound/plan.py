@@ -61,7 +61,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class ProgramDraw:
     """How programs are drawn and spelt.
 
     Attributes:
@@ -98,7 +98,7 @@ class Drawing:
         return Round(label, workload, self.spell, counts)
 
 
-def rounds_of_one(shapes: Sequence[str], repeats: int, drawing: Drawing) -> list[Round]:
+def rounds_of_one(shapes: Sequence[str], repeats: int, drawing: ProgramDraw) -> list[Round]:
     """One program at a time: each round has one of a shape, the first of each warms up.
 
     What programs of a shape share is then in the cache of every arm that keeps it; what is their

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log
 
-from agentrt.base.record import fact
+from agentrt.base.record import record
 
 _FACTOR = 1.6
 
 
-@fact
-class Look:
+@record
+class RateOutcome:
     """What became of one rate.
 
     Attributes:
@@ -30,7 +30,7 @@ def find_rate(
     *,
     near: float = 0.15,
     most_looks: int = 6,
-) -> tuple[Look, tuple[Look, ...]]:
+) -> tuple[RateOutcome, tuple[RateOutcome, ...]]:
     """The rate that comes nearest to a slowdown, and every rate that was looked at.
 
     The interval is widened until the slowdown lies within, then halved, rates taken as ratios. What
@@ -45,13 +45,13 @@ def find_rate(
     """
     low = high = 0.0
     rate = first
-    looks: list[Look] = []
+    looks: list[RateOutcome] = []
 
-    def miss(one: Look) -> float:
+    def miss(one: RateOutcome) -> float:
         return abs(log(max(one.slowdown, 1e-9) / wanted))
 
     while len(looks) < most_looks:
-        looks.append(Look(rate, look(rate)))
+        looks.append(RateOutcome(rate, look(rate)))
         if miss(looks[-1]) <= log(1 + near):
             break
         if looks[-1].slowdown < wanted:

@@ -13,24 +13,24 @@ from pathlib import Path
 from random import Random
 
 from agentrt import embedded
-from agentrt.base.config import Policy, SchedulerConfig
+from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.players import our_arm
 from agentrt.lab.arms.program_arm import OpenPlayer
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.arms.wire import ProgramTold, StepTold
 from agentrt.lab.bench.checkpoint import checkpoint
-from agentrt.lab.bench.compound.plan import Drawing, default_scale, longest_tokens
+from agentrt.lab.bench.compound.plan import ProgramDraw, default_scale, longest_tokens
 from agentrt.lab.bench.shapes import shape_in, shape_named
 from agentrt.lab.workloads import ProgramTrace, Workload
 from agentrt.lab.workloads.mixes import mix
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES
-from agentrt.lab.workloads.text import Speller, words_of
+from agentrt.lab.workloads.text import KeySpeller, words_of
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ScaledModel:
     """A model and how programs are made small enough for it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Stage:
 
     model: Path
     scale: Scale
-    drawing: Drawing
+    drawing: ProgramDraw
 
     def draw(self, count: int, shares: Mapping[str, float], seed: int) -> list[ProgramTrace]:
         """Programs that fit the model's window."""
@@ -54,7 +54,7 @@ class Stage:
         return found
 
 
-def stage_of(shape: str) -> Stage:
+def stage_of(shape: str) -> ScaledModel:
     """For the embedded model, or for random weights of a named shape.
 
     Raises:
@@ -67,8 +67,8 @@ def stage_of(shape: str) -> Stage:
         found = shape_named(shape)
         model = checkpoint(found)
     scale = default_scale(found)
-    spell = Speller(words_of(model / "tokenizer.json"))
-    return Stage(model, scale, Drawing(scale, SIZES, 0, spell, found.window_tokens))
+    spell = KeySpeller(words_of(model / "tokenizer.json"))
+    return ScaledModel(model, scale, ProgramDraw(scale, SIZES, 0, spell, found.window_tokens))
 
 
 class RealTime:
@@ -88,8 +88,8 @@ class RealTime:
 
     def __init__(
         self,
-        stage: Stage,
-        policy: Policy,
+        stage: ScaledModel,
+        policy: PolicyName,
         *,
         kv_tokens: int,
         threads: int,

@@ -17,7 +17,7 @@ from agentrt.analysis.statistics import (
     percentiles,
 )
 from agentrt.lab.arms.program_arm import OURS, OpenPlayer
-from agentrt.lab.bench.compound.figures import Played, hit_rate, mean_split
+from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate, mean_split
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.measure import ArmSamples
 from agentrt.lab.bench.compound.plan import Round
@@ -26,7 +26,7 @@ SCHEMA = "agentrt.lab.bench.compound/1"
 Json = dict[str, Any]
 
 
-def figures(samples: Sequence[Played]) -> Json:
+def figures(samples: Sequence[PlayedProgram]) -> Json:
     """Of one arm's samples of one label."""
     latencies = [sample.latency_s for sample in samples]
     wasted = [sample.wasted_tokens for sample in samples]

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from agentrt.analysis.statistics import interval
-from agentrt.base.record import fact
+from agentrt.base.record import record
 from agentrt.base.segments import Close, Open, Text
 from agentrt.lab.arms.engine_arms import Arm, our_arm
 from agentrt.lab.arms.open_arm import OpenArm
@@ -24,7 +24,7 @@ from agentrt.lab.arms.program_arm import OpenPlayer
 from agentrt.lab.arms.server_process import ServerPlan
 from agentrt.lab.arms.servers import Served, gguf_of
 from agentrt.lab.arms.wire import CallLine, NodeLine, ProgramLine, TextLine
-from agentrt.lab.bench.plan import PAGE_TOKENS, Row
+from agentrt.lab.bench.plan import PAGE_TOKENS, SweepPoint
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.workloads.text import words_of
 from agentrt.prompt import Codec
@@ -34,7 +34,7 @@ _TEMPLATE_TOKENS = 64  # at most, beside a prompt's own text
 _LEAST_NEW_TOKENS, _MOST_NEW_TOKENS = 64, 512
 
 
-@fact
+@record
 class Reach:
     """What a server reaches of its engine's own rate, with one batch.
 
@@ -120,7 +120,7 @@ def measure_reach(
     room = served.kv_tokens // batch - _TEMPLATE_TOKENS
     prompt_tokens = max(1, min(prompt_tokens, room - _LEAST_NEW_TOKENS))
     most_tokens = max(_LEAST_NEW_TOKENS, min(_MOST_NEW_TOKENS, room - prompt_tokens))
-    row = Row(batch, prompt_tokens + _TEMPLATE_TOKENS, most_tokens, 0, served.dtype)
+    row = SweepPoint(batch, prompt_tokens + _TEMPLATE_TOKENS, most_tokens, 0, served.dtype)
     direct = OpenArm(direct_arm(plan, served, files, row))
     try:
         turns = _Turns(direct, player, served, batch, prompt_tokens)
@@ -197,7 +197,7 @@ class _Turns:
         return told["ended_s"] - told["arrived_s"]
 
 
-def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, row: Row) -> Arm:
+def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, row: SweepPoint) -> Arm:
     """The engine of a server without the server."""
     if plan.kind == "ours":
         return our_arm([row], served.model, {"policy": "fcfs", "kv_pages": row.pages})

@@ -35,7 +35,7 @@ _GRAMMARS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class CaseText:
     """Something that a model might write.
 
     Attributes:
@@ -50,7 +50,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ConstraintCase:
     """A constraint and its texts.
 
     Attributes:
@@ -66,7 +66,7 @@ class Case:
     group: str
     kind: str
     source: Any
-    texts: tuple[Text, ...]
+    texts: tuple[CaseText, ...]
 
     @property
     def has_format(self) -> bool:
@@ -74,13 +74,13 @@ class Case:
         return self.group == "suite" and '"format"' in json.dumps(self.source)
 
 
-def cases_of(folder: Path) -> list[Case]:
+def cases_of(folder: Path) -> list[ConstraintCase]:
     """All cases of a folder, a schema or pattern once each, and two grammars of our own.
 
     Raises:
         UsageError: No file of the format is there, or a line is not of it.
     """
-    found: list[Case] = []
+    found: list[ConstraintCase] = []
     for name in SCHEMA_FILES:
         found += _grouped(folder / name, "schema")
     found += _grouped(folder / REGEX_FILE, "pattern")
@@ -90,18 +90,18 @@ def cases_of(folder: Path) -> list[Case]:
             hint=f"It needs {', '.join(SCHEMA_FILES)} or {REGEX_FILE}, a JSON object a line",
         )
     return found + [
-        Case(
+        ConstraintCase(
             name,
             "grammar",
             "grammar",
             lark,
-            (*(Text(one, True) for one in good), *(Text(one, False) for one in bad)),
+            (*(CaseText(one, True) for one in good), *(CaseText(one, False) for one in bad)),
         )
         for name, (lark, good, bad) in _GRAMMARS.items()
     ]
 
 
-def _grouped(path: Path, key: str) -> list[Case]:
+def _grouped(path: Path, key: str) -> list[ConstraintCase]:
     if not path.exists():
         return []
     rows: dict[str, list[Mapping[str, Any]]] = {}
@@ -116,17 +116,17 @@ def _grouped(path: Path, key: str) -> list[Case]:
     return [_case(path.name, alike) for alike in rows.values()]
 
 
-def _case(file: str, rows: list[Mapping[str, Any]]) -> Case:
+def _case(file: str, rows: list[Mapping[str, Any]]) -> ConstraintCase:
     first = rows[0]
     if file == REGEX_FILE:
-        texts = tuple(Text(row["text"], row["match"]) for row in rows)
-        return Case(first["pattern"], "regex", "regex", first["pattern"], texts)
+        texts = tuple(CaseText(row["text"], row["match"]) for row in rows)
+        return ConstraintCase(first["pattern"], "regex", "regex", first["pattern"], texts)
     group = "own" if file == SCHEMA_FILES[0] else "suite"
     if first["id"].startswith("optional/"):
         group = "suite optional"
-    texts = tuple(Text(written(row["instance"]), row["valid"], row["instance"]) for row in rows)
+    texts = tuple(CaseText(written(row["instance"]), row["valid"], row["instance"]) for row in rows)
     kind = "pattern" if _names(first["schema"], _BY_PATTERN) else "json"
-    return Case(first["id"], group, kind, first["schema"], texts)
+    return ConstraintCase(first["id"], group, kind, first["schema"], texts)
 
 
 def _names(schema: Any, keywords: tuple[str, ...]) -> bool:

@@ -12,10 +12,10 @@ from typing import Any
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.result import machine
-from agentrt.lab.bench.structured.cases import Case, cases_of
+from agentrt.lab.bench.structured.cases import ConstraintCase, cases_of
 from agentrt.lab.bench.structured.figures import figures
-from agentrt.lab.bench.structured.libraries import OURS, Library, check_peers
-from agentrt.lab.bench.structured.measure import Measured, Told, measure
+from agentrt.lab.bench.structured.libraries import OURS, LibraryArm, check_peers
+from agentrt.lab.bench.structured.measure import CaseReply, Measured, measure
 from agentrt.lab.bench.structured.table import show
 from agentrt.lab.bench.structured.vocabularies import vocabulary_file, vocabulary_named
 from agentrt.structured.vocabulary import alphabet_of
@@ -86,7 +86,7 @@ def run_structured_bench(
 def _over(
     name: str,
     libraries: Sequence[str],
-    cases: Sequence[Case],
+    cases: Sequence[ConstraintCase],
     asked: StructuredBench,
     files: PeerFiles,
     tell: Callable[[str], None],
@@ -95,11 +95,11 @@ def _over(
 ) -> list[Measured]:
     vocab = vocabulary_named(name)
     path = vocabulary_file(vocab)
-    opened: list[Library] = []
+    opened: list[LibraryArm] = []
     try:
         for library in libraries:
             tell(f"{name}: opening {library}")
-            opened.append(Library(library, path, files, patience_s=asked.patience_s))
+            opened.append(LibraryArm(library, path, files, patience_s=asked.patience_s))
         alphabet = alphabet_of(vocab)
         return measure(opened, cases, alphabet, vocabulary=name, closes=closes, tell=tell)
     finally:
@@ -107,7 +107,7 @@ def _over(
             one.close()
 
 
-def _sample(cases: Sequence[Case], most: int) -> Sequence[Case]:
+def _sample(cases: Sequence[ConstraintCase], most: int) -> Sequence[ConstraintCase]:
     """So many cases, the same ones each time, in their order; all for 0."""
     if not most or most >= len(cases):
         return cases
@@ -134,7 +134,7 @@ def _samples(found: Measured) -> dict[str, Any]:
     }
 
 
-def _sample_of(told: Told) -> Mapping[str, Any]:
+def _sample_of(told: CaseReply) -> Mapping[str, Any]:
     return {
         "case": told.case.name,
         "group": told.case.group,

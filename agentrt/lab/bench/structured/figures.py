@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrt.lab.bench.structured.measure import Measured, Told
+from agentrt.lab.bench.structured.measure import CaseReply, Measured
 
 GROUPS = ("own", "suite", "suite optional", "regex", "grammar")
 KINDS = ("json", "pattern", "regex", "grammar")
@@ -27,7 +27,7 @@ def figures(found: Measured) -> dict[str, Any]:
     }
 
 
-def coverage(told: Sequence[Told]) -> dict[str, Any]:
+def coverage(told: Sequence[CaseReply]) -> dict[str, Any]:
     """What compiles, and which texts of that were judged wrongly."""
     compiled = [one for one in told if one.compiled]
     counts = Counter[str]()
@@ -59,7 +59,7 @@ def coverage(told: Sequence[Told]) -> dict[str, Any]:
     }
 
 
-def _refusals(told: Sequence[Told]) -> Counter[str]:
+def _refusals(told: Sequence[CaseReply]) -> Counter[str]:
     """By keyword, else by the first words of the refusal."""
     return Counter(
         one.answer.get("keyword") or str(one.answer.get("refused", one.answer.get("failed")))[:60]
@@ -68,7 +68,7 @@ def _refusals(told: Sequence[Told]) -> Counter[str]:
     )
 
 
-def _compile_ms(told: Sequence[Told]) -> dict[str, dict[str, float]]:
+def _compile_ms(told: Sequence[CaseReply]) -> dict[str, dict[str, float]]:
     """From the declaration to the first mask, by the wall and by the processors' clocks."""
     answers = [one.answer for one in told if one.compiled]
     return {
@@ -77,7 +77,7 @@ def _compile_ms(told: Sequence[Told]) -> dict[str, dict[str, float]]:
     }
 
 
-def _mask_us(told: Sequence[Told]) -> dict[str, dict[str, float]]:
+def _mask_us(told: Sequence[CaseReply]) -> dict[str, dict[str, float]]:
     walks = [walk for one in told if one.compiled for walk in one.answer["walks"]]
     return {
         clock: percentiles([ns / 1e3 for walk in walks for ns in walk[f"{clock}_ns"]])
@@ -94,7 +94,7 @@ def _rows_us(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, dict[str
     return {how: percentiles(values) for how, values in times.items()}
 
 
-def _forced(told: Sequence[Told]) -> dict[str, float]:
+def _forced(told: Sequence[CaseReply]) -> dict[str, float]:
     rows = [row for one in told for row in one.answer.get("forced", ())]
     tokens = sum(row["tokens"] for row in rows)
     forced = sum(row["forced"] for row in rows)
@@ -106,7 +106,7 @@ def _forced(told: Sequence[Told]) -> dict[str, float]:
     }
 
 
-def _closing(told: Sequence[Told]) -> dict[str, Any]:
+def _closing(told: Sequence[CaseReply]) -> dict[str, Any]:
     """By budget: how many outputs were written, and how many of them are valid."""
     asked = [one for one in told if one.closing is not None]
     outputs = [(one, row) for one in asked for row in (one.closing or {}).get("closings", ())]

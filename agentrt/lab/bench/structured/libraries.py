@@ -18,7 +18,7 @@ PEERS = ("xgrammar", "outlines-core")
 _OPEN_S = 300.0
 
 
-class Library:
+class LibraryArm:
     """A library over one vocabulary.
 
     Args:

@@ -6,8 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt.lab.bench.structured.cases import Case, other_orders, with_whole_numbers, written
-from agentrt.lab.bench.structured.libraries import OURS, Library
+from agentrt.lab.bench.structured.cases import (
+    ConstraintCase,
+    other_orders,
+    with_whole_numbers,
+    written,
+)
+from agentrt.lab.bench.structured.libraries import OURS, LibraryArm
 from agentrt.structured.vocabulary import Alphabet
 
 BEYOND = (1, 8, 40, 200)
@@ -20,7 +25,7 @@ _TELL_EVERY = 50
 
 
 @dataclass(slots=True)
-class Told:
+class CaseReply:
     """What a library said of one case.
 
     Attributes:
@@ -30,7 +35,7 @@ class Told:
         closing: Outputs within budgets; ours only.
     """
 
-    case: Case
+    case: ConstraintCase
     answer: Mapping[str, Any]
     excused: dict[int, str] = field(default_factory=dict)
     closing: Mapping[str, Any] | None = None
@@ -56,13 +61,13 @@ class Measured:
     library: str
     vocabulary: str
     about: Mapping[str, Any]
-    told: Sequence[Told]
+    told: Sequence[CaseReply]
     rows: Sequence[Mapping[str, Any]]
 
 
 def measure(
-    libraries: Sequence[Library],
-    cases: Sequence[Case],
+    libraries: Sequence[LibraryArm],
+    cases: Sequence[ConstraintCase],
     alphabet: Alphabet,
     *,
     vocabulary: str,
@@ -79,7 +84,7 @@ def measure(
         closes: Whether ours also writes outputs within budgets.
         tell: Called with how far it is.
     """
-    told: dict[str, list[Told]] = {library.name: [] for library in libraries}
+    told: dict[str, list[CaseReply]] = {library.name: [] for library in libraries}
     for number, case in enumerate(cases):
         if number % _TELL_EVERY == 0:
             tell(f"{vocabulary}: case {number + 1} of {len(cases)}")
@@ -102,9 +107,9 @@ def measure(
     ]
 
 
-def _put(library: Library, case: Case, alphabet: Alphabet) -> Told:
+def _put(library: LibraryArm, case: ConstraintCase, alphabet: Alphabet) -> CaseReply:
     texts = [alphabet.spell(one.text.encode()) for one in case.texts]
-    told = Told(case, library.ask({"do": "case", **_constraint(case), "texts": texts}))
+    told = CaseReply(case, library.ask({"do": "case", **_constraint(case), "texts": texts}))
     if not told.compiled:
         return told
     for at, (text, walk) in enumerate(zip(case.texts, told.answer["walks"], strict=True)):
@@ -113,7 +118,7 @@ def _put(library: Library, case: Case, alphabet: Alphabet) -> Told:
     return told
 
 
-def _excuse(library: Library, case: Case, value: Any, alphabet: Alphabet) -> str:
+def _excuse(library: LibraryArm, case: ConstraintCase, value: Any, alphabet: Alphabet) -> str:
     """Why refusing a valid text is no fault; "" where it is one."""
     if case.kind in ("regex", "grammar"):
         return ""
@@ -131,7 +136,10 @@ def _excuse(library: Library, case: Case, value: Any, alphabet: Alphabet) -> str
 
 
 def _rows(
-    library: Library, cases: Sequence[Case], told: Sequence[Told], alphabet: Alphabet
+    library: LibraryArm,
+    cases: Sequence[ConstraintCase],
+    told: Sequence[CaseReply],
+    alphabet: Alphabet,
 ) -> list[Mapping[str, Any]]:
     """64 rows at the various places of one case, for the first cases that have so many."""
     if library.name not in (OURS, "xgrammar"):
@@ -153,5 +161,5 @@ def _rows(
     return found
 
 
-def _constraint(case: Case) -> dict[str, Any]:
+def _constraint(case: ConstraintCase) -> dict[str, Any]:
     return {"kind": case.kind, "source": case.source}

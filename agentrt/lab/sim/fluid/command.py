@@ -13,7 +13,7 @@ import numpy as np
 from agentrt.analysis.html_page import page, table
 from agentrt.analysis.plot import cdf
 from agentrt.base.errors import UsageError
-from agentrt.lab.sim.command import Asked
+from agentrt.lab.sim.command import SimRequest
 from agentrt.lab.sim.costs import load_costs
 from agentrt.lab.sim.fluid.compare import Compared, compare, plain
 from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome, FleetSetup
@@ -48,7 +48,7 @@ class FleetAsked:
         compared: Programs for the comparison with the step mode; 0 leaves it out.
     """
 
-    asked: Asked
+    asked: SimRequest
     programs: int
     engines: int
     load: float

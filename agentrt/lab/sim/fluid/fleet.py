@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.fluid.gate import FleetGate, FleetOrder
-from agentrt.lab.sim.fluid.library import Floats, Ints, Library
+from agentrt.lab.sim.fluid.library import Floats, Ints, ProgramLibrary
 from agentrt.lab.sim.fluid.routing import Router, Routing, routing_named
-from agentrt.lab.sim.fluid.slots import Ready, Slots
-from agentrt.lab.sim.fluid.tasks import Tasks, before_in_group, move_on, rates_of, sums
+from agentrt.lab.sim.fluid.slots import ReadyNodes, Slots
+from agentrt.lab.sim.fluid.tasks import FluidTasks, before_in_group, move_on, rates_of, sums
 
 _TICK_STEPS = 4.0
 _TYPICAL_BATCH = 8
@@ -42,7 +42,7 @@ class FleetSetup:
         seed: Of random choices of the routing.
     """
 
-    costs: Costs
+    costs: SimCosts
     kv_tokens: int
     engines: int
     routing: Routing = "program-two-choices"
@@ -93,7 +93,7 @@ class FleetOutcome:
 class Fleet:
     """One setup, to be run once."""
 
-    def __init__(self, setup: FleetSetup, library: Library) -> None:
+    def __init__(self, setup: FleetSetup, library: ProgramLibrary) -> None:
         self._setup = setup
         self._library = library
         self._keeps, choice = routing_named(setup.routing)
@@ -101,7 +101,7 @@ class Fleet:
         self._slots = Slots(library)
         limit = setup.gate_share * setup.kv_tokens if setup.gate_share else np.inf
         self._gate = FleetGate(setup.engines, limit, setup.order)
-        self._tasks = Tasks.none()
+        self._tasks = FluidTasks.none()
         self._pause_s = np.zeros(0)
         self._pause_slot = np.zeros(0, dtype=np.int64)
         self._pause_node = np.zeros(0, dtype=np.int64)
@@ -227,7 +227,7 @@ class Fleet:
             self._begin(engines, until_s, np.inf)
         return len(over)
 
-    def _start(self, ready: Ready) -> None:
+    def _start(self, ready: ReadyNodes) -> None:
         """Nodes whose inputs are there begin."""
         is_call = self._library.is_call[ready.node]
         if is_call.any():
@@ -263,7 +263,7 @@ class Fleet:
         waits = (self._load()[engine] > 0) & ~self._closed[engine]
         since_s = since_s + np.where(waits, self._step_s[engine] / 2, 0.0)
         self._tasks.add(
-            Tasks(
+            FluidTasks(
                 slot,
                 node,
                 engine,

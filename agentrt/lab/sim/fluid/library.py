@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agentrt.base.ids import RunId
 from agentrt.kv_cache import PagePool, RadixTree, key_of
 from agentrt.lab.sim.token_ids import PromptIds, TokenIds
-from agentrt.lab.workloads import Call, Message, Piece, ProgramTrace, ToolUse
+from agentrt.lab.workloads import Message, Piece, ProgramTrace, ToolUse, TraceCall
 from agentrt.lab.workloads.trace import TraceNode, needs, parts
 
 Floats = NDArray[np.float64]
@@ -23,7 +23,7 @@ _POOL_PAGES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class ProgramLibrary:
     """Programs to draw from. Nodes of program `p` stand at `[first[p], first[p + 1])`.
 
     Attributes:
@@ -77,7 +77,7 @@ class Library:
         return int(np.max(np.diff(self.first)))
 
 
-def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> Library:
+def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> ProgramLibrary:
     """Arrays of programs.
 
     What a cache without end would know of each prompt is found by looking: all prompts go through
@@ -109,7 +109,7 @@ def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> Libra
     edges = [len(one) for one in after]
     starts = np.array(first, dtype=np.int64)
     outputs = _column(nodes, "output")
-    return Library(
+    return ProgramLibrary(
         shapes=shapes,
         shape=np.array([shapes.index(program.shape) for program in programs], dtype=np.int64),
         first=starts,
@@ -147,7 +147,7 @@ def _row(
         ("is_call", "prompt", "fresh", "own", "output", "seconds", "lead"), 0.0
     )
     row |= {"plan": at[node.name], "waits_for": waits_for, "counts": counts}
-    if isinstance(node, Call):
+    if isinstance(node, TraceCall):
         prompt, fresh, own = found[node.name]
         drawn = max(1, node.output_tokens - node.forced_tokens)
         row |= {"is_call": 1.0, "prompt": prompt, "fresh": fresh, "own": own, "output": drawn}
@@ -155,7 +155,7 @@ def _row(
     row["seconds"] = node.seconds
     if isinstance(node, ToolUse) and node.plan and node.at_token:
         plan = next(one for one in program.nodes if one.name == node.plan)
-        assert isinstance(plan, Call)
+        assert isinstance(plan, TraceCall)
         row["lead"] = plan.output_tokens - node.at_token
         row["plan"] = at[node.plan]
     return row
@@ -236,7 +236,7 @@ class _Tree:
         return match.matched_tokens
 
 
-def _beginning(call: Call, shared: Collection[str]) -> Call | None:
+def _beginning(call: TraceCall, shared: Collection[str]) -> TraceCall | None:
     """A call whose prompt is what this one begins with, as far as it is made of shared texts."""
     messages: list[Message] = []
     for role, message in call.prompt:
@@ -247,4 +247,4 @@ def _beginning(call: Call, shared: Collection[str]) -> Call | None:
             messages.append((role, kept))
         if len(kept) < len(message):
             break
-    return Call("begin", tuple(messages), 1, site="begin") if messages else None
+    return TraceCall("begin", tuple(messages), 1, site="begin") if messages else None

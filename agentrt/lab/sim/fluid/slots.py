@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agentrt.lab.sim.fluid.library import Floats, Ints, Library
+from agentrt.lab.sim.fluid.library import Floats, Ints, ProgramLibrary
 
 _NEVER = 60_000
 """Stands for nodes that a program does not have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyNodes:
     """Nodes whose inputs are all there; all columns `[nodes]`.
 
     Attributes:
@@ -43,7 +43,7 @@ class Slots:
         live: `[slots]` bool.
     """
 
-    def __init__(self, library: Library, count: int = 1024) -> None:
+    def __init__(self, library: ProgramLibrary, count: int = 1024) -> None:
         self._library = library
         widest = library.widest
         self._waits = np.full((library.programs, widest), _NEVER, dtype=np.uint16)
@@ -78,20 +78,20 @@ class Slots:
         self.live[slots] = True
         return slots
 
-    def begin(self, slots: Ints, at_s: Floats) -> Ready:
+    def begin(self, slots: Ints, at_s: Floats) -> ReadyNodes:
         """The nodes of programs that wait for nothing."""
         rows, columns = np.nonzero(self._missing[slots] == 0)
         chosen = slots[rows]
-        return Ready(chosen, self._library.first[self.program[chosen]] + columns, at_s[rows])
+        return ReadyNodes(chosen, self._library.first[self.program[chosen]] + columns, at_s[rows])
 
-    def ended(self, slot: Ints, node: Ints, at_s: Floats) -> Ready:
+    def ended(self, slot: Ints, node: Ints, at_s: Floats) -> ReadyNodes:
         """Nodes have ended, in the order of `at_s`; those that waited for nothing else."""
         library = self._library
         begin = library.after_first[node]
         sizes = library.after_first[node + 1] - begin
         total = int(sizes.sum())
         if total == 0:
-            return Ready(slot[:0], node[:0], at_s[:0])
+            return ReadyNodes(slot[:0], node[:0], at_s[:0])
         offsets = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         targets = library.after[np.repeat(begin, sizes) + offsets]
         rows = np.repeat(slot, sizes)
@@ -102,7 +102,7 @@ class Slots:
         instants = np.repeat(at_s, sizes)[::-1][last]  # the latest of each
         done = self._missing.reshape(-1)[unique] == 0
         kept = last[done]
-        return Ready(rows[::-1][kept], targets[::-1][kept], instants[done])
+        return ReadyNodes(rows[::-1][kept], targets[::-1][kept], instants[done])
 
     def results(self, slot: Ints, node: Ints, at_s: Floats) -> tuple[Ints, Floats]:
         """Programs that are over with these ends, given in the order of `at_s`, and since when."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from agentrt.lab.sim.costs import Costs
+from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.fluid.library import Floats, Ints
 
 Flags = NDArray[np.bool_]
@@ -17,7 +17,7 @@ _NOTHING = 1e-6
 
 
 @dataclass(slots=True, eq=False)
-class Tasks:
+class FluidTasks:
     """Generations, the oldest first; all columns `[tasks]`.
 
     Attributes:
@@ -45,7 +45,7 @@ class Tasks:
     left: Floats
 
     @classmethod
-    def none(cls) -> Tasks:
+    def none(cls) -> FluidTasks:
         """No task."""
         whole, real = np.zeros(0, np.int64), np.zeros(0)
         return cls(whole, whole, whole, real, real, real, real, np.zeros(0, np.bool_), real, real)
@@ -58,7 +58,7 @@ class Tasks:
         for column in fields(self):
             setattr(self, column.name, getattr(self, column.name)[kept])
 
-    def add(self, more: Tasks) -> None:
+    def add(self, more: FluidTasks) -> None:
         """Put newer ones behind."""
         for column in fields(self):
             both = (getattr(self, column.name), getattr(more, column.name))
@@ -66,7 +66,7 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class FluidRates:
     """How fast everything goes for a while.
 
     Attributes:
@@ -87,14 +87,14 @@ class Rates:
 
 
 def rates_of(
-    tasks: Tasks,
-    costs: Costs,
+    tasks: FluidTasks,
+    costs: SimCosts,
     engines: int,
     *,
     step_tokens: int,
     chunk_tokens: int,
     tick_s: float,
-) -> Rates:
+) -> FluidRates:
     """What every engine's steps look like with these tasks.
 
     Prompts get chunks in their order while the budget of a step lasts. A step that computes some
@@ -122,10 +122,12 @@ def rates_of(
         step_s = base_s + sums(tasks.engine, own_s * part, engines)
     here_s = step_s[tasks.engine]
     prompt_step_s, token_step_s = here_s + own_s * (1 - part), here_s - own_s * part
-    return Rates(step_s, closed, share, left, prompt_step_s, token_step_s)
+    return FluidRates(step_s, closed, share, left, prompt_step_s, token_step_s)
 
 
-def _last(tasks: Tasks, costs: Costs, held: Floats, decodes: Flags, decoding: Floats) -> Floats:
+def _last(
+    tasks: FluidTasks, costs: SimCosts, held: Floats, decodes: Flags, decoding: Floats
+) -> Floats:
     """`[engines]` how long the steps under way will last yet; `held` `[tasks]` is in them."""
     base_s, own_s = _parts(tasks, costs, held, decodes, decoding)
     step_s = base_s + sums(tasks.engine, own_s, len(base_s))
@@ -136,7 +138,7 @@ def _last(tasks: Tasks, costs: Costs, held: Floats, decodes: Flags, decoding: Fl
 
 
 def _parts(
-    tasks: Tasks, costs: Costs, share: Floats, decodes: Flags, decoding: Floats
+    tasks: FluidTasks, costs: SimCosts, share: Floats, decodes: Flags, decoding: Floats
 ) -> tuple[Floats, Floats]:
     """Seconds of a step with these shares: `[engines]` for all, `[tasks]` for a prompt."""
     step = costs.step
@@ -150,7 +152,7 @@ def _parts(
     return base_s, own_s
 
 
-def _shares(tasks: Tasks, prefills: Flags, budget: Floats, chunk_tokens: int) -> Floats:
+def _shares(tasks: FluidTasks, prefills: Flags, budget: Floats, chunk_tokens: int) -> Floats:
     """Prompt tokens of each task in a step; `budget` `[engines]`."""
     share = np.zeros(len(tasks))
     at = np.flatnonzero(prefills)
@@ -177,7 +179,7 @@ def before_in_group(group: Ints, values: Floats) -> Floats:
     return before - np.repeat(before[starts], sizes)
 
 
-def move_on(tasks: Tasks, rates: Rates, until_s: float) -> Floats:
+def move_on(tasks: FluidTasks, rates: FluidRates, until_s: float) -> Floats:
     """Move all running tasks on to `until_s`; `[tasks]` when each ended, infinite where it did not.
 
     A task that did not run, or got no share, has waited.
