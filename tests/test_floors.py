@@ -1,90 +1,151 @@
-"""A package imports only from floors below it, never sideways."""
+"""A package imports only from floors below it, never sideways; the same holds inside the wings."""
 
 import ast
-from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import pytest
+
+from tests.import_graph import (
+    PACKAGE,
+    PEERS,
+    ROOT,
+    arrows,
+    circles,
+    imports_of,
+    module_graph,
+    packages,
+    room_graph,
+    sources,
+)
 
 # Lowest first; a row is one floor, and rooms of one floor do not see each other.
-# The contracts (floor 1 of the design) are plain values built on each other, hence their own rows.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("so_far",),
-    ("errors", "fact", "ids", "clock", "wake", "heap", "embedded"),
-    ("sampling", "config"),
-    ("canonical_json", "vocab", "segments", "store"),
-    ("constraint_spec", "step"),
-    ("backend",),
-    ("events",),
-    ("frame", "delivery"),
-    ("graph", "cache", "constraints", "prompt", "tools"),
-    ("scheduler", "telemetry", "report"),
-    ("program",),
-    ("engine", "remote", "router", "scripted"),
+    ("base", "embedded"),
+    ("protocol",),
+    ("kv_cache", "structured", "prompt", "tools", "analysis"),
+    ("program", "scheduler", "telemetry"),
+    ("engine", "remote", "testing"),
     ("runtime",),
-    ("app", "testing", "workloads"),
-    ("server", "bench", "sim"),
-    ("eval", "tune"),
-    ("cli", "pytest_plugin"),
-    ("__init__", "__main__"),
+    ("app", "serve"),
+    ("lab",),
+    ("cli",),
 )
-FLOOR = {room: level for level, row in enumerate(FLOORS) for room in row}
+TOP = ("__init__", "__main__")
+FLOOR = {room: level for level, row in enumerate((*FLOORS, TOP)) for room in row}
+
+# The wings, lowest first. Inside a wing modules import each other without a circle.
+WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "engine": (
+        ("capabilities", "request_checks", "sequence"),
+        ("kv",),
+        ("batch", "sampling", "scheduling"),
+        ("ops", "outputs"),
+        ("models",),
+        ("runner",),
+        ("step",),
+        ("core",),
+        ("process",),
+    ),
+    "scheduler": (
+        ("estimates", "policies"),
+        ("runs",),
+        ("order", "retention"),
+        ("admission",),
+        ("decisions", "learning", "state"),
+        ("accounting", "decide", "demand", "internal_events"),
+        ("apply",),
+    ),
+    "structured": (
+        ("json_scan", "json_schema", "matcher", "partial", "vocabulary"),
+        ("backends", "call_text", "types"),
+        ("closing",),
+        ("calls", "masks"),
+        ("reasoning", "sandbox"),
+    ),
+}
+
 TORCH_ROOMS = {"engine"}
-# Scripts that run in an environment of their own, by path; nothing of ours imports them.
-PEERS = ROOT / "agentrt" / "bench" / "peers"
+# What the engine is measured against: matrices and memory by torch itself.
+TORCH_FILES = {PACKAGE / "lab" / "bench" / name for name in ("roofline.py", "gpu_idle.py")}
 
-
-def room_of(path: Path) -> str:
-    parts = path.relative_to(ROOT / "agentrt").parts
-    return parts[0].removesuffix(".py")
-
-
-@cache
-def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
-    found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"relative import in line {node.lineno}"
-            module = node.module or ""
-            if module == "agentrt":
-                found += [(node.lineno, f"agentrt.{alias.name}") for alias in node.names]
-            else:
-                found.append((node.lineno, module))
-    return tuple(found)
-
-
-def sources() -> list[Path]:
-    return sorted((ROOT / "agentrt").rglob("*.py"))
+KNOWN_CIRCLES: list[set[str]] = []
+MOST_ROOMS, MOST_ARROWS = 30, 115
+MOST_ENGINE_ROOMS, MOST_ENGINE_ARROWS = 16, 45
 
 
 def test_every_room_has_a_floor() -> None:
-    unknown = {room_of(path) for path in sources()} - FLOOR.keys()
-    assert not unknown, f"rooms without a floor: {sorted(unknown)}"
+    assert set(room_graph()) == FLOOR.keys()
 
 
 def test_imports_go_down_only() -> None:
-    wrong: list[str] = []
-    for path in sources():
-        here = room_of(path)
-        for line, name in imports_of(path):
-            top, _, rest = name.partition(".")
-            if top != "agentrt":
-                continue
-            there = rest.partition(".")[0]
-            if there not in FLOOR:
-                wrong.append(f"{path}:{line} imports {name}: not a room")
-            elif there != here and FLOOR[there] >= FLOOR[here]:
-                wrong.append(f"{path}:{line} imports {name}: not below {here}")
+    wrong = [
+        f"{here} imports {there}, which is not below it"
+        for here, targets in room_graph().items()
+        for there in sorted(targets)
+        if FLOOR[there] >= FLOOR[here]
+    ]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("wing", sorted(WINGS))
+def test_wings_go_down_only(wing: str) -> None:
+    rooms = room_graph(f"agentrt.{wing}")
+    level = {room: height for height, row in enumerate(WINGS[wing]) for room in row}
+    assert level.keys() == rooms.keys() - {"__init__"}
+    wrong = [
+        f"{wing}.{here} imports {wing}.{there}, which is not below it"
+        for here, targets in rooms.items()
+        for there in sorted(targets)
+        if here != "__init__" and level[there] >= level[here]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", packages())
+def test_rooms_of_a_package_form_no_circle(package: str) -> None:
+    found = circles(room_graph(package))
+    assert found == [], f"{package}: {found}"
+
+
+def test_modules_form_no_circle() -> None:
+    """Not even by an import that only the type checkers read."""
+    assert [group for group in circles(module_graph()) if set(group) not in KNOWN_CIRCLES] == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+
+
+def test_the_house_stays_small(capsys: pytest.CaptureFixture[str]) -> None:
+    house, engine = room_graph(), room_graph("agentrt.engine")
+    engine.pop("__init__", None)
+    with capsys.disabled():
+        print(f"\nhouse: {len(house)} rooms, {arrows(house)} arrows; ", end="")
+        print(f"engine: {len(engine)} rooms, {arrows(engine)} arrows")
+    assert len(house) <= MOST_ROOMS
+    assert arrows(house) <= MOST_ARROWS
+    assert len(engine) <= MOST_ENGINE_ROOMS
+    assert arrows(engine) <= MOST_ENGINE_ARROWS
+
+
+def test_the_laboratory_is_imported_by_the_command_line_alone() -> None:
+    """And inside functions: no command but its own waits for it."""
+    for path in sources():
+        if path.is_relative_to(PACKAGE / "lab"):
+            continue
+        names = [name for _, name in imports_of(path) if name.startswith("agentrt.lab")]
+        assert not names or path.is_relative_to(PACKAGE / "cli"), f"{path} imports {names}"
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ImportFrom):
+                assert not str(node.module).startswith("agentrt.lab"), f"{path}:{node.lineno}"
 
 
 def test_torch_has_one_door() -> None:
     wrong = [
         f"{path}:{line} imports {name}"
         for path in sources()
-        if room_of(path) not in TORCH_ROOMS and not path.is_relative_to(PEERS)
+        if path.relative_to(PACKAGE).parts[0] not in TORCH_ROOMS
+        and path not in TORCH_FILES
+        and not path.is_relative_to(PEERS)
         for line, name in imports_of(path)
         if name.partition(".")[0] in {"torch", "transformers", "triton", "agentrt_kernels"}
     ]
@@ -109,7 +170,7 @@ def test_kernels_never_import_agentrt() -> None:
 def test_no_import_by_string() -> None:
     """`importlib.import_module("agentrt...")` would go around the floors."""
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call):
                 continue
             name = ast.unparse(node.func)

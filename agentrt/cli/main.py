@@ -19,8 +19,6 @@ from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs
 from agentrt.cli.serve import serve
 from agentrt.cli.trace import trace
-from agentrt.lab.commands.bench import bench
-from agentrt.lab.commands.sim import sim
 
 
 def main() -> NoReturn:
@@ -41,7 +39,7 @@ def answer(argv: Sequence[str]) -> int:
         target = target_in(argv)
         if target:
             program_folder = Path(target.rpartition(":")[0] or target).resolve().parent
-        app = application(run_command(target), panels=bool(target))
+        app = application(run_command(target), called=argv[0] if argv else "", panels=bool(target))
         code = app(args=list(argv), prog_name="agentrt", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
@@ -51,11 +49,12 @@ def answer(argv: Sequence[str]) -> int:
         return complain(error, program_folder, verbose=verbose)
 
 
-def application(run: Callable[..., int], *, panels: bool) -> typer.Typer:
+def application(run: Callable[..., int], *, called: str = "", panels: bool) -> typer.Typer:
     """The commands; `run` already knows the flags of its program.
 
     Args:
         run: The `run` command.
+        called: The command of this process. The laboratory is imported only for its own commands.
         panels: Whether help sets a program's own flags apart. That takes rich's Markdown, 90 ms
             that help without a program does not wait for.
     """
@@ -69,12 +68,33 @@ def application(run: Callable[..., int], *, panels: bool) -> typer.Typer:
     app.command("run", epilog="Exit codes: " + EXIT_CODES)(run)
     app.command("doctor")(doctor)
     app.command("serve")(serve)
-    app.add_typer(bench, name="bench")
     app.add_typer(runs, name="runs")
     app.add_typer(trace, name="trace")
-    app.add_typer(sim, name="sim")
+    for name in LABORATORY:
+        app.add_typer(laboratory(name, called=called == name), name=name)
     return app
 
+
+def laboratory(name: str, *, called: bool) -> typer.Typer:
+    """`agentrt bench` or `agentrt sim`; without its commands unless it is called.
+
+    The list of all commands shows one line for each and does not wait for the laboratory's import.
+    """
+    if not called:
+        app = typer.Typer(help=LABORATORY[name])
+        app.callback()(lambda: None)
+        return app
+    if name == "bench":
+        from agentrt.lab.commands.bench import bench as commands
+    else:
+        from agentrt.lab.commands.sim import sim as commands
+    return commands
+
+
+LABORATORY = {
+    "bench": "Measure the engine.",
+    "sim": "Simulate many programs on one engine or many, with the scheduler of production.",
+}
 
 EXIT_CODES = (
     "0 done; 1 the program or a tool raised; 2 wrong flag, argument or file; 3 no engine or model; "

@@ -11,7 +11,7 @@ import typer
 
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
-from agentrt.cli.threads import Threads
+from agentrt.engine.ops.cpu_threads import at_most_cores
 
 
 def serve(
@@ -30,7 +30,14 @@ def serve(
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.", envvar="AGENTRT_DEVICE")] = "cpu",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    threads: Threads = 0,
+    threads: Annotated[
+        int,
+        typer.Option(
+            "--threads",
+            callback=at_most_cores,
+            help="Of our engine; 0 lets it choose, else at most one a core.",
+        ),
+    ] = 0,
     kv_tokens: Annotated[
         int,
         typer.Option(min=0, help="Tokens that the KV memory holds; 0 sizes it by what is free."),

@@ -6,7 +6,7 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
-from agentrt.cli.threads import at_most_cores
+from agentrt.engine.ops.cpu_threads import at_most_cores
 
 # Each would be refused for something else next, so that none begins to measure.
 COMMANDS = [

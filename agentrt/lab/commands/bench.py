@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from agentrt.base.errors import UsageError
-from agentrt.cli.threads import Threads
+from agentrt.lab.commands.threads import Threads
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from agentrt.base.errors import UsageError
-from agentrt.cli.threads import Threads
 from agentrt.lab.commands.bench import factors, rate_of, tell, write
 from agentrt.lab.commands.sim_files import commit, keep_costs, write_page
+from agentrt.lab.commands.threads import Threads
 
 sim = typer.Typer(
     help="Simulate many programs on one engine or many, with the scheduler of production.",
