@@ -13,6 +13,7 @@ from agentrt.scheduler.decisions import (
     Start,
     Stop,
     Tell,
+    Verdict,
 )
 from agentrt.scheduler.estimates import Estimates, Place, site_of
 from agentrt.scheduler.facts import (
@@ -24,7 +25,6 @@ from agentrt.scheduler.facts import (
     Performed,
     Released,
 )
-from agentrt.scheduler.gate import Verdict
 from agentrt.scheduler.key import Key, Terms
 from agentrt.scheduler.order import Order
 from agentrt.scheduler.policy import Policy, policy

@@ -6,7 +6,7 @@ from agentrt.backend import RequestFacts
 from agentrt.fact import fact
 from agentrt.ids import NodeId, RunId
 from agentrt.scheduler.deadline import Refusal
-from agentrt.scheduler.gate import Verdict
+from agentrt.scheduler.key import Terms
 
 
 @fact
@@ -73,16 +73,37 @@ class Tell:
 
 
 @fact
+class Verdict:
+    """What the gate decided about a run.
+
+    Attributes:
+        run_id: The run.
+        node_id: Its first generation that waits at the gate.
+        admitted: Whether it was let in.
+        reason: In a few words.
+        terms: What was weighed, by name.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    admitted: bool
+    reason: str
+    terms: Terms
+
+
+@fact
 class Admit:
     """Let runs through the admission gate, and say which have to wait.
 
     Attributes:
         verdicts: Those let in, and those that wait and were not told yet.
         at_s: When it was decided.
+        closed: Whether the gate holds runs back from here on.
     """
 
     verdicts: tuple[Verdict, ...]
     at_s: float
+    closed: bool
 
 
 @fact

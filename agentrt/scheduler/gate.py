@@ -22,8 +22,9 @@ from collections.abc import Mapping
 
 from agentrt.backend import Ledger
 from agentrt.fact import fact
-from agentrt.ids import NodeId, RequestId, RunId
-from agentrt.scheduler.key import Key, Terms
+from agentrt.ids import RequestId
+from agentrt.scheduler.decisions import Admit, Verdict
+from agentrt.scheduler.key import Key
 from agentrt.scheduler.node import NodeState
 from agentrt.scheduler.order import Order
 from agentrt.scheduler.peak import Need, need_of
@@ -40,25 +41,6 @@ RESERVE_AFTER_S = 1.0
 IDLE_S = 1.0
 
 CHEAP = "contexts take less to compute again than steps that fewer share"
-
-
-@fact
-class Verdict:
-    """What the gate decided about a run.
-
-    Attributes:
-        run_id: The run.
-        node_id: Its first generation that waits at the gate.
-        admitted: Whether it was let in.
-        reason: In a few words.
-        terms: What was weighed, by name.
-    """
-
-    run_id: RunId
-    node_id: NodeId
-    admitted: bool
-    reason: str
-    terms: Terms
 
 
 @fact
@@ -221,9 +203,10 @@ class Gate:
         if not run.working and run in self.running:
             self.idle[run] = at_s
 
-    def settle(self, now_s: float) -> None:
+    def settle(self, now_s: float, closed: bool) -> None:
         """What was decided at this instant is done: who has been idle for long is away."""
         self.stale = False
+        self.closed = closed
         self.thrash.settle(now_s)
         while self.idle:
             run, since_s = next(iter(self.idle.items()))
@@ -269,19 +252,19 @@ class Gate:
             return 0.0
         return max(footprint.committed_tokens, footprint.context_tokens)
 
-    def look(self, now_s: float, order: Order) -> tuple[Verdict, ...]:
+    def look(self, now_s: float, order: Order) -> Admit:
         """Who is let in now, and who has to wait of those that were not told yet."""
         set_aside = {role: self.committed_tokens(role, now_s) for role in self.rooms}
         taken = {role: tokens > 0.0 for role, tokens in set_aside.items()}
         left = {role: self.limit_tokens(role, now_s) - set_aside[role] for role in self.rooms}
-        self.closed = self.worth.holds and (self.closed or min(left.values()) >= 0.0)
+        closed = self.worth.holds and (self.closed or min(left.values()) >= 0.0)
         begun: list[RunState] = []
         verdicts: list[Verdict] = []
         needs = {run: self._needs(run) for run in self.held}
-        reserved = self._reserved(now_s) if self.closed else None
+        reserved = self._reserved(now_s) if closed else None
         shadow: Shadow | None = None
         for run in sorted(self.held, key=lambda run: self._place(run, needs[run], now_s, order)):
-            why = _fits(needs[run], left, taken) if self.closed else CHEAP
+            why = _fits(needs[run], left, taken) if closed else CHEAP
             if why and reserved is not None and run is not reserved:
                 shadow = shadow or self._shadow(reserved, needs, left, begun, now_s)
                 why = shadow.passes(run, needs[run], now_s)
@@ -295,7 +278,7 @@ class Gate:
                     taken[role] |= need.entry_tokens > 0.0
                 if run is reserved:
                     reserved = None
-        return tuple(verdicts)
+        return Admit(tuple(verdicts), now_s, closed)
 
     def _needs(self, run: RunState) -> dict[str, Need]:
         """By role, what a run that waits needs."""
