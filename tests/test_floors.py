@@ -47,11 +47,11 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "scheduler": (
         ("estimates", "policies"),
-        ("runs",),
-        ("order", "retention"),
+        ("runs", "decisions"),
+        ("order", "retention", "internal_events"),
         ("admission",),
-        ("decisions", "learning", "state"),
-        ("accounting", "decide", "demand", "internal_events"),
+        ("state", "learning"),
+        ("accounting", "decide", "demand"),
         ("apply",),
     ),
     "structured": (

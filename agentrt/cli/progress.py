@@ -109,7 +109,11 @@ class PlainLines:
 
 
 class LiveRows:
-    """A row a node, redrawn a few times a second by rich's own thread."""
+    """A row a node, redrawn a few times a second by rich's own thread.
+
+    What is written to standard output goes above the rows where both are one terminal. Elsewhere
+    rich must leave it alone: it would write to the terminal what belongs in a file or a pipe.
+    """
 
     def __init__(self, runs: int, clock: Clock, to: TextIO) -> None:
         from rich.console import Console
@@ -123,6 +127,7 @@ class LiveRows:
             console=Console(file=to, highlight=False),
             get_renderable=self._picture,
             refresh_per_second=8,
+            redirect_stdout=_is_same_file(sys.stdout, to),
         )
         self._started = False
 
@@ -156,6 +161,13 @@ class LiveRows:
         if self._text:
             parts.append(Text(self._text))
         return Group(*parts)
+
+
+def _is_same_file(one: TextIO, other: TextIO) -> bool:
+    try:
+        return os.path.sameopenfile(one.fileno(), other.fileno())
+    except (OSError, ValueError):  # closed, or no file
+        return False
 
 
 def crowded(rows: Sequence[BoardRow]) -> list[BoardRow]:

@@ -1,14 +1,14 @@
 """Pure decisions: facts go in, decisions come out; no I/O, no clock, no tensors."""
 
-from agentrt.scheduler.admission.controller import AdmissionDecision
-from agentrt.scheduler.admission.deadline import Refusal
 from agentrt.scheduler.apply import apply
 from agentrt.scheduler.decide import decide
 from agentrt.scheduler.decisions import (
+    AdmissionDecision,
     Admit,
     Decision,
     Expire,
     Fill,
+    Refusal,
     Refuse,
     Send,
     Start,

@@ -25,7 +25,7 @@ from agentrt.protocol.events import (
 )
 from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.scheduler.accounting import admitted, ended, rest_changed, sent
-from agentrt.scheduler.admission.deadline import refusal
+from agentrt.scheduler.admission.deadline import PROBE_EVERY, count_hopeless, refusal
 from agentrt.scheduler.decisions import (
     Admit,
     Decision,
@@ -103,7 +103,7 @@ def _declared(state: State, event: NodeDeclared) -> None:
         _ranked(state, changed)
     if node.parent is None and state.config.refuse_hopeless:
         hopeless = refusal(node)
-        if hopeless is not None:
+        if hopeless is not None and count_hopeless(node) % PROBE_EVERY:
             state.to_refuse[node] = hopeless
     node.starts_incomplete = node.kind == "program" or node.model in state.incomplete_roles
     if node.expires_at_s is not None:
@@ -222,7 +222,7 @@ def _performed(state: State, decision: Decision) -> None:
 
 def _admitted(state: State, decision: Admit) -> None:
     gate = state.gate
-    gate.settle(decision.at_s)
+    gate.settle(decision.at_s, decision.closed)
     for verdict in decision.verdicts:
         run = state.runs.get(verdict.run_id)
         if run is None or run not in gate.held:

@@ -12,7 +12,6 @@ from typing import cast
 
 from agentrt.base.ids import RequestId
 from agentrt.scheduler.decisions import (
-    Admit,
     Decision,
     Expire,
     Fill,
@@ -58,7 +57,7 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
     if state.to_tell:
         _tell(state, now_s, decisions)
     if state.gate.held and state.gate.is_due(now_s):
-        decisions.append(Admit(state.gate.look(now_s, state.order), now_s))
+        decisions.append(state.gate.look(now_s, state.order))
     return tuple(decisions)
 
 

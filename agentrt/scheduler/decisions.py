@@ -5,8 +5,7 @@ from __future__ import annotations
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import record
 from agentrt.protocol.backend import SchedulingInfo
-from agentrt.scheduler.admission.controller import AdmissionDecision
-from agentrt.scheduler.admission.deadline import Refusal
+from agentrt.scheduler.policies.priority_key import KeyTerms
 
 
 @record
@@ -73,16 +72,54 @@ class UpdateInfo:
 
 
 @record
+class AdmissionDecision:
+    """What the gate decided about a run.
+
+    Attributes:
+        run_id: The run.
+        node_id: Its first generation that waits at the gate.
+        admitted: Whether it was let in.
+        reason: In a few words.
+        terms: What was weighed, by name.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+    admitted: bool
+    reason: str
+    terms: KeyTerms
+
+
+@record
 class Admit:
     """Let runs through the admission gate, and say which have to wait.
 
     Attributes:
         verdicts: Those let in, and those that wait and were not told yet.
         at_s: When it was decided.
+        closed: Whether the gate holds runs back from here on.
     """
 
     verdicts: tuple[AdmissionDecision, ...]
     at_s: float
+    closed: bool
+
+
+@record
+class Refusal:
+    """Why a run is not begun.
+
+    Attributes:
+        left_s: Time until its deadline.
+        expected_s: Median of what past runs of it took where nothing waited.
+        runs: How many those were.
+        path: The likeliest call sites, with the median time of each.
+    """
+
+    left_s: float
+    expected_s: float
+    runs: int
+    path: tuple[tuple[str, float], ...]
 
 
 @record

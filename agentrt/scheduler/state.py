@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.scheduler.admission.controller import AdmissionControl
-from agentrt.scheduler.admission.deadline import Refusal
+from agentrt.scheduler.decisions import Refusal
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.order.tool_slots import ToolSlots

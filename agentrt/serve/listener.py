@@ -171,10 +171,15 @@ def _url(listener: socket.socket) -> str:
 
 
 def _listening(config: ServeConfig) -> socket.socket:
-    """Bound before the engine loads: an address that is taken is told at once."""
+    """Bound before the engine loads: an address that is taken is told at once.
+
+    Accepted connections inherit TCP_NODELAY. asyncio leaves it unset on sockets without the
+    protocol's number, which are all that `create_server` makes, and the body of a response, written
+    after its head, would then wait 40 ms for the client's delayed acknowledgement.
+    """
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        return socket.create_server(
+        listener = socket.create_server(
             (config.host, config.port), family=family, backlog=_BACKLOG, reuse_port=False
         )
     except OSError as error:
@@ -182,6 +187,8 @@ def _listening(config: ServeConfig) -> socket.socket:
             f"nothing can listen at {config.host}:{config.port} ({error.strerror or error})",
             hint="Give another --port, or 0 for a free one",
         ) from None
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ SCRIPT = """
 import gc
 import weakref
 
-from agentrt.base.gc_freeze import settle_heap
+from agentrt.base.gc_freeze import freeze_gc
 
 
 class Node:
@@ -16,7 +16,7 @@ class Node:
 
 
 seen = len(gc.get_objects())
-settle_heap()
+freeze_gc()
 print(len(gc.get_objects()) < seen / 10)
 later = weakref.ref(Node())
 gc.collect()

@@ -280,6 +280,7 @@ async def main(model: Path) -> None:
     await serving.backend.start()
     delivering = asyncio.create_task(serving.deliver())
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the product's server
         print(listener.getsockname()[1], flush=True)
         config = uvicorn.Config(application(serving), log_level="warning", lifespan="off")
         await uvicorn.Server(config).serve(sockets=[listener])

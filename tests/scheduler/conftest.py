@@ -77,6 +77,7 @@ class World:
     jobs: list[Job] = field(default_factory=list)
     decisions: list[tuple[float, Decision]] = field(default_factory=list)
     before: Callable[["World", Decision, float], None] | None = None
+    decide: Callable[[State, float], tuple[Decision, ...]] = decide
     now_s: float = 0.0
     agenda: list[tuple[float, int, list[InternalEvent]]] = field(default_factory=list)
     serial: Any = field(default_factory=count)
@@ -116,7 +117,7 @@ class World:
     def handle(self, facts: Sequence[InternalEvent]) -> None:
         for fact in facts:
             apply(self.state, fact)
-        while decisions := decide(self.state, self.now_s):
+        while decisions := self.decide(self.state, self.now_s):
             for decision in decisions:
                 if self.before is not None:
                     self.before(self, decision, self.now_s)

@@ -1,6 +1,7 @@
 """The scheduler alone, against a world that answers its decisions in any order."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, get_args
@@ -39,6 +40,7 @@ from agentrt.scheduler import (
     decide,
 )
 from agentrt.scheduler.apply import TAKES
+from tests.scheduler.likeness import decide_alike
 
 RUN = RunId("0" * 16)
 
@@ -227,6 +229,7 @@ class World:
     started: list[str] = field(default_factory=list)
     log: list[Any] = field(default_factory=list)
     sent: int = 0
+    decide: Callable[[State, float], tuple[Decision, ...]] = decide
 
     def tell(self, fact: Any) -> None:
         self.log.append(fact)
@@ -262,8 +265,8 @@ class World:
 
     def settle(self, now_s: float) -> None:
         for _ in range(1000):
-            decisions = decide(self.state, now_s)
-            assert decisions == decide(self.state, now_s), "deciding changes nothing"
+            decisions = self.decide(self.state, now_s)
+            assert decisions == self.decide(self.state, now_s), "deciding changes nothing"
             if not decisions:
                 deadline_s = self.state.next_deadline_s()
                 assert deadline_s is None or deadline_s > now_s, "the loop would never sleep"
@@ -276,9 +279,9 @@ class World:
         raise AssertionError("the scheduler never comes to rest")
 
 
-def play(seed: int, size: int, holes: bool, threads: int) -> World:
+def play(seed: int, size: int, holes: bool, threads: int, how: Any = decide) -> World:
     random = Random(seed)
-    world = World(random, holes, started(holes=holes, threads=threads))
+    world = World(random, holes, started(holes=holes, threads=threads), decide=how)
     now_s = 0.0
     for index in range(size):
         name = f"n#{index}"
@@ -352,6 +355,19 @@ def test_every_node_ends_exactly_once_in_any_order(
     left = (state.ready, state.to_fill, state.to_stop, state.to_tell, state.timers)
     assert [len(table) for table in left] == [0] * 5, "nothing is left to do"
     assert state.workers.busy == 0
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(1, 20),
+    holes=st.booleans(),
+    threads=st.integers(1, 3),
+)
+def test_deciding_leaves_the_state_as_it_is(
+    seed: int, size: int, holes: bool, threads: int
+) -> None:
+    assert len(play(seed, size, holes, threads, decide_alike).ended) == size
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

@@ -1,9 +1,12 @@
 """Clients that leave, too many of them, an engine that dies, and an orderly end."""
 
+import contextlib
 import json
 import logging
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 
@@ -48,6 +51,33 @@ def test_a_client_that_leaves_ends_its_request(stream, portal, own_server_url, w
             return await client.post("/chat/completions", json=wire.body())
 
     assert portal.call(main).status_code == 200
+
+
+def test_accepted_connections_send_at_once(portal, own_server_url, wire):
+    """With Nagle's algorithm each answer on a kept connection waits for an acknowledgement."""
+
+    async def main():
+        async with wire.client(own_server_url) as client:
+            await client.get("/models")  # the connection stays open
+            return [
+                one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                for one in accepted_at(client.base_url.port)
+            ]
+
+    no_delay = portal.call(main)
+    assert no_delay
+    assert all(no_delay)
+
+
+def accepted_at(port):
+    """Copies of this process's sockets that a listener at `port` accepted."""
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):  # closed since it was listed, or not connected
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as one:
+                if one.getsockname()[1:2] == (port,) and one.getpeername():
+                    yield one
 
 
 def test_too_many_are_told_to_come_back(portal, own_server, wire):

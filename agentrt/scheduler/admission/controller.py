@@ -20,15 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.ids import RequestId
 from agentrt.base.record import record
 from agentrt.protocol.step_output import Ledger, StepRecord
 from agentrt.scheduler.admission.benefit import AdmissionBenefit
 from agentrt.scheduler.admission.kv_need import KvNeed, need_of
 from agentrt.scheduler.admission.thrashing import STEP, Thrashing
+from agentrt.scheduler.decisions import AdmissionDecision, Admit
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.order.request_info import InfoUpdates
-from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
+from agentrt.scheduler.policies.priority_key import PriorityKey
 from agentrt.scheduler.runs.node import NodeState
 from agentrt.scheduler.runs.run import Footprint, RunState
 
@@ -39,25 +40,6 @@ RESERVE_AFTER_S = 1.0
 IDLE_S = 1.0
 
 CHEAP = "contexts take less to compute again than steps that fewer share"
-
-
-@record
-class AdmissionDecision:
-    """What the gate decided about a run.
-
-    Attributes:
-        run_id: The run.
-        node_id: Its first generation that waits at the gate.
-        admitted: Whether it was let in.
-        reason: In a few words.
-        terms: What was weighed, by name.
-    """
-
-    run_id: RunId
-    node_id: NodeId
-    admitted: bool
-    reason: str
-    terms: KeyTerms
 
 
 @record
@@ -222,9 +204,10 @@ class AdmissionControl:
         if not run.working and run in self.running:
             self.idle[run] = at_s
 
-    def settle(self, now_s: float) -> None:
+    def settle(self, now_s: float, closed: bool) -> None:
         """What was decided at this instant is done: who has been idle for long is away."""
         self.stale = False
+        self.closed = closed
         self.thrash.settle(now_s)
         while self.idle:
             run, since_s = next(iter(self.idle.items()))
@@ -270,19 +253,19 @@ class AdmissionControl:
             return 0.0
         return max(footprint.committed_tokens, footprint.context_tokens)
 
-    def look(self, now_s: float, order: Order) -> tuple[AdmissionDecision, ...]:
+    def look(self, now_s: float, order: Order) -> Admit:
         """Who is let in now, and who has to wait of those that were not told yet."""
         set_aside = {role: self.committed_tokens(role, now_s) for role in self.rooms}
         taken = {role: tokens > 0.0 for role, tokens in set_aside.items()}
         left = {role: self.limit_tokens(role, now_s) - set_aside[role] for role in self.rooms}
-        self.closed = self.worth.holds and (self.closed or min(left.values()) >= 0.0)
+        closed = self.worth.holds and (self.closed or min(left.values()) >= 0.0)
         begun: list[RunState] = []
         verdicts: list[AdmissionDecision] = []
         needs = {run: self._needs(run) for run in self.held}
-        reserved = self._reserved(now_s) if self.closed else None
+        reserved = self._reserved(now_s) if closed else None
         shadow: Reservation | None = None
         for run in sorted(self.held, key=lambda run: self._place(run, needs[run], now_s, order)):
-            why = _fits(needs[run], left, taken) if self.closed else CHEAP
+            why = _fits(needs[run], left, taken) if closed else CHEAP
             if why and reserved is not None and run is not reserved:
                 shadow = shadow or self._shadow(reserved, needs, left, begun, now_s)
                 why = shadow.passes(run, needs[run], now_s)
@@ -296,7 +279,7 @@ class AdmissionControl:
                     taken[role] |= need.entry_tokens > 0.0
                 if run is reserved:
                     reserved = None
-        return tuple(verdicts)
+        return Admit(tuple(verdicts), now_s, closed)
 
     def _needs(self, run: RunState) -> dict[str, KvNeed]:
         """By role, what a run that waits needs."""

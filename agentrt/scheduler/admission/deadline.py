@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrt.base.record import record
+from agentrt.scheduler.decisions import Refusal
 from agentrt.scheduler.estimates.estimates import chain
 from agentrt.scheduler.runs.node import NodeState
 
@@ -13,28 +13,11 @@ PROBE_EVERY = 10
 """Of runs that would be refused one of so many is let run: machines and programs change."""
 
 
-@record
-class Refusal:
-    """Why a run is not begun.
-
-    Attributes:
-        left_s: Time until its deadline.
-        expected_s: Median of what past runs of it took where nothing waited.
-        runs: How many those were.
-        path: The likeliest call sites, with the median time of each.
-    """
-
-    left_s: float
-    expected_s: float
-    runs: int
-    path: tuple[tuple[str, float], ...]
-
-
 def refusal(root: NodeState) -> Refusal | None:
     """Why the run of this program node is hopeless, or None.
 
-    A run is refused when half of the past ones would not have ended in the time it has, even alone
-    on the engine. Each call counts one refusal of that place, by which probes are spread.
+    It is where half of the past ones would not have ended in the time it has, even alone on the
+    engine.
     """
     run = root.run
     if run.deadline_at_s is None:
@@ -46,9 +29,13 @@ def refusal(root: NodeState) -> Refusal | None:
     left_s = run.deadline_at_s - root.declared_at_s
     if path.p50 <= left_s:
         return None
-    place.observe("refused", 1.0)
-    if place.learned["refused"].count % PROBE_EVERY == 0:
-        return None
     likely = chain(run.estimates, run.template, root.place.site)
     likely.pop(root.place.site, None)
     return Refusal(left_s, path.p50, path.count, tuple(likely.items()))
+
+
+def count_hopeless(root: NodeState) -> int:
+    """Note that a run is hopeless; how many of its place were so, with this one."""
+    place = root.place.known_at(root.depth)
+    place.observe("refused", 1.0)
+    return place.learned["refused"].count

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from agentrt.base.record import record
 from agentrt.scheduler.admission.kv_prior import expected_tokens
+from agentrt.scheduler.estimates.estimates import Quantity
+from agentrt.scheduler.estimates.histogram import Learned
 from agentrt.scheduler.runs.run import RunState
 
 WAVE_SHARE = 0.5
@@ -31,10 +33,9 @@ class KvNeed:
 
 def peak_tokens(run: RunState, role: str) -> float:
     """Most KV tokens that it is expected to need of an engine at once; 0.0 when unknown."""
-    place = run.estimates.place(run.template, engine_site(role))
     held = (node for node in run.held if node.model == role)
     elsewhere = run.estimates.place("").mean("context_tokens")
-    return expected_tokens(place.learned.get("context_tokens"), elsewhere, held)
+    return expected_tokens(_learned(run, role, "context_tokens"), elsewhere, held)
 
 
 def need_of(run: RunState, role: str, limit_tokens: float) -> KvNeed:
@@ -49,7 +50,7 @@ def need_of(run: RunState, role: str, limit_tokens: float) -> KvNeed:
     wave = WAVE_SHARE * limit_tokens
     if peak <= wave:
         return KvNeed(peak, peak)
-    learned = run.estimates.place(run.template, engine_site(role)).learned.get("longest_tokens")
+    learned = _learned(run, role, "longest_tokens")
     if learned is None:  # of other programs it would say nothing: a chain needs all of its peak
         return KvNeed(peak, peak)
     waits = max((node.prompt_tokens for node in run.held if node.model == role), default=0)
@@ -59,3 +60,9 @@ def need_of(run: RunState, role: str, limit_tokens: float) -> KvNeed:
 def engine_site(role: str) -> str:
     """The place where the peaks of a template's runs on one engine are learned."""
     return f"engine {role}"
+
+
+def _learned(run: RunState, role: str, quantity: Quantity) -> Learned | None:
+    """What past runs of its template came to on one engine, or None."""
+    place = run.estimates.find(run.template, engine_site(role))
+    return None if place is None else place.learned.get(quantity)
