@@ -17,7 +17,7 @@ from agentrt.runtime.in_flight.output_readers import reader_of
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.coalescing import CoalescedRequest, Coalescing
-from agentrt.runtime.requests.overflow import ContextWindows, work_of
+from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.run import Run
@@ -78,7 +78,7 @@ class RequestDispatcher:
             facts: What its place depends on, and the number of the request.
             held_s: How long the admission gate has held it.
         """
-        work = work_of(gen)
+        work = gen.work
         engine = self._engines[work.model]
         try:
             prompt = prompt_of(run, gen, engine, self._rooms)
@@ -193,7 +193,7 @@ class RequestDispatcher:
         live = self.of(run, gen)
         if live is None:  # not sent yet: only look whether an input has failed
             try:
-                work_of(gen).chat.segments()
+                gen.work.chat.segments()
             except Exception as error:
                 return [failed(run, gen, error)]
             if gen.id not in run.deferred:
