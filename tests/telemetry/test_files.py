@@ -16,8 +16,8 @@ from agentrt.protocol.events import (
 )
 from agentrt.telemetry import JaegerFile, SpanObserver, build, settings_of
 from agentrt.testing import jaeger
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Work
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Work
 
 RUN = RunId("00000000000000a1")
 

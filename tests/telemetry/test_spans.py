@@ -25,7 +25,7 @@ from agentrt.telemetry import Span, Trace, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
 from agentrt.testing import jaeger
-from agentrt.testing.statements import Work
+from tests.oracles.statements import Work
 
 RUN = RunId("00000000000000a1")
 

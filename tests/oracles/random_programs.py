@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from agentrt.testing.statements import (
+from tests.oracles.statements import (
     CallStatement,
     Race,
     Statement,

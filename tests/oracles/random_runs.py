@@ -25,7 +25,7 @@ from agentrt.protocol.events import (
     ToolStarted,
 )
 from agentrt.protocol.step_output import Ledger, StepDone, StepRecord
-from agentrt.testing.statements import (
+from tests.oracles.statements import (
     CallStatement,
     Race,
     Statement,
