@@ -15,7 +15,7 @@ from agentrt.protocol.events import (
     RunStarted,
 )
 from agentrt.telemetry import JaegerFile, SpanObserver, build, settings_of
-from agentrt.testing import jaeger
+from tests.oracles import jaeger
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Work
 
