@@ -131,7 +131,7 @@ class MessagePrompt:
 class SchedulingInfo:
     """What the order of waiting work depends on; sent with the request and when it changes.
 
-    What is said of the run holds at `told_at_s`; who reads it later may let its waiting grow.
+    What is said of the run holds at `as_of_s`; who reads it later may let its waiting grow.
 
     Attributes:
         request_id: Of which request.
@@ -152,7 +152,7 @@ class SchedulingInfo:
         path_p50_s: Median of the learned time that its run still needs.
         path_p90_s: The same time, which nine of ten runs stay within.
         true_rest_s: What its run really needs, where a replay knows; None elsewhere.
-        told_at_s: When this was so.
+        as_of_s: When this was so.
     """
 
     request_id: RequestId
@@ -172,7 +172,7 @@ class SchedulingInfo:
     path_p50_s: float = 0.0
     path_p90_s: float = 0.0
     true_rest_s: float | None = None
-    told_at_s: float = 0.0
+    as_of_s: float = 0.0
 
 
 @record
@@ -192,7 +192,7 @@ class GenerateRequest:
         deadline_at_s: When it must be done, or None.
         submitted_at_s: When the runtime sent it.
         keep_special: Report the text of special tokens too (tool-call frames).
-        facts: What its place among waiting requests depends on; None where nobody schedules.
+        info: Scheduling info, for its priority among waiting requests; None without a scheduler.
         thinking_tokens: Most tokens of thought before the output that the constraint is about,
             in the frame that the capabilities name; None leaves it to the model whether it thinks.
         scored: Of a `choice`: every option is scored at once, instead of decoding one.
@@ -210,7 +210,7 @@ class GenerateRequest:
     deadline_at_s: float | None = None
     submitted_at_s: float = 0.0
     keep_special: bool = False
-    facts: SchedulingInfo | None = None
+    info: SchedulingInfo | None = None
     thinking_tokens: int | None = None
     scored: bool = False
 
@@ -249,11 +249,11 @@ class Backend(Protocol):
         """Take a request; its `End` comes through `events`, whatever happens."""
         ...
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to the prompt of a request that was submitted incomplete."""
         ...
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
         ...
 

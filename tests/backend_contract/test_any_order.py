@@ -94,7 +94,7 @@ def test_every_request_ends_in_any_order(bench, portal, requests_of):
                 if plan.cancelled_at == steps:
                     bench.backend.cancel(request.request_id, "as planned")
                 if fills:
-                    bench.backend.fill(request.request_id, fills.pop(0))
+                    bench.backend.fill_hole(request.request_id, fills.pop(0))
             steps += 1
 
         async def main():

@@ -71,11 +71,11 @@ class Counter:
             raise RequestRejected("thirteen")
         self.left[request.request_id] = request.sampling.max_tokens
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self.told.append(fill)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        self.told += facts
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        self.told += updates
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         del self.left[request_id]

@@ -141,7 +141,7 @@ def test_requests_carry_what_was_learned() -> None:
             await runtime.with_options(named(number, tenant="t", priority=3)).run(twice, "x")
 
     rig.run(body)
-    first, second = [request.facts for request in rig.backend.seen.requests[-2:]]
+    first, second = [request.info for request in rig.backend.seen.requests[-2:]]
     assert first is not None
     assert second is not None
     took_s = rig.of(NodeFinished)[0].ledger.decode_s
@@ -190,8 +190,8 @@ def test_a_replay_has_to_tell_the_oracle_what_it_knows() -> None:
 
     assert rig.run(body, policy="oracle") == OUTPUT
     (request,) = rig.backend.seen.requests
-    assert request.facts is not None
-    assert request.facts.true_rest_s == 9.0
+    assert request.info is not None
+    assert request.info.true_rest_s == 9.0
 
 
 def test_programs_that_nobody_knows_wait_by_what_they_declare() -> None:

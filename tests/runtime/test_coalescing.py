@@ -241,9 +241,9 @@ def test_demand_of_any_counts(bench: Any) -> None:
     rig.run(ahead)
     (request,) = rig.backend.seen.requests
     assert not request.demanded
-    told = [fact for fact in rig.backend.seen.facts if fact.request_id == request.request_id]
+    told = [fact for fact in rig.backend.seen.updates if fact.request_id == request.request_id]
     assert told[0].demanded
-    assert all(fact.request_id == request.request_id for fact in rig.backend.seen.facts)
+    assert all(fact.request_id == request.request_id for fact in rig.backend.seen.updates)
 
 
 def test_an_engine_that_dies_takes_all_with_it(bench: Any) -> None:
