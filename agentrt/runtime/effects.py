@@ -75,7 +75,9 @@ class Effects:
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)
                 return self._stop(run, node, error, reason)
             case Expire():
-                late = DeadlineExceeded(f"{node.label} passed its deadline", so_far=run.so_far())
+                late = DeadlineExceeded(
+                    f"{node.label} passed its deadline", progress=run.progress()
+                )
                 return self._stop(run, node, late, "deadline")
             case Refuse(refusal=refusal):
                 return refused(run, node, refusal)

@@ -22,7 +22,7 @@ def requests(engine, seed, count=24):
 def told(served):
     """Of each admission all but when it was."""
     return [
-        (at, one.request_id, one.place, one.waiting, one.passed_over)
+        (at, one.request_id, one.position, one.waiting, one.passed_over)
         for at, done in enumerate(served.steps)
         for one in done.admissions
     ]

@@ -120,7 +120,7 @@ def test_the_short_program_goes_first_where_the_policy_says_so(policy, first, bu
     admissions = [one for done in served.steps for one in done.admissions]
     assert [one.request_id for one in admissions] == [first, 3 - first]
     placed = admissions[0]
-    assert (placed.policy, placed.place, placed.waiting) == (policy, 0, 1)
+    assert (placed.policy, placed.position, placed.waiting) == (policy, 0, 1)
     assert placed.passed_over == (("slots", 2),)
     assert placed.waited_s == pytest.approx(0.002)
     terms = dict(placed.terms)

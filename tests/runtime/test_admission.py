@@ -42,7 +42,7 @@ class Rig:
         )
         self.seen: list[Event] = []
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.seen += events
 
     def of(self, kind: type) -> list[Any]:
@@ -96,7 +96,7 @@ def test_runs_that_do_not_fit_wait_and_the_split_shows_it() -> None:
     assert terms["limit_tokens"] == 120
     assert terms["committed_tokens"] + terms["peak_tokens"] > 120
     record = RunRecord(RunId(f"{4:016x}"))
-    record.see(rig.seen)
+    record.on_events(rig.seen)
     assert split(record).admission == pytest.approx(took_s, abs=0.2)
 
 
@@ -167,7 +167,7 @@ def test_a_run_that_cannot_end_in_time_says_so_at_once() -> None:
         return raised.value
 
     error = rig.run(body)
-    assert [(part.name, round(part.took_s)) for part in error.so_far.path] == [
+    assert [(part.name, round(part.took_s)) for part in error.progress.path] == [
         ("first", 2),
         ("second", 2),
     ]

@@ -67,7 +67,7 @@ def test_the_split_still_sums(bench: Any, after_s: float) -> None:
     rig = rig_of(bench, prefill_tokens_per_s=100.0)
     rig.run(twice, after_s)
     record = RunRecord()
-    record.see(rig.recorder.events)
+    record.on_events(rig.recorder.events)
     found = split(record)
     assert sum(found.parts().values()) == pytest.approx(record.compound_s)
     assert found.unattributed == pytest.approx(0.0, abs=1e-9)
