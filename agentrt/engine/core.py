@@ -173,7 +173,7 @@ class EngineCore:
         else:
             self._fits(sequence)
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to a prompt that was submitted incomplete; a request that is over is no error."""
         sequence = self._roster.find(request_id)
         if sequence is None:
@@ -191,10 +191,10 @@ class EngineCore:
         else:
             self._fits(sequence)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
-        for fact in facts:
-            self._roster.tell(fact)
+        for info in updates:
+            self._roster.tell(info)
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """End a request; what it computed stays in the tree. One that is over is no error."""

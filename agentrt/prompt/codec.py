@@ -212,7 +212,7 @@ class Codec:
                 view, messages, self.fingerprint, self._templates.telling, history
             )
         except TemplateRefused as error:
-            answers = [s.for_others() if isinstance(s, Generated) else s for s in segments]
+            answers = [s.without_thinking() if isinstance(s, Generated) else s for s in segments]
             if answers != list(segments):  # it takes no thought in a content
                 return self.encode(view.tools, answers, history)
             raise _unsupported(error) from error

@@ -83,10 +83,10 @@ class RemoteBackend:
         self._tasks[request.request_id] = task
         task.add_done_callback(lambda done: self._end(exchange, done))
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Nothing: prompts come whole (`holes` is false)."""
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """Nothing: the server orders its own queue."""
 
     def cancel(self, request_id: RequestId, reason: str) -> None:

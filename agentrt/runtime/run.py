@@ -180,7 +180,7 @@ class Run:
         for node in list(self.nodes.values()):
             node.fail(error)
 
-    def so_far(self) -> RunProgress:
+    def progress(self) -> RunProgress:
         """What took the time until now."""
         return self._look_back(self)
 

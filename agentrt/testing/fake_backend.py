@@ -139,7 +139,7 @@ class ScriptedBackend:
             self._refused.append(ongoing.end("failed", now_s, error=record_of(error)))
         self._rouse()
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self.seen.fills.append((request_id, fill))
         ongoing = self._ongoing.get(request_id)
         if ongoing is None or ongoing.complete:
@@ -149,12 +149,12 @@ class ScriptedBackend:
             ongoing.complete_at(self._clock.now_s())
         self._rouse()
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        self.seen.facts.extend(facts)
-        for fact in facts:
-            if fact.request_id in self._ongoing:
-                self._ongoing[fact.request_id].demanded = fact.demanded
-                self._ongoing[fact.request_id].deadline_at_s = fact.deadline_at_s
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        self.seen.updates.extend(updates)
+        for info in updates:
+            if info.request_id in self._ongoing:
+                self._ongoing[info.request_id].demanded = info.demanded
+                self._ongoing[info.request_id].deadline_at_s = info.deadline_at_s
                 self._rouse()
 
     def cancel(self, request_id: RequestId, reason: str) -> None:

@@ -30,7 +30,7 @@ quick = settings(max_examples=100, derandomize=True, deadline=None)
 
 def record_of(body: tuple[Statement, ...], *, tell_after: bool = True) -> RunRecord:
     record = RunRecord()
-    record.see(play(body, tell_after=tell_after, gate_s=0.0005))
+    record.on_events(play(body, tell_after=tell_after, gate_s=0.0005))
     return record
 
 

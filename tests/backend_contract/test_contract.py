@@ -159,8 +159,8 @@ def test_cancelling_and_filling_what_is_over_or_unknown_does_nothing(bench, play
     def late():
         for number in (over.request_id, RequestId(10**9)):
             bench.backend.cancel(number, "too late")
-            bench.backend.fill(number, HoleFill((1,), complete=True))
-            bench.backend.facts((SchedulingInfo(number, demanded=False),))
+            bench.backend.fill_hole(number, HoleFill((1,), complete=True))
+            bench.backend.update((SchedulingInfo(number, demanded=False),))
 
     portal.call(late)
     (outcome,) = play(bench.request())
@@ -187,7 +187,7 @@ def test_a_prompt_with_holes_equals_the_whole_prompt(bench, play, portal):
 
     def begin():
         bench.backend.submit(parted)
-        bench.backend.fill(parted.request_id, HoleFill(ids[2:3], complete=False))
+        bench.backend.fill_hole(parted.request_id, HoleFill(ids[2:3], complete=False))
 
     portal.call(begin)
     play(beside)  # something else runs while the hole is open

@@ -45,8 +45,8 @@ class Seen:
     def __init__(self) -> None:
         self.record = RunRecord()
 
-    def see(self, events: Sequence[Event]) -> None:
-        self.record.see(events)
+    def on_events(self, events: Sequence[Event]) -> None:
+        self.record.on_events(events)
 
 
 @pytest.fixture(scope="module")

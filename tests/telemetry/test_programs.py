@@ -106,7 +106,7 @@ class Seen:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.events += events
 
 
@@ -115,7 +115,7 @@ def run(name: str, codec: Codec, *, decode_tokens_per_s: float) -> RunRecord:
     seen = Seen()
     play(name, codec, seen, decode_tokens_per_s)
     record = RunRecord()
-    record.see(seen.events)
+    record.on_events(seen.events)
     return record
 
 

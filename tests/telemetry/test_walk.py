@@ -21,7 +21,7 @@ quick = settings(max_examples=150, derandomize=True, deadline=None)
 
 def recorded(body: tuple[Statement, ...], **how: Any) -> RunRecord:
     record = RunRecord()
-    record.see(play(body, **how))
+    record.on_events(play(body, **how))
     return record
 
 

@@ -57,7 +57,7 @@ class PlayWatch:
         self._going: set[RequestId] = set()
         self._recorder = RunRecorder(self._over)
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take a batch of events."""
         for event in events:
             if isinstance(event, StepDone):
@@ -65,7 +65,7 @@ class PlayWatch:
                     self._step(event.step)
                     self._going = {delta.request_id for delta in event.deltas}
                 self._going.difference_update(end.request_id for end in event.ends)
-        self._recorder.see(events)
+        self._recorder.on_events(events)
 
     def begin(self, at_s: float) -> None:
         """Forget what has been seen: a play begins."""

@@ -41,16 +41,16 @@ class InFlight:
         shared: The request that it has in common with others, or could have; None when it cannot.
         joined_at_s: When it joined a request that was under way; None where it has its own.
         taken_deltas: How many of the shared request's deltas it has been given.
-        facts: What its engine was told last of its place among waiting requests.
+        info: Scheduling info last sent to its engine.
     """
 
     __slots__ = (
         "begun",
         "complete",
         "engine",
-        "facts",
         "gen",
         "held",
+        "info",
         "is_plain",
         "joined_at_s",
         "logprobs",
@@ -95,7 +95,7 @@ class InFlight:
         self.shared: CoalescedRequest | None = None
         self.joined_at_s: float | None = None
         self.taken_deltas = 0
-        self.facts: SchedulingInfo | None = None
+        self.info: SchedulingInfo | None = None
 
     @property
     def engine_id(self) -> RequestId:

@@ -52,7 +52,7 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows)
     work = work_of(gen)
     codec = engine.capabilities.codec
     segments = [  # what another model thought is not told to this one
-        segment.for_others()
+        segment.without_thinking()
         if isinstance(segment, Generated) and segment.thinking and segment.codec != codec
         else segment
         for segment in work.chat.segments()

@@ -317,14 +317,14 @@ def test_gaps_are_told_where_the_engine_had_work() -> None:
 
     watch = our_client.PlayWatch()
     watch.begin(0.75)
-    watch.see([done(1.0, (one,), ()), done(1.75, (one, other), ())])
-    watch.see([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
+    watch.on_events([done(1.0, (one,), ()), done(1.75, (one, other), ())])
+    watch.on_events([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
     assert [step[5] for step in watch.steps] == [None, 0.25, 0.25, None, None]
     assert watch.steps[:2] == [(0.5, 0, 1, 9, 0.25, None, 0), (0.5, 0, 2, 9, 1.0, 0.25, 0)]
-    watch.see([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
-    watch.see([done(14.0, (one,), ())])
+    watch.on_events([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
+    watch.on_events([done(14.0, (one,), ())])
     watch.begin(15.0)
-    watch.see([done(15.0, (one,), ())])
+    watch.on_events([done(15.0, (one,), ())])
     assert watch.steps == [(0.5, 0, 1, 9, 0.0, None, 0)]
 
 
