@@ -17,6 +17,11 @@ class Notifier:
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
 
+    @property
+    def waiting(self) -> int:
+        """Number of waits that no ring has ended yet."""
+        return len(self._waiting)
+
     def ring(self) -> None:
         """Wake all who wait now."""
         waiting, self._waiting = self._waiting, []
