@@ -66,6 +66,15 @@ class RadixNode:
         """Whether it may go now."""
         return self.parent is not None and not self.children and self.locks == 0
 
+    def path(self) -> tuple[bytes, list[PageId]]:
+        """Key and pages of the whole prefix that ends here, from the root."""
+        nodes = [self]
+        while nodes[-1].parent is not None:
+            nodes.append(nodes[-1].parent)
+        nodes.reverse()
+        pages = [page for one in nodes for page in one.pages]
+        return b"".join(one.key for one in nodes), pages
+
 
 @record
 class PrefixLookup:
