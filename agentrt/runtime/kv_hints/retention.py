@@ -20,7 +20,7 @@ from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, Dead, Prefi
 from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import State
 from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 
 LEAST_TOKENS = 32
 """Shorter prefixes are computed again sooner than anything is said of them."""
