@@ -80,6 +80,8 @@ class Capabilities:
         thinking: How its model thinks within `thinking_tokens`; None when it cannot be held to
             a number of tokens, so that asking for it is an error.
         scores: Takes `scored` requests.
+        cache_salts: Keeps prefixes of requests with different `cache_salt` apart. A salt for any
+            other backend is an error, never ignored.
     """
 
     backend: str
@@ -99,6 +101,7 @@ class Capabilities:
     host_kv_tokens: int = 0
     thinking: ThinkFrame | None = None
     scores: bool = False
+    cache_salts: bool = False
 
 
 @record
@@ -196,6 +199,7 @@ class GenerateRequest:
         thinking_tokens: Most tokens of thought before the output that the constraint is about,
             in the frame that the capabilities name; None leaves it to the model whether it thinks.
         scored: Of a `choice`: every option is scored at once, instead of decoding one.
+        cache_salt: Requests share KV only with requests of the same salt.
     """
 
     request_id: RequestId
@@ -213,6 +217,7 @@ class GenerateRequest:
     facts: SchedulingInfo | None = None
     thinking_tokens: int | None = None
     scored: bool = False
+    cache_salt: str = ""
 
 
 @record
@@ -267,6 +272,7 @@ class Backend(Protocol):
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Say what will become of a prefix. Never needed for correctness.
 
@@ -278,6 +284,7 @@ class Backend(Protocol):
                 came is kept; None does not.
             from_tokens: A `drop` is of what stands behind so many of its tokens; others may still
                 go on from those.
+            cache_salt: Salt of the requests that the prefix belongs to.
         """
         ...
 
