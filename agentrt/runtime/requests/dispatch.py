@@ -139,8 +139,10 @@ class RequestDispatcher:
             info=info,
             thinking_tokens=work.thinking_tokens,
             scored=work.scored,
+            cache_salt=run.options.cache_salt,
         )
         live.request = request
+        live.keeps_prefixes = run.options.keeps_prefixes
         if self._retention.is_on and not gen.attempts:  # nobody goes on from a retry
             self._retention.asked(live)
         if takes.seeds and live.complete and (joined := self._joined(run, live, request)):
