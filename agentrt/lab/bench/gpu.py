@@ -28,7 +28,7 @@ from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.bench.shapes import shape_named
 from agentrt.lab.bench.work import decode_work
 
-SCHEMA = "agentrt.lab.bench.gpu/1"
+SCHEMA = "agentrt.bench.gpu/1"
 _KERNELS_S = 240.0
 _PARITY_ROW = SweepPoint(3, 70, 12, 32, "float32")
 _OURS_ON = {

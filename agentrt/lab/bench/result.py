@@ -19,7 +19,7 @@ from agentrt.lab.bench.sample import Sample
 from agentrt.lab.bench.shapes import ModelShape
 from agentrt.lab.bench.work import decode_work, prefill_flops
 
-SCHEMA = "agentrt.lab.bench.engine/1"
+SCHEMA = "agentrt.bench.engine/1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from agentrt.lab.sim.operating_point import OperatingPoint
 from agentrt.lab.sim.statistics import over_seeds, ratio_over_seeds
 from agentrt.lab.sim.study import Study, StudyPoint
 
-SCHEMA = "agentrt.lab.sim.sweep/1"
+SCHEMA = "agentrt.sim.sweep/1"
 BASELINE, PLAIN, BEST = "rwa", "fcfs", "oracle"
 AROUND = (0.5, 0.7, 0.85, 1.0, 1.15)
 """Rates of the curves, by the rate of the comparison."""

@@ -20,7 +20,7 @@ from agentrt.lab.bench.structured.table import show
 from agentrt.lab.bench.structured.vocabularies import vocabulary_file, vocabulary_named
 from agentrt.structured.vocabulary import alphabet_of
 
-SCHEMA = "agentrt.lab.bench.structured/1"
+SCHEMA = "agentrt.bench.structured/1"
 _SEED = 0
 
 
