@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from agentrt.analysis.model_shape import ModelShape
 from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import ModelShape
 from agentrt.lab.bench.weights import weights_of
 
 _PLAIN = {

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentrt.analysis.model_shape import shape_in
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.ops.cpu_threads import cores
@@ -24,7 +25,7 @@ from agentrt.lab.arms.wire import ProgramLine
 from agentrt.lab.bench.compound.server_efficiency import LEAST_SHARE, measure_reach
 from agentrt.lab.bench.plan import PAGE_TOKENS
 from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import shape_in
+from agentrt.lab.bench.shapes import is_large
 from agentrt.prompt import Codec
 
 _FEW, _MANY = 8, 32  # requests at once, by which a server's reach is measured
@@ -185,7 +186,7 @@ def _check_reaches(
     for kind, server in servers.items():
         names = [name for name in opened.players if name.endswith(f"+{kind}")]
         # A large model takes long for many at once, so that few of them are measured well.
-        batch, repeats = (_FEW, 3) if shape_in(wanted.served.model).is_large else (_MANY, 5)
+        batch, repeats = (_FEW, 3) if is_large(shape_in(wanted.served.model)) else (_MANY, 5)
         batch = min(wanted.served.slots, batch)
         player = opened.players[names[0]]
         reach = measure_reach(

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentrt.analysis.model_shape import DTYPE_BYTES, ModelShape
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.engine_arms import PEERS
 from agentrt.lab.bench.plan import rows_of
 from agentrt.lab.bench.result import RowResult, to_json
-from agentrt.lab.bench.shapes import DTYPE_BYTES, ModelShape, shape_named
+from agentrt.lab.bench.shapes import shape_named
 from agentrt.lab.bench.sweep import SweepConfig, measure
 from agentrt.lab.bench.table import show
 

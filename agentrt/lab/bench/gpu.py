@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from agentrt.analysis.model_work import decode_work
 from agentrt.base.errors import AgentrtError, EngineUnavailable
 from agentrt.engine.process.hardware import gpu_facts
 from agentrt.lab.arms.engine_arms import Arm, our_arm, peer_arms
@@ -26,7 +27,6 @@ from agentrt.lab.bench.plan import SweepPoint, prompts_of
 from agentrt.lab.bench.result import ArmResult, RowResult, figures, machine
 from agentrt.lab.bench.sample import BenchFailed
 from agentrt.lab.bench.shapes import shape_named
-from agentrt.lab.bench.work import decode_work
 
 SCHEMA = "agentrt.bench.gpu/1"
 _KERNELS_S = 240.0

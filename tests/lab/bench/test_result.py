@@ -105,5 +105,5 @@ def test_the_file_holds_every_sample_and_no_secret() -> None:
     assert [len(arm["samples"]) for arm in row["arms"]] == [2, 2]
     assert row["ratios"] == {"hf": {"prefill": 1.0, "decode": 2.5}}
     assert row["arms"][0]["environment"] == {"OMP_NUM_THREADS": "2"}
-    assert row["arms"][0]["settings"] == {"model_path": "lab/bench/tiny", "threads": 2}
+    assert row["arms"][0]["settings"] == {"model_path": "bench/tiny", "threads": 2}
     assert table_of(TINY, [found]).row_count == 2

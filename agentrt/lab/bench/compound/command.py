@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrt import embedded
+from agentrt.analysis.model_shape import ModelShape, shape_in
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.ops.cpu_threads import forget
@@ -39,7 +40,7 @@ from agentrt.lab.bench.compound.result import (
 )
 from agentrt.lab.bench.compound.run import CompoundRun, run_rounds, with_room
 from agentrt.lab.bench.result import machine
-from agentrt.lab.bench.shapes import ModelShape, shape_in, shape_named
+from agentrt.lab.bench.shapes import is_large, shape_named
 from agentrt.lab.workloads.data import sizes_from
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import shape_named as program_shape_named
@@ -173,7 +174,7 @@ def _drawing(asked: CompoundBench, model: Path, shape: ModelShape) -> ProgramDra
 
 def _served(asked: CompoundBench, model: Path, shape: ModelShape) -> Served:
     """What every engine is given: the same weights and dtype."""
-    return Served(model, asked.dtype or ("bfloat16" if shape.is_large else "float32"))
+    return Served(model, asked.dtype or ("bfloat16" if is_large(shape) else "float32"))
 
 
 def _scale(asked: CompoundBench, shape: ModelShape) -> Scale:
