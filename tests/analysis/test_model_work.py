@@ -4,9 +4,9 @@ import pytest
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.analysis.model_work import decode_work, prefill_flops, used_experts
-from agentrt.lab.bench.plan import SweepPoint
-from agentrt.lab.bench.shapes import SHAPES
-from agentrt.lab.bench.weights import weights_of
+from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.checkpoints.shapes import SHAPES
+from agentrt.lab.checkpoints.weights import weights_of
 
 SMALL = ModelShape("small", "llama", 8, 16, 2, 4, 2, 32, tied=True)
 LAYER = 2 * 8 * 2 * (4 + 2) + 3 * 8 * 16

@@ -24,7 +24,7 @@ from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.ops.cpu_threads import forget
 from agentrt.engine.ops.roofline import roofline
-from agentrt.lab.bench.gpu_idle import watched
+from agentrt.lab.arms.gpu_idle import watched
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
 _SETTLING_STEPS = 4

@@ -15,8 +15,8 @@ import numpy as np
 from agentrt.analysis.plot import Interval
 from agentrt.analysis.statistics import percentiles
 from agentrt.analysis.target import Target
+from agentrt.lab.operating_point import OperatingPoint
 from agentrt.lab.sim.arms import SimArm
-from agentrt.lab.sim.operating_point import OperatingPoint
 from agentrt.lab.sim.statistics import over_seeds, ratio_over_seeds
 from agentrt.lab.sim.study import Study, StudyPoint
 

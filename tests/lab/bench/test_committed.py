@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.lab.bench.result import SCHEMA
+from agentrt.lab.bench.engine.result import SCHEMA
 
 FOLDER = Path(__file__).resolve().parents[3] / "traces" / "bench"
 FILES = [

@@ -8,7 +8,7 @@ from agentrt.analysis import HardwareCosts, MachineRates, Step, StepCosts, model
 from agentrt.lab.bench.compound.bound import bound_s
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import widest, working_set_tokens
-from agentrt.lab.bench.shapes import SHAPES as MODELS
+from agentrt.lab.checkpoints.shapes import SHAPES as MODELS
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import SHAPES, drawn
 from agentrt.lab.workloads.trace import (

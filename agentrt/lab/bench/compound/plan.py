@@ -9,7 +9,7 @@ from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.wire import ProgramLine, Salted, Spell, program_line
 from agentrt.lab.bench.compound.ideal import PrefixTree
-from agentrt.lab.bench.shapes import is_large
+from agentrt.lab.checkpoints.shapes import is_large
 from agentrt.lab.workloads.arrivals import one_by_one
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import drawn

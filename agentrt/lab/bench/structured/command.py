@@ -11,7 +11,7 @@ from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench.result import machine
+from agentrt.lab.bench.engine.result import machine
 from agentrt.lab.bench.structured.cases import ConstraintCase, cases_of
 from agentrt.lab.bench.structured.figures import figures
 from agentrt.lab.bench.structured.libraries import OURS, LibraryArm, check_peers

@@ -15,9 +15,9 @@ from typing import Any
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.analysis.model_work import decode_work, prefill_flops
 from agentrt.engine.ops.cpu_threads import cores
-from agentrt.lab.arms.engine_arms import OURS, Arm
-from agentrt.lab.bench.plan import SweepPoint
-from agentrt.lab.bench.sample import Sample
+from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.bench.engine.sample import Sample
+from agentrt.lab.bench.engine.variants import OURS, Arm
 
 SCHEMA = "agentrt.bench.engine/1"
 

@@ -19,8 +19,8 @@ from string import ascii_letters
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from agentrt.analysis.model_shape import ModelShape
-from agentrt.lab.bench.shapes import config_of
-from agentrt.lab.bench.weights import (
+from agentrt.lab.checkpoints.shapes import config_of
+from agentrt.lab.checkpoints.weights import (
     FIRST_WORD_ID,
     WORD_LETTERS,
     bf16_bytes,

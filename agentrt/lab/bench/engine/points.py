@@ -9,7 +9,7 @@ from itertools import product
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.weights import FIRST_WORD_ID
+from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
 
 PAGE_TOKENS = 16
 _LEAST_RUNNING = 64
