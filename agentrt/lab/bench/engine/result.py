@@ -12,14 +12,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.analysis.model_work import decode_work, prefill_flops
 from agentrt.engine.ops.cpu_threads import cores
-from agentrt.lab.arms.engine_arms import OURS, Arm
-from agentrt.lab.bench.plan import SweepPoint
-from agentrt.lab.bench.sample import Sample
-from agentrt.lab.bench.shapes import ModelShape
-from agentrt.lab.bench.work import decode_work, prefill_flops
+from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.bench.engine.sample import Sample
+from agentrt.lab.bench.engine.variants import OURS, Arm
 
-SCHEMA = "agentrt.lab.bench.engine/1"
+SCHEMA = "agentrt.bench.engine/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +115,18 @@ def figures(shape: ModelShape, result: RowResult, arm: ArmResult) -> dict[str, f
     shared = row.shared_tokens
     flops = prefill_flops(shape, shared) if shared else 0.0
     flops += row.batch * prefill_flops(shape, row.prompt_tokens, shared)
-    read, multiply = result.ceiling("read_bytes_s"), result.ceiling("flops_s")
+    least_s = work.roofline_s(
+        read_bytes_s=result.ceiling("read_bytes_s"), flops_s=result.ceiling("flops_s")
+    )
     return {
         "prefill_tokens_s": row.all_prompt_tokens / arm.prefill_s,
         "prefill_flops_s": flops / arm.prefill_s,
-        "prefill_share_of_ceiling": flops / arm.prefill_s / multiply,
+        "prefill_share_of_ceiling": flops / arm.prefill_s / result.ceiling("flops_s"),
         "decode_step_ms": arm.step_s * 1e3,
         "decode_tokens_s": row.batch / arm.step_s,
         "decode_bytes_s": work.bytes / arm.step_s,
         "decode_flops_s": work.flops / arm.step_s,
-        "decode_share_of_ceiling": work.floor_s(read_bytes_s=read, flops_s=multiply) / arm.step_s,
+        "decode_share_of_ceiling": least_s / arm.step_s,
         "kv_hit": arm.cached_tokens / row.all_prompt_tokens,
     }
 

@@ -8,9 +8,9 @@ import pytest
 from safetensors import safe_open
 from tokenizers import Tokenizer
 
-from agentrt.lab.bench.checkpoint import checkpoint
-from agentrt.lab.bench.shapes import SHAPES
-from agentrt.lab.bench.weights import (
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import SHAPES
+from agentrt.lab.checkpoints.weights import (
     EOS_ID,
     FIRST_WORD_ID,
     bf16_bytes,

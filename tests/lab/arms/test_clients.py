@@ -19,11 +19,10 @@ from agentrt import embedded
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RequestId
 from agentrt.base.segments import Close, Open, Text
-from agentrt.lab.arms import our_client
+from agentrt.lab.arms import runtime_arm
 from agentrt.lab.arms.clients import client_arm, open_best
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.arms.program_arm import OpenPlayer
-from agentrt.lab.arms.reading import chats_in, check_reading
 from agentrt.lab.arms.replay import Play
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
 from agentrt.lab.arms.servers import Served, plans_of
@@ -37,10 +36,11 @@ from agentrt.lab.arms.wire import (
     ThinkLine,
     ToolLine,
 )
-from agentrt.lab.bench.checkpoint import checkpoint
+from agentrt.lab.bench.compound.prompt_parity import chats_in, check_reading
 from agentrt.lab.bench.compound.server_efficiency import Reach, measure_reach
-from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import SHAPES
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import SHAPES
+from agentrt.lab.errors import BenchFailed
 from agentrt.prompt import Codec
 from agentrt.protocol.step_output import Delta, End, StepDone, StepRecord
 
@@ -315,7 +315,7 @@ def test_gaps_are_told_where_the_engine_had_work() -> None:
         deltas = tuple(Delta(row, (7,), "x") for row in rows if row == one)
         return StepDone(record, deltas, tuple(End(end, "length") for end in ends))
 
-    watch = our_client.PlayWatch()
+    watch = runtime_arm.PlayWatch()
     watch.begin(0.75)
     watch.on_events([done(1.0, (one,), ()), done(1.75, (one, other), ())])
     watch.on_events([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
@@ -332,7 +332,7 @@ def test_a_play_that_is_over_is_held_by_nobody(monkeypatch: pytest.MonkeyPatch) 
     """Else no chat of it would ever be let go, and its engine never told so."""
     plays: list[weakref.ref[Play]] = []
     alive: list[int] = []
-    left = our_client._left
+    left = runtime_arm._left
 
     def counted(play: Play, *others: Any) -> Any:
         gc.collect()
@@ -340,13 +340,13 @@ def test_a_play_that_is_over_is_held_by_nobody(monkeypatch: pytest.MonkeyPatch) 
         plays.append(weakref.ref(play))
         return left(play, *others)
 
-    monkeypatch.setattr(our_client, "_left", counted)
+    monkeypatch.setattr(runtime_arm, "_left", counted)
     longer = program("longer/0", [call("all", ASK, tokens=200)], ["all"])
     engine = {"model_path": str(embedded.path()), "dtype": "float32", "kv_pages": 256}
 
     async def play() -> list[ProgramTold]:
         async with AsyncExitStack() as stack:
-            client = our_client.OurClient(stack)
+            client = runtime_arm.OurClient(stack)
             await client.open({"engine": engine, "scheduler": {}})
             samples: list[ProgramTold] = (await client.play([longer, CHAIN]))["samples"]
             return samples

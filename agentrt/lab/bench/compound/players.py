@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentrt.analysis.model_shape import shape_in
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.ops.cpu_threads import cores
@@ -17,14 +18,14 @@ from agentrt.engine.process.child import environment
 from agentrt.lab.arms.clients import client_arm, open_best
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import CLIENTS, OURS, SERVERS, CompoundArm, OpenPlayer
-from agentrt.lab.arms.reading import chats_in, check_reading
 from agentrt.lab.arms.server_process import ServerProcess
 from agentrt.lab.arms.servers import Served, plans_of
 from agentrt.lab.arms.wire import ProgramLine
+from agentrt.lab.bench.compound.prompt_parity import chats_in, check_reading
 from agentrt.lab.bench.compound.server_efficiency import LEAST_SHARE, measure_reach
-from agentrt.lab.bench.plan import PAGE_TOKENS
-from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import shape_in
+from agentrt.lab.bench.engine.points import PAGE_TOKENS
+from agentrt.lab.checkpoints.shapes import is_large
+from agentrt.lab.errors import BenchFailed
 from agentrt.prompt import Codec
 
 _FEW, _MANY = 8, 32  # requests at once, by which a server's reach is measured
@@ -139,7 +140,7 @@ def our_arm(served: Served, scheduler: SchedulerConfig, *, threads: int) -> Comp
     return CompoundArm(
         client=OURS,
         server="",
-        command=(sys.executable, "-P", "-m", "agentrt.lab.arms.our_client"),
+        command=(sys.executable, "-P", "-m", "agentrt.lab.arms.runtime_arm"),
         settings={"engine": engine, "scheduler": asdict(scheduler)},
         env=environment(config, os.environ) if threads else {},
     )
@@ -185,7 +186,7 @@ def _check_reaches(
     for kind, server in servers.items():
         names = [name for name in opened.players if name.endswith(f"+{kind}")]
         # A large model takes long for many at once, so that few of them are measured well.
-        batch, repeats = (_FEW, 3) if shape_in(wanted.served.model).is_large else (_MANY, 5)
+        batch, repeats = (_FEW, 3) if is_large(shape_in(wanted.served.model)) else (_MANY, 5)
         batch = min(wanted.served.slots, batch)
         player = opened.players[names[0]]
         reach = measure_reach(

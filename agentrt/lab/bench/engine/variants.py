@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.config import EngineConfig
 from agentrt.engine.process.child import environment
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.bench.plan import PAGE_TOKENS, SweepPoint
-from agentrt.lab.bench.shapes import ModelShape
+from agentrt.lab.bench.engine.points import PAGE_TOKENS, SweepPoint
 
 PEERS = ("hf", "hf-cb", "llama.cpp")
 OURS = "agentrt"

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentrt.analysis.model_shape import DTYPE_BYTES, ModelShape
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.engine_arms import PEERS
-from agentrt.lab.bench.plan import rows_of
-from agentrt.lab.bench.result import RowResult, to_json
-from agentrt.lab.bench.shapes import DTYPE_BYTES, ModelShape, shape_named
-from agentrt.lab.bench.sweep import SweepConfig, measure
-from agentrt.lab.bench.table import show
+from agentrt.lab.bench.engine.points import rows_of
+from agentrt.lab.bench.engine.result import RowResult, to_json
+from agentrt.lab.bench.engine.sweep import SweepConfig, measure
+from agentrt.lab.bench.engine.table import show
+from agentrt.lab.bench.engine.variants import PEERS
+from agentrt.lab.checkpoints.shapes import shape_named
 
 _WORTH_SAVING_BYTES = 6 << 30
 

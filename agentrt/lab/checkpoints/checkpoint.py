@@ -18,8 +18,9 @@ from string import ascii_letters
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from agentrt.lab.bench.shapes import ModelShape
-from agentrt.lab.bench.weights import (
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.lab.checkpoints.shapes import config_of
+from agentrt.lab.checkpoints.weights import (
     FIRST_WORD_ID,
     WORD_LETTERS,
     bf16_bytes,
@@ -72,7 +73,7 @@ def checkpoint(
     root = folder or cache_folder()
     name = shape.name if seed == 0 else f"{shape.name}-{seed}"
     target = root / (name if with_weights else f"{name}-bare")
-    wanted = {"version": _VERSION, "seed": seed, "config": shape.config("bfloat16")}
+    wanted = {"version": _VERSION, "seed": seed, "config": config_of(shape, "bfloat16")}
     stamp = target / "written.json"
     if stamp.is_file() and json.loads(stamp.read_text("utf-8")) == wanted:
         return target
@@ -92,7 +93,7 @@ def checkpoint(
 
 
 def _write_config(shape: ModelShape, folder: Path) -> None:
-    (folder / "config.json").write_text(json.dumps(shape.config("bfloat16"), indent=1), "utf-8")
+    (folder / "config.json").write_text(json.dumps(config_of(shape, "bfloat16"), indent=1), "utf-8")
     _tokenizer(shape.vocabulary).save(str(folder / "tokenizer.json"))
     settings = {
         "bos_token": "<|begin|>",

@@ -8,13 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agentrt.base.errors import AgentrtError
-
-
-class BenchFailed(AgentrtError):
-    """The figures of a bench cannot be compared, or an arm did not work."""
-
-    exit_code = 5
+from agentrt.lab.errors import BenchFailed
 
 
 @dataclass(frozen=True, slots=True)

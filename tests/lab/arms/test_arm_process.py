@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.lab.arms.child import ArmChild
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.arms.arm_process import ArmChild
+from agentrt.lab.errors import BenchFailed
 
 ECHO = """
 import json, sys

@@ -9,7 +9,7 @@ from agentrt.base.record import record
 from agentrt.base.segments import Close, Open, Role, Segment, Text
 from agentrt.lab.arms.server_process import ServerProcess
 from agentrt.lab.arms.wire import ProgramLine
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 from agentrt.prompt import Codec
 
 Messages = list[dict[str, str]]

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from agentrt import embedded
+from agentrt.analysis.model_shape import ModelShape, shape_in
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.gguf import fields_of, gguf_job, target_of, tensors_of
-from agentrt.lab.bench.checkpoint import checkpoint
-from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import SHAPES, ModelShape, shape_in
-from agentrt.lab.bench.weights import weights_of
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.gguf import fields_of, gguf_job, target_of, tensors_of
+from agentrt.lab.checkpoints.shapes import SHAPES
+from agentrt.lab.checkpoints.weights import weights_of
+from agentrt.lab.errors import BenchFailed
 
 MIXTRAL = ModelShape("moe", "mixtral", 64, 96, 2, 4, 2, 300, False, experts=4, experts_a_token=2)
 

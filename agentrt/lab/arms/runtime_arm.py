@@ -1,6 +1,6 @@
 """Our arm: a runtime with its engine, as the product runs them, playing programs.
 
-Run as `python -P -m agentrt.lab.arms.our_client`; each line of standard input is a question,
+Run as `python -P -m agentrt.lab.arms.runtime_arm`; each line of standard input is a question,
 each line of standard output its answer, as `arm` says.
 """
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from agentrt.lab.bench.plan import SweepPoint
-from agentrt.lab.bench.shapes import SHAPES, ModelShape
-from agentrt.lab.bench.weights import weights_of
-from agentrt.lab.bench.work import decode_work, prefill_flops, used_experts
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.analysis.model_work import decode_work, prefill_flops, used_experts
+from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.checkpoints.shapes import SHAPES
+from agentrt.lab.checkpoints.weights import weights_of
 
 SMALL = ModelShape("small", "llama", 8, 16, 2, 4, 2, 32, tied=True)
 LAYER = 2 * 8 * 2 * (4 + 2) + 3 * 8 * 16
@@ -45,8 +46,8 @@ def test_a_shared_prefix_is_read_once() -> None:
 
 def test_the_floor_is_the_slower_of_reading_and_computing() -> None:
     work = decode_work(SMALL, "float32", batch=4, history_tokens=10)
-    assert work.floor_s(read_bytes_s=1.0, flops_s=1e30) == work.bytes
-    assert work.floor_s(read_bytes_s=1e30, flops_s=1.0) == work.flops
+    assert work.roofline_s(read_bytes_s=1.0, flops_s=1e30) == work.bytes
+    assert work.roofline_s(read_bytes_s=1e30, flops_s=1.0) == work.flops
 
 
 def test_prefill_counts_each_row_and_one_row_of_logits() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.shapes import ModelShape
-from agentrt.lab.bench.weights import FIRST_WORD_ID
+from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
 
 PAGE_TOKENS = 16
 _LEAST_RUNNING = 64

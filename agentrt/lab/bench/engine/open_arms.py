@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from agentrt.lab.arms.child import ArmChild
-from agentrt.lab.arms.engine_arms import Arm
-from agentrt.lab.bench.plan import SweepPoint, prompts_of
-from agentrt.lab.bench.sample import Sample, sample_from
+from agentrt.lab.arms.arm_process import ArmChild
+from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
+from agentrt.lab.bench.engine.sample import Sample, sample_from
+from agentrt.lab.bench.engine.variants import Arm
 
 
 class OpenArm:

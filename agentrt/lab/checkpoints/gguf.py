@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import ModelShape
-from agentrt.lab.bench.weights import weights_of
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.lab.checkpoints.weights import weights_of
+from agentrt.lab.errors import BenchFailed
 
 _PLAIN = {
     "model.embed_tokens.weight": "token_embd.weight",

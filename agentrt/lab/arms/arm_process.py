@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrt.lab.arms.process_group import Keeper
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 
 _QUIT_S = 10.0
 _TAIL_BYTES = 1_500

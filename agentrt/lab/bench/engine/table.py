@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from agentrt.lab.arms.engine_arms import OURS
-from agentrt.lab.bench.result import ArmResult, RowResult, figures
-from agentrt.lab.bench.shapes import ModelShape
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.lab.bench.engine.result import ArmResult, RowResult, figures
+from agentrt.lab.bench.engine.variants import OURS
 
 _NARROWEST = 110
 

@@ -6,15 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentrt.analysis.model_shape import ModelShape
 from agentrt.engine.ops.cpu_threads import cores
-from agentrt.lab.arms.engine_arms import CONSTRAINED, OURS, Arm, constrained_arm, our_arm, peer_arms
-from agentrt.lab.arms.open_arm import OpenArm, OpenArms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench.checkpoint import checkpoint
-from agentrt.lab.bench.plan import SweepPoint
-from agentrt.lab.bench.result import ArmResult, RowResult
-from agentrt.lab.bench.sample import Sample, check_equal_work
-from agentrt.lab.bench.shapes import ModelShape
+from agentrt.lab.bench.engine.open_arms import OpenArm, OpenArms
+from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.bench.engine.result import ArmResult, RowResult
+from agentrt.lab.bench.engine.sample import Sample, check_equal_work
+from agentrt.lab.bench.engine.variants import (
+    CONSTRAINED,
+    OURS,
+    Arm,
+    constrained_arm,
+    our_arm,
+    peer_arms,
+)
+from agentrt.lab.checkpoints.checkpoint import checkpoint
 
 _PROBES = 2
 """Rounds in which variants of a peer compete; none of them counts."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agentrt.lab.bench.shapes import ModelShape
+from agentrt.analysis.model_shape import ModelShape
 
 EOS_ID = 257
 FIRST_WORD_ID = 264

@@ -10,7 +10,7 @@ from agentrt.lab.arms.process_group import Keeper
 
 BENCH = """
 import os, sys
-from agentrt.lab.arms.child import ArmChild
+from agentrt.lab.arms.arm_process import ArmChild
 
 echo = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
 child = ArmChild("echo", [sys.executable, "-c", echo], os.environ)
