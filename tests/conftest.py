@@ -4,13 +4,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import anyio.from_thread
 import pytest
 
-from agentrt.base.config import EngineConfig
+from agentrt.app import open_runtime
+from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.serve import ServeConfig, serving
 from agentrt.testing import tiny_engine
 
@@ -72,6 +72,7 @@ def server_url(server: subprocess.Popen[str]) -> str:
 @pytest.fixture(scope="session")
 def own_server_url(tiny: EngineConfig, portal: anyio.from_thread.BlockingPortal) -> Iterator[str]:
     """The address of our own server, on the event loop of the backends."""
-    config = ServeConfig(replace(tiny, policy="fcfs"), "tiny", port=0, grace_s=1)
-    with portal.wrap_async_context_manager(serving(config, place="thread")) as url:
+    config = ServeConfig("tiny", port=0, grace_s=1)
+    opening = open_runtime(engine=tiny, place="thread", scheduler=SchedulerConfig(policy="fcfs"))
+    with portal.wrap_async_context_manager(serving(config, opening)) as url:
         yield url

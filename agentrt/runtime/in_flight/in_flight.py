@@ -85,7 +85,8 @@ class InFlight:
         self.begun = False
         work = gen.work
         assert isinstance(work, GenerateWork)
-        self.repetition = None if work.sampling.ignore_eos else Repetition()
+        runs_on = work.sampling.ignore_eos or work.output.kind == "raw"
+        self.repetition = None if runs_on else Repetition()
         frame = engine.capabilities.thinking
         thinks = work.thinking_tokens is not None and frame is not None
         self.raw: list[str] = []

@@ -135,7 +135,7 @@ class RequestDispatcher:
             demanded=info.demanded,
             deadline_at_s=info.deadline_at_s,
             submitted_at_s=now_s,
-            keep_special=work.output.kind in ("calls", "step") or work.thinking_tokens is not None,
+            keep_special=work.output.keep_special or work.thinking_tokens is not None,
             info=info,
             thinking_tokens=work.thinking_tokens,
             scored=work.scored,
