@@ -272,7 +272,7 @@ class Gen(Node[T_co]):
     def changed(self) -> None:
         """Wake whoever reads along."""
         if self._changed is not None:
-            self._changed.ring()
+            self._changed.notify_all()
 
     async def change(self) -> None:
         """Wait for more text, another item, or the end."""

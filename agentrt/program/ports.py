@@ -62,7 +62,7 @@ class Submit(Protocol):
         """Raises `UsageError` when no engine has this role."""
         ...
 
-    def so_far(self) -> RunProgress:
+    def progress(self) -> RunProgress:
         """What took the time until now, for an error."""
         ...
 

@@ -158,7 +158,7 @@ class Loop:
         if self.retention.is_on:
             self.retention.settle(self.state, self._clock.now_s())
         if self._observers and seen:
-            self._observers.see(seen)
+            self._observers.on_events(seen)
         if self._waiting:
             self._answer(facts)
 

@@ -30,7 +30,7 @@ from agentrt.runtime.loop import Loop
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
-from agentrt.runtime.progress import so_far
+from agentrt.runtime.progress import run_progress
 from agentrt.runtime.requests.coalescing import Coalescing
 from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.requests.overflow import ContextWindows
@@ -249,13 +249,15 @@ class Runtime:
             clock=self._clock,
             engines=self._engines,
             post=loop.post,
-            look_back=self._so_far,
+            look_back=self._progress,
             captures_content=self._config.capture_content or self.observers.want_content,
         )
 
-    def _so_far(self, run: Run) -> RunProgress:
+    def _progress(self, run: Run) -> RunProgress:
         known = self._loop.state.runs.get(run.run_id) if self._loop is not None else None
-        return RunProgress() if known is None else so_far(known, run.nodes, self._clock.now_s())
+        return (
+            RunProgress() if known is None else run_progress(known, run.nodes, self._clock.now_s())
+        )
 
     def _make_loop(self) -> Loop:
         incomplete = [

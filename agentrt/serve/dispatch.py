@@ -60,7 +60,7 @@ class OngoingAnswer:
             self._texts.append(text)
         self._end = self._end or end
         if self._is_taken or end is not None:  # who wants the whole is not woken for a part
-            self._wake.ring()
+            self._wake.notify_all()
 
     async def take(self) -> AnswerPart:
         """What has come; waits where there is nothing."""

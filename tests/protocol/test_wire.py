@@ -66,7 +66,7 @@ WIRE = Wire(*TRAVELLERS)
 
 
 def there_and_back(value):
-    return WIRE.value(FrameReader().push(WIRE.frame(value))[0])
+    return WIRE.value(FrameReader().feed_data(WIRE.frame(value))[0])
 
 
 @pytest.mark.parametrize("cls", TRAVELLERS, ids=lambda cls: cls.__name__)
@@ -112,7 +112,7 @@ def test_frames_survive_any_cutting(fills, cuts):
     reader, got, at, turn = FrameReader(), [], 0, 0
     while at < len(stream):
         size = cuts[turn % len(cuts)]
-        got += reader.push(stream[at : at + size])
+        got += reader.feed_data(stream[at : at + size])
         at, turn = at + size, turn + 1
     assert [wire.value(payload) for payload in got] == fills
 
@@ -165,7 +165,7 @@ def test_a_value_out_of_range_is_an_error():
 
 def test_an_endless_frame_is_refused_at_its_length():
     with pytest.raises(errors.InternalError, match="length"):
-        FrameReader().push(b"\xff\xff\xff\xff")
+        FrameReader().feed_data(b"\xff\xff\xff\xff")
 
 
 @SEEDED

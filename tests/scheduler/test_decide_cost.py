@@ -73,6 +73,6 @@ def test_all_at_once_are_sorted_once(cost: Any) -> None:
     with Lines("scheduler") as many:
         cost.burst_s(1200)
     assert 300 < few["in_dispatch_order"] < 300 * 15
-    for name in ("_start", "in_dispatch_order", "facts"):
+    for name in ("_start", "in_dispatch_order", "info"):
         assert 0 < many[name] <= 4 * few[name], name
     assert many["__missing__"] < 1200 * 10, "what a run says is asked once a run"

@@ -129,12 +129,12 @@ def test_an_engine_is_told_when_a_waiting_request_matters_more() -> None:
     state = knowing({"a": 1.0, "b": 1.0, "c": 9.0}, {"a": 1.0, "b": 1.0, "c": 9.0})
     apply(state, declared("a"))
     (send,) = [d for d in decide(state, 0.0) if isinstance(d, Send)]
-    assert send.facts.rank_s == pytest.approx(1.0)
+    assert send.info.rank_s == pytest.approx(1.0)
     apply(state, RequestSent(RUN, NodeId("a"), RequestId(0), "s", "m", True, 0.0))
     apply(state, Performed(send))
     apply(state, declared("c", ("a",)))
     (tell,) = [d for d in decide(state, 0.0) if isinstance(d, UpdateInfo)]
-    (facts,) = tell.facts
+    (facts,) = tell.updates
     assert facts.request_id == 0
     assert facts.rank_s == pytest.approx(10.0)
 

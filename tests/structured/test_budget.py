@@ -256,7 +256,7 @@ class Counted:
 
 def test_a_way_out_is_searched_for_once(compiled, vocab):
     """What one output found the next guesses; a guess is checked from where it stands."""
-    searches = []
+    searches: list[object] = []
     constraint = Counted(compiled(json_schema_shape(NODE).spec), searches)
     counts = []
     for _ in range(3):

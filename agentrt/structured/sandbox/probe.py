@@ -82,7 +82,7 @@ class ProbeProcess:
             data = os.read(source, _READ_BYTES) if ready else b""
             if not data:
                 return None
-            self._answers += [ANSWERS.value(payload) for payload in self._reader.push(data)]
+            self._answers += [ANSWERS.value(payload) for payload in self._reader.feed_data(data)]
         return self._answers.pop(0)
 
     def starts(self) -> bool:
