@@ -19,6 +19,7 @@ from agentrt import embedded
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
 from agentrt.cli.main import answer
+from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.serve import ServeConfig, serving
 
 LONG = {"max_tokens": 4000, "ignore_eos": True}
@@ -180,7 +181,10 @@ def test_an_engine_that_dies_is_told_and_replaced(portal, wire):
                         pass  # it decodes from there on
                     tasks.start_soon(post, wire.body(**LONG))
                     await until(client, 2)
-                    os.kill(runtime.engines["default"].backend.pid, signal.SIGKILL)
+                    engine = runtime.engines["default"].backend
+                    assert isinstance(engine, EmbeddedBackend)
+                    assert engine.pid is not None
+                    os.kill(engine.pid, signal.SIGKILL)
                     last = [line async for line in events if line][-1]
                 await post(wire.body())
                 await until(client, 0)
