@@ -43,4 +43,4 @@ class Arrivals(Generic[T]):
 
     def _arrived(self, node: Node[Any]) -> None:
         self._ended.append(node)
-        self._wake.ring()
+        self._wake.notify_all()

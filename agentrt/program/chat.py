@@ -129,7 +129,7 @@ class Each(Gen[list[T]]):
     def add_item(self, item: Any) -> None:
         """Append an item that the model has closed."""
         self.items.append(item)
-        self._ring()
+        self._notify()
 
 
 @record

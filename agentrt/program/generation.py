@@ -76,6 +76,7 @@ class GenMeta:
         closed_early: Whether the output was driven to its shortest valid end.
         ledger: The engine's account of its time and tokens.
         logprobs: One entry a token, if they were asked for.
+        stopped_by: The stop string that ended it, or "".
     """
 
     model: str = ""
@@ -83,6 +84,7 @@ class GenMeta:
     closed_early: bool = False
     ledger: Ledger = field(default_factory=Ledger)
     logprobs: tuple[TokenLogprob, ...] = ()
+    stopped_by: str = ""
 
 
 _NO_META = GenMeta()
@@ -177,8 +179,10 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         output: OutputSpec,
         options: PlainGenOptions,
         on_overflow: OverflowCallback | None = None,
+        *,
+        site: str = "",
     ) -> Self:
-        """Make the node and hand it to the run.
+        """Make the node and hand it to the run; its site is the caller's unless one is given.
 
         Raises:
             NoRun: No run is active.
@@ -196,7 +200,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
                 options = options.copy()
                 options["max_tokens"] = granted
         name = options.get("name") or chat.label or output.name
-        gen = cls(scope, chat, output, name, call_site(), options, on_overflow)
+        gen = cls(scope, chat, output, name, site or call_site(), options, on_overflow)
         scope.adopt(gen)
         reserved = gen.max_tokens
         for budget in scope.budgets:
@@ -273,7 +277,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
     def add_text(self, text: str) -> None:
         """Append text to the answer."""
         self.chunks.append(text)
-        self._ring()
+        self._notify()
 
     def retry(self, chat: ChatT, seed: int) -> None:
         """Prepare another attempt, which answers `chat`; the chats of the program stay as is."""
@@ -305,12 +309,12 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
 
     def _end(self) -> None:
         super()._end()
-        self._ring()
+        self._notify()
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         """Wake the readings of the output."""
         if self._changed is not None:
-            self._changed.ring()
+            self._changed.notify_all()
 
 
 def _release(budget: Budget, tokens: int, _gen: Node[Any]) -> None:

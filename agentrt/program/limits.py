@@ -54,7 +54,7 @@ class limits:
         self._close = on_limit == "close"
         self._site = call_site()
         self._reached: LimitExceeded | None = None
-        self._so_far: RunProgress | None = None
+        self._progress: RunProgress | None = None
         self._token: Token[OwningScope | None] | None = None
 
     def __enter__(self) -> Self:
@@ -126,13 +126,13 @@ class limits:
         if swallowed or (self._cancel.cancelled_caught and error is None):
             self._look()
             raise DeadlineExceeded(
-                f"limits passed {self._seconds:g} s", so_far=self._so_far, where=self._site
+                f"limits passed {self._seconds:g} s", progress=self._progress, where=self._site
             ) from None
 
     def _look(self) -> None:
         """Remember what took the time, before the rest is cancelled."""
-        if self._so_far is None and self._cancel.cancel_called:
-            self._so_far = self._scope.run.so_far()
+        if self._progress is None and self._cancel.cancel_called:
+            self._progress = self._scope.run.progress()
 
     def _stop(self, error: LimitExceeded) -> None:
         if self._reached is None:

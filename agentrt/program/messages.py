@@ -63,7 +63,7 @@ def _add(message: dict[str, Any], segment: Segment) -> None:
         case Text(text):
             message["content"] += text
         case Generated(calls=calls):
-            message["content"] += segment.said
+            message["content"] += segment.visible_text
             for call in calls:
                 _add(message, call)
         case CallMade(call_id, name, arguments):

@@ -230,7 +230,7 @@ class Node(Generic[T_co]):
     def _end(self) -> None:
         self._done = True
         if self._wake is not None:
-            self._wake.ring()
+            self._wake.notify_all()
         callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback(self)

@@ -68,7 +68,7 @@ class Submit(Protocol[NodeT_contra]):
         """
         ...
 
-    def so_far(self) -> RunProgress:
+    def progress(self) -> RunProgress:
         """What has taken the time until now, for an error."""
         ...
 

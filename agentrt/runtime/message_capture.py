@@ -96,8 +96,8 @@ def messages_of(segments: list[Segment]) -> list[dict[str, Any]]:
             case Generated(calls=calls):
                 if segment.thinking:
                     found[-1]["parts"].append({"type": "reasoning", "content": segment.thinking})
-                if segment.said:
-                    found[-1]["parts"].append({"type": "text", "content": segment.said})
+                if segment.visible_text:
+                    found[-1]["parts"].append({"type": "text", "content": segment.visible_text})
                 found[-1]["parts"] += [_call(call) for call in calls]
             case CallMade():
                 found[-1]["parts"].append(_call(segment))

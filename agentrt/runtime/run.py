@@ -118,7 +118,7 @@ class Run:
             raise self._ended
         now_s = self.now_s()
         if isinstance(node, Gen):
-            self._engines[node.work.model].check_work(node.work, node.site)
+            self._engines[node.work.model].check_work(node.work, node.site, self.options.cache_salt)
             if node.work.on_overflow is not None:
                 self.contexts[node.id] = contextvars.copy_context()
             event = self._generation(node, now_s)
@@ -180,7 +180,7 @@ class Run:
         for node in list(self.nodes.values()):
             node.fail(error)
 
-    def so_far(self) -> RunProgress:
+    def progress(self) -> RunProgress:
         """What took the time until now."""
         return self._look_back(self)
 
@@ -228,7 +228,7 @@ class Run:
             model=work.model,
             expires_at_s=work.deadline_at_s,
             deadline_at_s=self._engine_deadline_s(node, now_s),
-            prompt_tokens=engine.known_tokens(work) if begins else 0,
+            prompt_tokens=engine.known_tokens(work, self.options.cache_salt) if begins else 0,
             max_tokens=work.sampling.max_tokens,
         )
 

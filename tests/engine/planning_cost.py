@@ -162,7 +162,7 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
             run_started_at_s=number * 0.1,
             rest_s=source.random() * 10,
             waiting=1,
-            told_at_s=core._clock.now_s(),
+            as_of_s=core._clock.now_s(),
         )
         core.submit(
             GenerateRequest(
@@ -172,7 +172,7 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
                 site="cost",
                 prompt=TokenPrompt((*shared, *own)),
                 sampling=SamplingParams(max_tokens=STEPS + 500),
-                facts=facts,
+                info=facts,
             )
         )
     spent = []

@@ -32,7 +32,7 @@ def test_a_prompt_around_a_hole_is_kept_as_it_is_computed(tokenizer_dir, engine)
     assert kept_tokens(core) == 144, "its last token is computed with what fills the hole"
     for number in range(2, 8):
         cached(core, engine, number, [number, *PROMPT[:90]])
-    core.fill(RequestId(1), HoleFill((1, 2, 3), complete=True))
+    core.fill_hole(RequestId(1), HoleFill((1, 2, 3), complete=True))
     served = engine.drain(core)
     assert sum(done.step.prefill_tokens for done in served.steps if done.step) <= 16 + 3
     assert not core._hints._unmet

@@ -87,7 +87,7 @@ class Count:
         sys.setprofile(None)
         threading.setprofile(None)
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.found["events"] += len(events)
 
 

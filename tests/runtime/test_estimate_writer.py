@@ -59,7 +59,7 @@ class Process:
         self.memory.recall()
         self.seen: list[Any] = []
 
-    def see(self, events: Any) -> None:
+    def on_events(self, events: Any) -> None:
         self.seen += events
 
     async def serve(self, body: Callable[[Runtime], Awaitable[Any]], *, closes: bool) -> None:

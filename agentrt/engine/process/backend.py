@@ -121,11 +121,11 @@ class EmbeddedBackend:
         else:
             self._send(request)
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self._send(Grow(request_id, fill))
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        self._send(Note(facts))
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        self._send(Note(updates))
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self._send(Cancel(request_id, reason))
@@ -136,8 +136,9 @@ class EmbeddedBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
-        self._send(Advise(token_ids, hint, until_s, from_tokens))
+        self._send(Advise(token_ids, hint, until_s, from_tokens, cache_salt))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         """Also while it is loading: what came until then is compiled before it serves."""

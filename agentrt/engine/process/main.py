@@ -51,8 +51,8 @@ class Core(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
     def submit(self, request: GenerateRequest) -> None: ...
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None: ...
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None: ...
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None: ...
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None: ...
     def cancel(self, request_id: RequestId, reason: str) -> None: ...
     def hint(
         self,
@@ -60,6 +60,7 @@ class Core(Protocol):
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None: ...
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None: ...
     def has_work(self) -> bool: ...
@@ -122,16 +123,16 @@ class EngineLoop:
                 self._submit(command)
             case Grow(request_id, fill):
                 if request_id in self._open:
-                    core.fill(request_id, fill)
+                    core.fill_hole(request_id, fill)
             case Note(facts):
                 known = tuple(fact for fact in facts if fact.request_id in self._open)
                 if known:
-                    core.facts(known)
+                    core.update(known)
             case Cancel(request_id, reason):
                 if request_id in self._open:
                     core.cancel(request_id, reason)
-            case Advise(token_ids, hint, until_s, from_tokens):
-                core.hint(token_ids, hint, until_s, from_tokens)
+            case Advise(token_ids, hint, until_s, from_tokens, cache_salt):
+                core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
             case Prewarm(constraints):
                 core.prewarm(constraints)
             case Ping():

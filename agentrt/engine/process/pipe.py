@@ -64,7 +64,7 @@ class Pipe(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.heard += 1
         try:
-            for payload in self._reader.push(data):
+            for payload in self._reader.feed_data(data):
                 self._hear(payload)
         except AgentrtError as error:
             self.last_words = record_of(error)

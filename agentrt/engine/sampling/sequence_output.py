@@ -106,7 +106,7 @@ def open_with(sequence: Sequence, most_tokens: int) -> Finish | None:
     if guide.has_no_choice:
         return close(sequence)
     sequence.draft = guide.draft(most_tokens - sequence.output_tokens - 1)
-    return None
+    return _limit(sequence, most_tokens)
 
 
 def take_delta(sequence: Sequence) -> Delta | None:

@@ -18,13 +18,13 @@ def first_info(
         others: Of all that are under way.
         now_s: When it came.
     """
-    facts = request.facts
-    if facts is not None and facts.run_started_at_s:
-        return facts
+    info = request.info
+    if info is not None and info.run_started_at_s:
+        return info
     same = (one.run_started_at_s for one in others if one.run_id == request.run_id)
     started_at_s = min(same, default=request.submitted_at_s)
-    if facts is not None:
-        return replace(facts, run_started_at_s=started_at_s)
+    if info is not None:
+        return replace(info, run_started_at_s=started_at_s)
     return SchedulingInfo(
         request.request_id,
         request.demanded,
@@ -32,7 +32,7 @@ def first_info(
         run_started_at_s=started_at_s,
         run_id=request.run_id,
         waiting=1,
-        told_at_s=now_s,
+        as_of_s=now_s,
     )
 
 

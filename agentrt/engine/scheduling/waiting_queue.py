@@ -103,7 +103,7 @@ class WaitingQueue:
                 at_s=now_s,
                 policy=self.policy,
                 waited_s=now_s - sequence.account.mark_s if sequence.complete else 0.0,
-                place=place,
+                position=place,
                 waiting=0,
                 passed_over=tuple(sequence.standing.passed_over.items()),
                 terms=self._terms(now_s, sequence),

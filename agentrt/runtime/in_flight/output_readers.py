@@ -42,7 +42,7 @@ def reader_of(gen: Gen[Any], frame: CallFrame) -> Reader:
     """The reader for what this generation writes."""
     output = gen.work.output
     match output.kind:
-        case "value":
+        case "value" | "raw":
             is_json = output.constraint is not None and output.constraint.kind == "json"
             return ValueReader(output.parse, is_json)
         case "items":

@@ -52,14 +52,16 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows)
     work = gen.work
     codec = engine.capabilities.codec
     segments = [  # what another model thought is not told to this one
-        segment.for_others()
+        segment.without_thinking()
         if isinstance(segment, Generated) and segment.thinking and segment.codec != codec
         else segment
         for segment in work.chat.segments()
     ]
     if engine.codec is None or engine.capabilities.prompt == "messages":
         return Prompt(MessagePrompt(tuple(segments), work.chat.tools), work.sampling.max_tokens)
-    encoded = engine.codec.encode(work.chat.tools, segments, work.chat.history)
+    encoded = engine.codec.encode(
+        work.chat.tools, segments, work.chat.history, run.options.cache_salt
+    )
     prompt_tokens = len(encoded.token_ids)
     return Prompt(
         TokenPrompt(encoded.token_ids, encoded.complete),

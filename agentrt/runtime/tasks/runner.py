@@ -162,7 +162,7 @@ class TaskRunner:
                 return await work.body()
             except anyio.get_cancelled_exc_class():
                 if task.stop_error is None:  # the deadline: look before the rest is cancelled
-                    task.so_far = run.so_far()
+                    task.progress = run.progress()
                 raise
 
         value = await in_scope(scope, body)
@@ -199,6 +199,6 @@ class TaskRunner:
         allowed = "" if allowed_s is None else f" of {allowed_s:g} s"
         return DeadlineExceeded(
             f"{node.label} passed its deadline{allowed}",
-            so_far=task.so_far or run.so_far(),
+            progress=task.progress or run.progress(),
             where=node.site,
         )

@@ -291,7 +291,7 @@ class AdmissionControl:
         node = next(iter(run.held))
         peak = max((need.peak_tokens for need in needs.values()), default=0.0)
         return order.key(
-            now_s, InfoUpdates(now_s).facts(node, RequestId(node.order)), int(peak)
+            now_s, InfoUpdates(now_s).info(node, RequestId(node.order)), int(peak)
         ), run.started_at_s
 
     def _reserved(self, now_s: float) -> RunState | None:

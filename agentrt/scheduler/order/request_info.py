@@ -31,7 +31,7 @@ class InfoUpdates:
         self._runs: dict[RunState, _OfRun] = {}
         self._lengths: dict[SiteEstimates, float] = {}
 
-    def facts(self, node: NodeState, request_id: RequestId | None) -> SchedulingInfo:
+    def info(self, node: NodeState, request_id: RequestId | None) -> SchedulingInfo:
         """What its engine needs for the order of waiting work.
 
         Args:

@@ -17,13 +17,13 @@ class Fcfs:
     together: bool = False
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Start of the run, then the number of the request."""
-        return (facts.run_started_at_s, facts.request_id)
+        return (info.run_started_at_s, info.request_id)
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """Start of the run."""
-        return (("run_started_at_s", facts.run_started_at_s),)
+        return (("run_started_at_s", info.run_started_at_s),)

@@ -22,13 +22,13 @@ class Lpm:
     together: bool = False
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Cached tokens, most first."""
         return (-cached_tokens,)
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """Cached tokens."""
         return (("cached_tokens", float(cached_tokens)),)

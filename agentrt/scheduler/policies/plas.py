@@ -37,23 +37,23 @@ class Plas:
     together: bool = False
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Queue of the aged service, 0 first."""
-        level = level_of(_aged_s(now_s, facts)) - _FIRST_LEVEL
+        level = level_of(_aged_s(now_s, info)) - _FIRST_LEVEL
         return (float(min(max(0, level), _QUEUES - 1)),)
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """Service, waiting, what the one makes of the other, and the queue."""
         return (
-            ("attained_s", facts.attained_s),
-            ("waited_s", waited_s(now_s, facts)),
-            ("aged_s", _aged_s(now_s, facts)),
-            ("queue", self.key(now_s, facts, uncached_tokens)[0]),
+            ("attained_s", info.attained_s),
+            ("waited_s", waited_s(now_s, info)),
+            ("aged_s", _aged_s(now_s, info)),
+            ("queue", self.key(now_s, info, uncached_tokens)[0]),
         )
 
 
-def _aged_s(now_s: float, facts: SchedulingInfo) -> float:
-    return aged_s(facts.attained_s, facts.attained_s, waited_s(now_s, facts))
+def _aged_s(now_s: float, info: SchedulingInfo) -> float:
+    return aged_s(info.attained_s, info.attained_s, waited_s(now_s, info))
