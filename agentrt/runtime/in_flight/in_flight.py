@@ -158,13 +158,17 @@ class InFlight:
         """Append tokens, and count them in the budgets of the node."""
         self.output_ids += delta.token_ids
         self.logprobs += delta.logprobs
-        self.count_tokens(len(delta.token_ids))
-
-    def count_tokens(self, tokens: int) -> None:
-        """Count output tokens, which the engine may report without their ids."""
-        self.gen.produced_tokens += tokens
+        self.gen.produced_tokens += len(delta.token_ids)
         for budget in self._budgets:
-            budget.spend_tokens(tokens)
+            budget.spend_tokens(len(delta.token_ids))
+
+    def count_rest(self, output_tokens: int) -> None:
+        """Count the tokens whose ids the engine did not send, given the length of the output."""
+        uncounted = output_tokens - self.gen.produced_tokens
+        if uncounted > 0:
+            self.gen.produced_tokens += uncounted
+            for budget in self._budgets:
+                budget.spend_tokens(uncounted)
 
     def add_text(self, text: str) -> str:
         """Append text to the reasoning or to the answer; gives the part for the answer."""
@@ -173,8 +177,19 @@ class InFlight:
             return text
         self._raw_text.append(text)
         if self.reasoning is None:
-            return self._publish(ReasoningDelta(answer=text))
-        return self._publish(self.reasoning.push(text))
+            return self.publish(ReasoningDelta(answer=text))
+        return self.publish(self.reasoning.push(text))
+
+    def publish(self, part: ReasoningDelta) -> str:
+        """Let readers have text, unless it has to be checked first; gives that for the answer."""
+        if part.thought:
+            self.gen.reasoning.append(part.thought)
+        if part.answer:
+            if self.unchecked_text is None:
+                self.gen.add_text(part.answer)
+            else:
+                self.unchecked_text.append(part.answer)
+        return part.answer
 
     def read_items(self, answer: str) -> list[Event]:
         """Hand out the items that more of the answer completes.
@@ -191,16 +206,6 @@ class InFlight:
                 gen.add_item(item)
         return events
 
-    def flush_text(self) -> None:
-        """Add the text that was held back because a marker could have begun in it."""
-        if self.reasoning is not None:
-            self._publish(self.reasoning.flush())
-
-    def release_answer(self) -> None:
-        """Publish the answer that was held back until its check."""
-        if self.unchecked_text:
-            self.gen.add_text(self.answer)
-
     @property
     def raw_text(self) -> str:
         """The text as the model wrote it."""
@@ -215,13 +220,3 @@ class InFlight:
     def is_reasoning(self) -> bool:
         """Whether the answer has not begun yet."""
         return self.reasoning is not None and not self.reasoning.ended
-
-    def _publish(self, part: ReasoningDelta) -> str:
-        """Let readers have the text; the answer waits for its check if it has one."""
-        if part.thought:
-            self.gen.reasoning.append(part.thought)
-        if part.answer and self.unchecked_text is None:
-            self.gen.add_text(part.answer)
-        elif part.answer and self.unchecked_text is not None:
-            self.unchecked_text.append(part.answer)
-        return part.answer

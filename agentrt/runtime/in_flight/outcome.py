@@ -59,9 +59,7 @@ def keep_result(request: InFlight, end: End) -> None:
         tuple(request.logprobs),
         end.stopped_by,
     )
-    uncounted = end.ledger.output_tokens - gen.produced_tokens  # of engines that send no ids
-    if uncounted > 0:
-        request.count_tokens(uncounted)
+    request.count_rest(end.ledger.output_tokens)
     # A stop string is part of the ids but not of the text: then chats continue from the text.
     ids = tuple(request.output_ids) if takes.codec and not end.stopped_by else ()
     raw, calls, content, head = request.raw_text, request.reader.calls(), "", ""

@@ -57,11 +57,12 @@ class RequestDispatcher:
         """Drop a request that has ended, or that goes on without this node."""
         self._by_node.pop((request.run.run_id, request.gen.id), None)
         self._by_request.pop(request.request_id, None)
-        requests = self.in_flight.get(request.engine_id, [])
+        engine_id = request.engine_id
+        requests = self.in_flight.get(engine_id, [])
         if request in requests:
             requests.remove(request)
             if not requests:
-                del self.in_flight[request.engine_id]
+                del self.in_flight[engine_id]
         if request.coalesced is not None:
             self._coalescing.leave(request.coalesced, request.request_id)
 

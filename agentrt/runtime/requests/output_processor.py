@@ -45,8 +45,13 @@ class OutputProcessor:
                 first = requests[0]
                 events.append(self._admissions.placed(first.run.run_id, first.gen.id, admission))
         for delta in step.deltas:
-            if requests := self._in_flight.get(delta.request_id):
-                self._add_delta(requests, delta, events)
+            requests = self._in_flight.get(delta.request_id)
+            if requests is None:
+                continue
+            if requests[0].coalesced is None:
+                self._add_output(requests[0], delta, events)
+            else:
+                self._share_output(requests, requests[0].coalesced, delta, events)
         if self._retention.is_on and step.step is not None:
             self._note_memory(step)
         for end in step.ends:
@@ -74,12 +79,14 @@ class OutputProcessor:
                 events.append(failed(request.run, request.gen, error))
         return events
 
-    def _add_delta(self, requests: list[InFlight], delta: Delta, events: list[Event]) -> None:
-        """Give the new output of an engine's request to each node that gets it."""
-        coalesced = requests[0].coalesced
-        if coalesced is None:
-            self._add_output(requests[0], delta, events)
-            return
+    def _share_output(
+        self,
+        requests: list[InFlight],
+        coalesced: CoalescedRequest,
+        delta: Delta,
+        events: list[Event],
+    ) -> None:
+        """Give new output to all nodes that share a request."""
         coalesced.deltas.append(delta)
         for request in tuple(requests):
             self._catch_up(request, coalesced, events)
@@ -133,7 +140,8 @@ class OutputProcessor:
     def _end(self, request: InFlight, end: End) -> list[Event]:
         """The steps at the end of a node's request."""
         run, gen = request.run, request.gen
-        request.flush_text()
+        if request.reasoning is not None:
+            request.publish(request.reasoning.flush())
         keep_result(request, end)
         outcome = outcome_of(request, end)
         error = outcome.error
@@ -143,7 +151,8 @@ class OutputProcessor:
             if again := ask_again(request, end, outcome.failed_check):
                 return again
             error = check_failed(request)
-        request.release_answer()
+        if request.unchecked_text:
+            gen.add_text(request.answer)
         if self._retention.is_on and end.reason in ("stop", "length") and not gen.attempts:
             self._retention.note_answer(request, end.ledger)
         if error is not None:
