@@ -143,13 +143,13 @@ class EngineCore:
     def submit(self, request: GenerateRequest) -> None:
         """Take a request; what is wrong with it comes as its `End`."""
         now_s = self._clock.now_s()
-        account = RequestMetrics(received_at_s=now_s, mark_s=now_s)
+        account = RequestMetrics(received_at_s=now_s, recorded_until_s=now_s)
         try:
             token_ids = check_request(request, self._logits_size)
             if self._roster.find(request.request_id) is not None:
                 raise InternalError(f"request {request.request_id} was submitted twice")
-            facts = self._roster.facts_of(request, now_s)
-            self._roster.line.check(facts, now_s)
+            info = self._roster.initial_info(request, now_s)
+            self._roster.queue.check_info(info, now_s)
         except AgentrtError as error:
             self._outbox.refuse(request.request_id, error, account, now_s)
             return
@@ -157,16 +157,16 @@ class EngineCore:
         sequence = Sequence(
             request=request,
             serial=self._serial,
-            facts=facts,
+            info=info,
             tokens=list(token_ids),
             prompt_tokens=len(token_ids),
             complete=False,
-            account=account,
+            metrics=account,
             detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
             stops=StopStrings(request.sampling.stop),
         )
         self._serial += 1
-        self._roster.add(sequence)
+        self._roster.add_sequence(sequence)
         self._grammars.begin(request)
         if request.prompt.complete:
             self._complete(sequence, now_s)
@@ -185,16 +185,16 @@ class EngineCore:
         except AgentrtError as error:
             self._fail(sequence, error)
             return
-        self._roster.fill(sequence, fill.token_ids)
+        self._roster.extend_prompt(sequence, fill.token_ids)
         if fill.complete:
             self._complete(sequence, self._clock.now_s())
         else:
             self._fits(sequence)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def facts(self, info: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
-        for fact in facts:
-            self._roster.tell(fact)
+        for fact in info:
+            self._roster.update_info(fact)
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """End a request; what it computed stays in the tree. One that is over is no error."""
@@ -256,24 +256,24 @@ class EngineCore:
         """Plan a step and start its forward; None when nothing can be computed."""
         self._settle(self._clock.now_s())
         began_s = self._clock.now_s()
-        shares = self._roster.plan(began_s)
+        shares = self._roster.schedule(began_s)
         self._end_starved(began_s)
         if not shares:
             return None
         flight = self._steps.launch(shares, began_s, ahead=ahead)
-        flight.admissions = self._roster.line.take_admissions()
+        flight.admissions = self._roster.queue.take_admissions()
         return flight
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:
         """The prompt is whole: from here it queues, or waits for its grammar."""
         if sequence.phase is not Phase.RUNNING:
-            sequence.account.book("hole", now_s)
-        sequence.account.completed_at_s = now_s
+            sequence.metrics.record_until("hole", now_s)
+        sequence.metrics.completed_at_s = now_s
         sequence.complete = True
         most = sequence.request.sampling.max_tokens
         if self._window_tokens:
             most = min(most, self._window_tokens - sequence.prompt_tokens)
-        sequence.most_output_tokens = most
+        sequence.max_output_tokens = most
         if not self._fits(sequence):
             return
         if sequence.request.scored:
@@ -345,11 +345,11 @@ class EngineCore:
         """Give the sequence its compiled constraint, or let it wait alone until there is one."""
         if not self._grammars.is_ready_for(sequence):
             if sequence.phase is Phase.RUNNING:
-                self._roster.rest(sequence)
+                self._roster.hold(sequence)
             sequence.phase = Phase.COMPILING
             return
         if sequence.phase is Phase.COMPILING:
-            sequence.account.book("constraint", now_s)
+            sequence.metrics.record_until("constraint", now_s)
             sequence.phase = Phase.WAITING
         opened_at_s = self._clock.now_s()
         try:
@@ -358,7 +358,7 @@ class EngineCore:
             self._fail(sequence, error)
             return
         now_s = self._clock.now_s()
-        sequence.account.spend("constraint", now_s - opened_at_s)
+        sequence.metrics.record_seconds("constraint", now_s - opened_at_s)
         if finish is not None:
             self._outbox.end(sequence, finish, now_s)
 
@@ -369,7 +369,7 @@ class EngineCore:
         for sequence in self._roster:
             if sequence.phase is Phase.COMPILING:
                 self._take_guide(sequence, now_s)
-            deadline = sequence.facts.deadline_at_s
+            deadline = sequence.info.deadline_at_s
             if deadline is not None and deadline <= soon_s and sequence.complete:
                 self._close_in_time(sequence, now_s)
 
@@ -380,15 +380,15 @@ class EngineCore:
             return
         if request.scored or self._roster.find(request.request_id) is not sequence:
             return  # no forward is spared by ending it otherwise, or it has just ended
-        if sequence.guide is None or sequence.guide.closes:
+        if sequence.grammar is None or sequence.grammar.can_close:
             self._outbox.end(sequence, sequence_output.close(sequence), now_s)
 
     def _end_starved(self, now_s: float) -> None:
         total = self.paging.pool.total_pages
-        for sequence in self._roster.starved:
+        for sequence in self._roster.unschedulable:
             wanted = -(-(len(sequence.tokens) + 1) // self._config.page_tokens)
             self._fail(sequence, out_of_pages(wanted, total))
-        self._roster.starved.clear()
+        self._roster.unschedulable.clear()
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
         self._outbox.fail(sequence, error, self._clock.now_s())

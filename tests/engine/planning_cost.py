@@ -119,7 +119,7 @@ def steps(running: int) -> dict[str, list[float]]:
                 sampling=SamplingParams(max_tokens=STEPS + 500),
             )
         )
-    while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
+    while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
         core.step()
     plan = timed(core._roster, "plan")
     settle = timed(core, "_settle")
@@ -147,12 +147,12 @@ def steps(running: int) -> dict[str, list[float]]:
 def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> list[float]:
     """Sharing out tokens while others wait: for slots, or for memory that there is not."""
     core, _ = engine(running, spare_slots=waiting if slots else 0)
-    core._roster.line = WaitingQueue(replace(core._config, policy=policy), core.paging)
+    core._roster.queue = WaitingQueue(replace(core._config, policy=policy), core.paging)
     source = random.Random(0)
     shared = [source.randrange(60) for _ in range(800)]
     for number in range(running + waiting):
         if number == running:
-            while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
+            while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
                 core.step()
             held = core.paging.pool.take(core.paging.pool.free_pages - running)
         own = [source.randrange(60) for _ in range(1000)]
@@ -178,7 +178,7 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
     spent = []
     for _ in range(STEPS):
         began = perf_counter()
-        core._roster.plan(core._clock.now_s())
+        core._roster.schedule(core._clock.now_s())
         spent.append((perf_counter() - began) * 1e6)
     assert len(core._roster.running) == running
     core.paging.pool.give_back(held)
@@ -212,12 +212,12 @@ def radix() -> dict[str, list[float]]:
 
 
 def account() -> dict[str, list[float]]:
-    ours = RequestMetrics(received_at_s=0.0, mark_s=0.0)
+    ours = RequestMetrics(received_at_s=0.0, recorded_until_s=0.0)
     spent = []
     for _ in range(STEPS):
         began = perf_counter()
         for at in range(100):
-            ours.book_step("decode", at * 1e-3, 0.0, 64)
+            ours.record_step("decode", at * 1e-3, 0.0, 64)
         spent.append((perf_counter() - began) * 1e4)
     return {"account, a step and request": spent}
 

@@ -202,7 +202,7 @@ def test_a_grammar_that_breaks_on_the_way_ends_its_request_alone(build, engine, 
     def broken(self):
         raise RuntimeError("parser lost")
 
-    monkeypatch.setattr(grammar_state.GrammarState, "masked_by", property(broken))
+    monkeypatch.setattr(grammar_state.GrammarState, "mask_state", property(broken))
     engine.drain(core, served)
     assert (served.ends[1].reason, served.ends[1].error.message) == ("failed", "parser lost")
     assert (served.ends[2].reason, served.ends[2].closed_early) == ("length", True)

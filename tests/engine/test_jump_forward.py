@@ -45,7 +45,7 @@ def merging(tokenizer_dir, tmp_path_factory):
 def tried(monkeypatch):
     """Guesses that were computed, and how many tokens of each were right at last."""
     seen = []
-    right = jump_forward.DraftedTokens.right
+    right = jump_forward.DraftedTokens.count_matching
 
     def noted(self, token_ids):
         count = right(self, token_ids)
@@ -152,7 +152,7 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
     speller = jump_forward.TokenGuesser(
         alphabet.spell, lambda ids: b'":5' if ids == [five] else b'"'
     )
-    speller.note(b'":', five)
+    speller.learn(b'":', five)
     taken = []
 
     class Walk:
@@ -173,5 +173,5 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
 
     assert speller.guess(Walk(), b'":', 8) == [five, 91, 92]  # type: ignore[arg-type]
     assert taken == [[five], [91, 92]]
-    speller.note(b'":', 93)  # it said something shorter: back to the tokenizer's own
+    speller.learn(b'":', 93)  # it said something shorter: back to the tokenizer's own
     assert speller.guess(spelled.state, b'":', 8) == alphabet.spell(b'":')

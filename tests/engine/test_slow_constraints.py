@@ -98,10 +98,10 @@ def test_a_way_out_waits_for_the_mask_under_way(build, engine):
         def wait(self):
             waited.append(True)
 
-    walk.apart = Busy()
-    walk.free()
+    walk.detached_mask = Busy()
+    walk.await_detached_mask()
     assert waited
-    assert walk.apart is None
+    assert walk.detached_mask is None
 
 
 @pytest.mark.parametrize("name", list(HOSTILE))

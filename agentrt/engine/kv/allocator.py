@@ -90,10 +90,10 @@ class KvAllocator:
         brought = self._bring(sequence.key, match)
         if brought is not match and self._host is not None:
             tokens = brought.matched_tokens - match.matched_tokens
-            sequence.account.note_reload(tokens, self._host.copier.load_s)
+            sequence.metrics.note_reload(tokens, self._host.copier.load_s)
             match = brought
         sequence.slot = self._slots.pop()
-        sequence.node = match.node
+        sequence.radix_node = match.node
         sequence.pages = match.pages
         sequence.tree_pages = len(match.pages)
         sequence.computed_tokens = match.matched_tokens
@@ -215,28 +215,28 @@ class KvAllocator:
         """Put the whole pages that are computed into the tree, where others find them."""
         known = min(sequence.computed_tokens, len(sequence.tokens))
         full = known // self.page_tokens
-        if full <= sequence.tree_pages or sequence.node is None:
+        if full <= sequence.tree_pages or sequence.radix_node is None:
             return
         key = sequence.key[: full * self.page_tokens * TOKEN_BYTES]
         inserted = self.tree.insert(key, sequence.pages[:full])
         self.tree.lock(inserted.node)
-        self.tree.unlock(sequence.node)
+        self.tree.unlock(sequence.radix_node)
         if inserted.duplicate_pages:
             at = sequence.tree_pages
             self._tables.write(sequence.slot, at, inserted.pages[at:])
         sequence.pages[:full] = inserted.pages
-        sequence.node = inserted.node
+        sequence.radix_node = inserted.node
         sequence.tree_pages = full
 
     def leave(self, sequence: Sequence) -> None:
         """Take slot, lock and pages from the sequence; what it computed stays in the tree."""
-        if sequence.node is None:
+        if sequence.radix_node is None:
             return
         self.publish(sequence)
         self.pool.give_back(sequence.pages[sequence.tree_pages :])
-        self.tree.unlock(sequence.node)
+        self.tree.unlock(sequence.radix_node)
         self._slots.append(sequence.slot)
-        sequence.node = None
+        sequence.radix_node = None
         sequence.pages = []
         sequence.tree_pages = 0
         sequence.computed_tokens = 0

@@ -124,8 +124,8 @@ class EmbeddedBackend:
     def fill(self, request_id: RequestId, fill: HoleFill) -> None:
         self._send(Grow(request_id, fill))
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        self._send(Note(facts))
+    def facts(self, info: tuple[SchedulingInfo, ...]) -> None:
+        self._send(Note(info))
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self._send(Cancel(request_id, reason))

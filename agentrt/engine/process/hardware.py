@@ -18,13 +18,13 @@ def gpu_facts() -> dict[str, Any]:
         return {"count": 0, "reason": f"torch {torch.__version__} ({built}) sees no CUDA device"}
     devices = []
     for index in range(torch.cuda.device_count()):
-        facts = torch.cuda.get_device_properties(index)
+        info = torch.cuda.get_device_properties(index)
         devices.append(
             {
-                "name": facts.name,
-                "memory_bytes": facts.total_memory,
-                "capability": f"{facts.major}.{facts.minor}",
-                "multiprocessors": facts.multi_processor_count,
+                "name": info.name,
+                "memory_bytes": info.total_memory,
+                "capability": f"{info.major}.{info.minor}",
+                "multiprocessors": info.multi_processor_count,
             }
         )
     return {"count": len(devices), "cuda": torch.version.cuda, "devices": devices}
@@ -42,8 +42,8 @@ def thread_facts(
     """
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
     told = environment(config, inherited)
-    facts = {name: told[name] for name in names if name in told}
+    info = {name: told[name] for name in names if name in told}
     choice = known(config, computed_by)
     if config.threads or choice is None:
-        return facts
-    return {"computing": f"{choice.threads} {choice.wait}", "measured": choice.reason, **facts}
+        return info
+    return {"computing": f"{choice.threads} {choice.wait}", "measured": choice.reason, **info}

@@ -128,7 +128,7 @@ class Scorer:
                 owner.phase = Phase.WAITING  # its prompt was evicted meanwhile
                 continue
             assert owner.options is not None
-            for at in owner.options.left:
+            for at in owner.options.unscored:
                 row = self._row(owner, at)
                 if row is None:
                     return rows
@@ -198,10 +198,10 @@ def _copy_of(owner: Sequence) -> Sequence:
     return replace(
         owner,
         tokens=owner.tokens[: owner.prompt_tokens],
-        account=RequestMetrics(0.0, 0.0),
+        metrics=RequestMetrics(0.0, 0.0),
         stops=StopStrings(()),
         pages=[],
-        fresh=NewOutput(),
+        new_output=NewOutput(),
     )
 
 

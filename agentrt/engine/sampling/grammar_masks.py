@@ -85,10 +85,10 @@ class GrammarMasks:
         began = perf_counter()
         states: list[tuple[Masking, int]] = []
         for row in at:
-            guide = rows[row].guide
+            guide = rows[row].grammar
             assert guide is not None
             try:
-                states.append((guide.masked_by, row))
+                states.append((guide.mask_state, row))
             except Exception as error:  # of one row; the others go on
                 self.failed[row] = error
         self._fill(states, room.numbers, pool)
@@ -216,9 +216,9 @@ class MaskFiller:
             masks = GrammarMasks(rows, self._room(len(rows)), self._pool, ())
             _set_apart(rows, together)
             for row in together:
-                guide = rows[row].guide
+                guide = rows[row].grammar
                 assert guide is not None
-                guide.apart = DetachedMask(begun, row)
+                guide.detached_mask = DetachedMask(begun, row)
         waited_s = (perf_counter() - began) / max(1, len(together))
         masks.seconds = [waited_s if row in together else 0.0 for row in range(len(rows))]
         return masks
@@ -227,9 +227,9 @@ class MaskFiller:
         """Start on the masks that go apart, each on its own; the rows that are left."""
         together: list[int] = []
         for row, guide in guides:
-            if guide.apart is not None:
+            if guide.detached_mask is not None:
                 continue
-            if not guide.is_slow:
+            if not guide.has_slow_mask:
                 together.append(row)
                 continue
             if self._aside is None:
@@ -238,14 +238,14 @@ class MaskFiller:
                 )
             room = MaskBuffers(1, self._logits_size)
             filling = self._aside.submit(GrammarMasks, [rows[row]], room, self._pool, (0,))
-            guide.apart = DetachedMask(filling, 0)
+            guide.detached_mask = DetachedMask(filling, 0)
         return together
 
     def _join(self, guides: _Guides, masks: GrammarMasks) -> None:
         """Take in what was filled apart, as far as it is there in time."""
         ends_s = perf_counter() + ROW_BUDGET_S
         for row, guide in guides:
-            apart = guide.apart
+            apart = guide.detached_mask
             if not isinstance(apart, DetachedMask):
                 continue
             began = perf_counter()
@@ -256,18 +256,18 @@ class MaskFiller:
                 continue
             found = apart.masks.result()
             masks.put(row, found, apart.row)
-            guide.apart = None
-            guide.is_slow = found.filling_s > ROW_BUDGET_S
+            guide.detached_mask = None
+            guide.has_slow_mask = found.filling_s > ROW_BUDGET_S
 
 
 def _guides(rows: Rows[Sequence]) -> _Guides:
     """Rows that have a constraint, with it."""
-    return [(row, one.guide) for row, one in enumerate(rows) if one.guide is not None]
+    return [(row, one.grammar) for row, one in enumerate(rows) if one.grammar is not None]
 
 
 def _set_apart(rows: Rows[Sequence], at: Rows[int]) -> None:
     """One of these was slow: from now on each goes by itself, the quick ones once."""
     for row in at:
-        guide = rows[row].guide
+        guide = rows[row].grammar
         assert guide is not None
-        guide.is_slow = True
+        guide.has_slow_mask = True

@@ -14,7 +14,7 @@ from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.jump_forward import TokenGuesser
-from agentrt.engine.sequence.reasoning import Begin, ReasoningState
+from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest
@@ -80,18 +80,18 @@ class GrammarRequests:
         def begin(thought_tokens: int) -> GrammarState:
             return GrammarState(
                 compiled,
-                sequence.most_output_tokens - thought_tokens,
+                sequence.max_output_tokens - thought_tokens,
                 request.on_limit,
-                is_slow=is_slow,
-                jumps=self._jumps,
-                speller=speller,
+                has_slow_mask=is_slow,
+                jump_forward=self._jumps,
+                guesser=speller,
             )
 
         if request.thinking_tokens is None:
-            sequence.guide = begin(0)
+            sequence.grammar = begin(0)
         else:
-            sequence.guide = self._thoughtful(sequence, begin, compiled, window_tokens)
-        return sequence_output.open_with(sequence, sequence.most_output_tokens)
+            sequence.grammar = self._thoughtful(sequence, begin, compiled, window_tokens)
+        return sequence_output.open_with(sequence, sequence.max_output_tokens)
 
     def think(self, sequence: Sequence, window_tokens: int) -> Finish | None:
         """Let a sequence whose answer is free think before it.
@@ -100,18 +100,18 @@ class GrammarRequests:
             ConstraintError: Its thought does not fit into `max_tokens`.
             ContextOverflow: Nor into the window.
         """
-        sequence.guide = self._thoughtful(sequence, _free, None, window_tokens)
-        return sequence_output.open_with(sequence, sequence.most_output_tokens)
+        sequence.grammar = self._thoughtful(sequence, _free, None, window_tokens)
+        return sequence_output.open_with(sequence, sequence.max_output_tokens)
 
     def _thoughtful(
         self,
         sequence: Sequence,
-        begin: Begin,
+        begin: AnswerGrammar,
         compiled: CompiledConstraint | None,
         window_tokens: int,
     ) -> ReasoningState:
         """The guide of a sequence that thinks; briefly enough for its answer to fit behind it."""
-        request, most_tokens = sequence.request, sequence.most_output_tokens
+        request, most_tokens = sequence.request, sequence.max_output_tokens
         frame, vocab = self._codec.think_frame, self._codec.vocab
         wanted_tokens = request.thinking_tokens
         assert wanted_tokens is not None
@@ -125,7 +125,7 @@ class GrammarRequests:
                 hint=f"Give max_tokens={least_tokens} or more, or leave thinking out",
             )
         thinking = Thinking(frame, vocab, min(wanted_tokens, most_tokens - least_tokens))
-        return ReasoningState(thinking, begin, compiled, request.on_limit, jumps=self._jumps)
+        return ReasoningState(thinking, begin, compiled, request.on_limit, jump_forward=self._jumps)
 
     def _is_suspect(self, compiled: CompiledConstraint, constraint: ConstraintSpec) -> bool:
         if compiled not in self._suspects:

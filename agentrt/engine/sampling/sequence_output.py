@@ -47,21 +47,21 @@ def append(
         redraw: Another one, where this would leave no room to close the output.
         eos_ids: Tokens that end an output.
     """
-    most_tokens = sequence.most_output_tokens
-    thinks = sequence.thinks  # the mark that ends a thought may be an end token, too
+    most_tokens = sequence.max_output_tokens
+    thinks = sequence.is_reasoning  # the mark that ends a thought may be an end token, too
     picked = _accepted(sequence, picked, redraw)
     if not thinks and picked.token_id in eos_ids:
         return Finish("stop")
     finish = _put(sequence, [picked.token_id], [picked.logprob] if picked.logprob else [])
-    guide = sequence.guide
+    guide = sequence.grammar
     if finish or guide is None:
         return finish or _limit(sequence, most_tokens)
-    finish = _put_forced(sequence, guide.forced(most_tokens - sequence.output_tokens))
+    finish = _put_forced(sequence, guide.forced_tokens(most_tokens - sequence.output_tokens))
     if finish or guide.must_stop:
         return finish or Finish("stop")
-    if guide.has_no_choice:
+    if guide.must_close:
         return close(sequence)
-    sequence.draft = guide.draft(most_tokens - sequence.output_tokens - 1)
+    sequence.draft_tokens = guide.draft_tokens(most_tokens - sequence.output_tokens - 1)
     return _limit(sequence, most_tokens)
 
 
@@ -71,7 +71,7 @@ def choose(sequence: Sequence) -> Finish | None:
     What is drawn from are the probabilities of whole options, to the power of `1 / temperature`.
     """
     options, how = sequence.options, sequence.request.sampling
-    if options is None or options.left:
+    if options is None or options.unscored:
         return None
     scores = tuple(options.scores[at] for at in range(len(options.token_ids)))
     told = [score.logprob for score in scores]
@@ -85,10 +85,10 @@ def choose(sequence: Sequence) -> Finish | None:
 
 def close(sequence: Sequence) -> Finish:
     """Drive the output to its shortest valid end at once: no forward is needed for that."""
-    guide = sequence.guide
+    guide = sequence.grammar
     if guide is not None:
-        guide.free()
-    if guide is not None and not guide.is_whole:
+        guide.await_detached_mask()
+    if guide is not None and not guide.can_stop:
         finish = _put_forced(sequence, guide.close())
         if finish:
             return finish
@@ -97,24 +97,24 @@ def close(sequence: Sequence) -> Finish:
 
 def open_with(sequence: Sequence, most_tokens: int) -> Finish | None:
     """Tokens that are forced before the first is sampled: they join the prompt's last chunk."""
-    guide = sequence.guide
+    guide = sequence.grammar
     if guide is None:
         return None
-    finish = _put_forced(sequence, guide.forced(most_tokens))
+    finish = _put_forced(sequence, guide.forced_tokens(most_tokens))
     if finish or guide.must_stop:
         return finish or Finish("stop")
-    if guide.has_no_choice:
+    if guide.must_close:
         return close(sequence)
-    sequence.draft = guide.draft(most_tokens - sequence.output_tokens - 1)
+    sequence.draft_tokens = guide.draft_tokens(most_tokens - sequence.output_tokens - 1)
     return None
 
 
 def take_delta(sequence: Sequence) -> Delta | None:
     """What was added since the last time."""
-    fresh = sequence.fresh
+    fresh = sequence.new_output
     if not fresh.token_ids and not fresh.text:
         return None
-    sequence.fresh = NewOutput()
+    sequence.new_output = NewOutput()
     return Delta(
         request_id=sequence.request.request_id,
         token_ids=tuple(fresh.token_ids),
@@ -128,22 +128,22 @@ def flush(sequence: Sequence, finish: Finish) -> None:
     """The output is over: what was held back of its text is certain now."""
     if finish.stopped_by:
         return
-    passed = sequence.stops.push(sequence.detokenizer.flush())
-    sequence.fresh.text += [passed.text, sequence.stops.flush()]
+    passed = sequence.stops.feed(sequence.detokenizer.flush())
+    sequence.new_output.text += [passed.text, sequence.stops.flush()]
 
 
 def _accepted(sequence: Sequence, picked: SampledToken, redraw: Redraw) -> SampledToken:
-    guide = sequence.guide
+    guide = sequence.grammar
     if guide is None:
         return picked
     for _ in range(guide.redraws):
-        if guide.take(picked.token_id):
+        if guide.accept_token(picked.token_id):
             return picked
         picked = redraw(picked.token_id)
-    if guide.take(picked.token_id):
+    if guide.accept_token(picked.token_id):
         return picked
-    way_out = guide.fallback()
-    guide.take(way_out)
+    way_out = guide.fallback_token()
+    guide.accept_token(way_out)
     return SampledToken(
         way_out, TokenLogprob(way_out, 0.0, forced=True) if picked.logprob else None
     )
@@ -152,8 +152,8 @@ def _accepted(sequence: Sequence, picked: SampledToken, redraw: Redraw) -> Sampl
 def _put_forced(sequence: Sequence, tokens: list[int]) -> Finish | None:
     if not tokens:
         return None
-    sequence.fresh.forced_tokens += len(tokens)
-    sequence.account.forced_tokens += len(tokens)
+    sequence.new_output.forced_tokens += len(tokens)
+    sequence.metrics.forced_tokens += len(tokens)
     wants = sequence.request.sampling.logprobs > 0
     logprobs = [TokenLogprob(token, 0.0, forced=True) for token in tokens] if wants else []
     return _put(sequence, tokens, logprobs)
@@ -161,15 +161,15 @@ def _put_forced(sequence: Sequence, tokens: list[int]) -> Finish | None:
 
 def _put(sequence: Sequence, tokens: list[int], logprobs: list[TokenLogprob]) -> Finish | None:
     """Tokens that are certain; with a stop string among them the rest is not produced."""
-    fresh = sequence.fresh
+    fresh = sequence.new_output
     fresh.logprobs += logprobs
-    thought_tokens = sequence.thought_tokens
+    thought_tokens = sequence.reasoning_tokens
     for token in tokens:
         text = sequence.detokenizer.push([token])
         in_thought = sequence.output_tokens < thought_tokens
         sequence.tokens.append(token)
         fresh.token_ids.append(token)
-        passed = StoppedText(text) if in_thought else sequence.stops.push(text)
+        passed = StoppedText(text) if in_thought else sequence.stops.feed(text)
         if passed.text:
             fresh.text.append(passed.text)
         if passed.stop:
@@ -180,6 +180,6 @@ def _put(sequence: Sequence, tokens: list[int], logprobs: list[TokenLogprob]) ->
 def _limit(sequence: Sequence, most_tokens: int) -> Finish | None:
     if sequence.output_tokens < most_tokens:
         return None
-    guide = sequence.guide
-    whole = guide is None or guide.is_whole
+    guide = sequence.grammar
+    whole = guide is None or guide.can_stop
     return Finish("length", closed_early=whole and sequence.request.on_limit == "close")

@@ -168,11 +168,11 @@ class TokenSampler:
         """
         counted, finish = 0, None
         while finish is None:
-            right = drafted.right(sequence.tokens[known:])
+            right = drafted.count_matching(sequence.tokens[known:])
             if right == counted:  # something else came
                 return None
-            sequence.fresh.forced_tokens += right - counted
-            sequence.account.forced_tokens += right - counted
+            sequence.new_output.forced_tokens += right - counted
+            sequence.metrics.forced_tokens += right - counted
             counted = right
             sequence.computed_tokens = known + right
             sequence.reached_tokens = max(sequence.reached_tokens, known + right)
@@ -223,7 +223,7 @@ def _raise_fault(drawing: PendingSample, picked: SampledToken, index: int) -> No
 
 def _give_up(sequence: Sequence, error: Exception) -> Finish:
     """The grammar cannot go on: its way out where one is held, else the error."""
-    if sequence.guide is not None and sequence.guide.closes:
+    if sequence.grammar is not None and sequence.grammar.can_close:
         return sequence_output.close(sequence)
     return Finish("failed", error=record_of(error))
 

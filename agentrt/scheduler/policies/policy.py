@@ -33,19 +33,19 @@ class Policy(Protocol):
     """
 
     name: Name
-    most_waiting: int | None
-    fresh_steps: int
-    timeless: bool
-    together: bool
+    max_waiting: int | None
+    refresh_steps: int
+    time_invariant: bool
+    groups_forks: bool
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Sort key of a waiting request; the smallest goes first.
 
         Args:
             now_s: When the order is asked for.
-            facts: Of the request and its run.
+            info: Of the request and its run.
             uncached_tokens: Tokens of its prompt to compute; 0 where nobody knows.
             cached_tokens: Tokens of its prompt that are computed.
 
@@ -55,7 +55,7 @@ class Policy(Protocol):
         ...
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """What the key of the same arguments was worked out from, to be told to people."""
         ...
