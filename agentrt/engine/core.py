@@ -93,7 +93,7 @@ class EngineCore:
         )
         kv = self._machine.kv
         host = open_offload(config, kv, model.kernels, clock)
-        self._machine.arrivals = host.copier if host is not None else None
+        self._machine.kv_arrival = host.copier if host is not None else None
         self.paging = KvAllocator(
             PagePool(kv.pages), config.page_tokens, self._machine.tables, config.max_running, host
         )
@@ -103,7 +103,9 @@ class EngineCore:
         self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
         # A step that is launched before the last is told would not know which guesses were right.
         drafts = config.jump_forward and not self._overlaps
-        self._grammars = GrammarRequests(self.codec, jumps=config.jump_forward, drafts=drafts)
+        self._grammars = GrammarRequests(
+            self.codec, jump_forward=config.jump_forward, drafts=drafts
+        )
         self._outbox = StepOutputs(self._roster, self._grammars, self.paging)
         self._steps = Steps(
             self._machine,
@@ -167,7 +169,7 @@ class EngineCore:
         )
         self._serial += 1
         self._roster.add_sequence(sequence)
-        self._grammars.begin(request)
+        self._grammars.start_compile(request)
         if request.prompt.complete:
             self._complete(sequence, now_s)
         else:
@@ -210,7 +212,7 @@ class EngineCore:
         from_tokens: int = 0,
     ) -> None:
         """Say what will become of a prefix."""
-        self._hints.obey(token_ids, hint, until_s, from_tokens)
+        self._hints.apply_hint(token_ids, hint, until_s, from_tokens)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         """Compile what will be asked for, aside from all steps; waits for it at most so long."""
@@ -222,7 +224,7 @@ class EngineCore:
             self._flight is not None
             or self._outbox.has_ends
             or self._roster.has_runnable
-            or bool(self._grammars.awaited(self._roster))
+            or bool(self._grammars.pending_compiles(self._roster))
             or bool(ready_to_score(self._roster))
         )
 
@@ -238,7 +240,7 @@ class EngineCore:
         if flight is None:
             if self._outbox.has_ends:
                 return self._outbox.take(None)
-            wait(self._grammars.awaited(self._roster), timeout=_COMPILE_WAIT_S)
+            wait(self._grammars.pending_compiles(self._roster), timeout=_COMPILE_WAIT_S)
             return None
         following = self._launch(ahead=True) if self._overlaps else None
         record = self._steps.tell(flight)
@@ -278,7 +280,7 @@ class EngineCore:
             return
         if sequence.request.scored:
             self._take_options(sequence)
-        elif self._grammars.are_open_for(sequence):
+        elif self._grammars.is_pending(sequence):
             self._take_guide(sequence, now_s)
         elif sequence.request.thinking_tokens is not None:
             self._let_think(sequence, now_s)
@@ -286,7 +288,7 @@ class EngineCore:
     def _let_think(self, sequence: Sequence, now_s: float) -> None:
         """Its answer is free, its thought has a frame and an end."""
         try:
-            finish = self._grammars.think(sequence, self._window_tokens)
+            finish = self._grammars.attach_reasoning(sequence, self._window_tokens)
         except AgentrtError as error:
             self._fail(sequence, error)
             return
@@ -296,7 +298,7 @@ class EngineCore:
     def _take_options(self, sequence: Sequence) -> None:
         """Spell what is to be scored."""
         try:
-            longest_tokens = self._scorer.spell(sequence)
+            longest_tokens = self._scorer.tokenize_options(sequence)
             check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
             total = self.paging.pool.total_pages
             wanted = -(-(sequence.prompt_tokens + longest_tokens + 1) // self._config.page_tokens)
@@ -313,7 +315,7 @@ class EngineCore:
             return None
         began_s = self._clock.now_s()
         try:
-            served = self._scorer.score(ready)
+            served = self._scorer.score_options(ready)
         except Exception as error:  # of these alone; the others go on
             for sequence in ready:
                 self._fail(sequence, error)
@@ -322,7 +324,7 @@ class EngineCore:
             return None
         record = self._steps.tell_scored(served, began_s, self._clock.now_s())
         for sequence in served:
-            if (finish := sequence_output.choose(sequence)) is not None:
+            if (finish := sequence_output.choose_option(sequence)) is not None:
                 self._outbox.end(sequence, finish, record.ended_at_s)
         return self._outbox.take(record)
 
@@ -343,7 +345,7 @@ class EngineCore:
 
     def _take_guide(self, sequence: Sequence, now_s: float) -> None:
         """Give the sequence its compiled constraint, or let it wait alone until there is one."""
-        if not self._grammars.is_ready_for(sequence):
+        if not self._grammars.is_compiled(sequence):
             if sequence.phase is Phase.RUNNING:
                 self._roster.hold(sequence)
             sequence.phase = Phase.COMPILING
@@ -353,7 +355,7 @@ class EngineCore:
             sequence.phase = Phase.WAITING
         opened_at_s = self._clock.now_s()
         try:
-            finish = self._grammars.give(sequence, self._window_tokens)
+            finish = self._grammars.attach_grammar(sequence, self._window_tokens)
         except Exception as error:  # whatever a compiler raises is the matter of this request alone
             self._fail(sequence, error)
             return
@@ -364,7 +366,7 @@ class EngineCore:
 
     def _settle(self, now_s: float) -> None:
         """Hints that end, grammars that are ready, outputs to be closed for their deadline."""
-        self._hints.settle(now_s)
+        self._hints.update(now_s)
         soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
         for sequence in self._roster:
             if sequence.phase is Phase.COMPILING:
@@ -381,7 +383,7 @@ class EngineCore:
         if request.scored or self._roster.find(request.request_id) is not sequence:
             return  # no forward is spared by ending it otherwise, or it has just ended
         if sequence.grammar is None or sequence.grammar.can_close:
-            self._outbox.end(sequence, sequence_output.close(sequence), now_s)
+            self._outbox.end(sequence, sequence_output.close_output(sequence), now_s)
 
     def _end_starved(self, now_s: float) -> None:
         total = self.paging.pool.total_pages

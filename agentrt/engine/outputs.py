@@ -43,7 +43,7 @@ class StepOutputs:
 
     def end(self, sequence: Sequence, finish: Finish, now_s: float) -> None:
         """The sequence is over; what it computed stays in the tree."""
-        sequence_output.flush(sequence, finish)
+        sequence_output.flush_text(sequence, finish)
         self.tell(sequence)
         account = sequence.metrics
         account.record_until(sequence.time_bucket, now_s)

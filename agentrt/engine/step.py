@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from agentrt.base.clock import Clock
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.kv.offload import CopyRates
 from agentrt.engine.outputs import StepOutputs
@@ -122,7 +122,7 @@ class Steps:
             if part.wants_logits:
                 rows.append(sequence)
                 drafts = drafts or bool(sequence.draft_tokens)
-        masks = None if ahead else self._decoder.begin(rows)
+        masks = None if ahead else self._decoder.begin_masks(rows)
         if drafts and not ahead:
             self._add_drafts(members, parts)
         logits = self._machine.forward(parts)
@@ -140,7 +140,7 @@ class Steps:
                 sequence.reached_tokens = reached
             if not decoded:
                 prefill_tokens += count
-                self._paging.publish(sequence)  # whoever reads it is launched later
+                self._paging.cache_prefix(sequence)  # whoever reads it is launched later
         return Flight(
             began_s,
             members,
@@ -162,10 +162,10 @@ class Steps:
         for sequence, part in zip(members, parts, strict=True):
             if not sequence.draft_tokens or not part.wants_logits:
                 continue
-            room = len(sequence.pages) * size - part.position - len(part.token_ids)
+            room = len(sequence.pages) * size - part.first_position - len(part.token_ids)
             guess = sequence.draft_tokens[: max(0, min(left, room))]
             part.token_ids = [*part.token_ids, *guess]
-            part.drafted = len(guess)
+            part.draft_tokens = len(guess)
             left -= len(guess)
 
     def draw(self, flight: Flight) -> None:
@@ -175,9 +175,11 @@ class Steps:
         if not kept:
             return
         logits = flight.logits if len(kept) == len(flight.rows) else flight.logits[kept]
-        flight.drawing = self._decoder.draw(flight.drawn, logits, flight.masks)
+        flight.drawing = self._decoder.sample(flight.drawn, logits, flight.masks)
         if self._overlaps:  # else every token is known here before the next step is packed
-            self._machine.remember([one.slot for one in flight.drawn], flight.drawing.token_ids)
+            self._machine.remember_tokens(
+                [one.slot for one in flight.drawn], flight.drawing.token_ids
+            )
         for sequence in flight.drawn:
             sequence.in_flight = 1
 
@@ -192,7 +194,7 @@ class Steps:
         ]
         whole = len(members) == len(flight.members)
         alive = [whole or self._is_alive(sequence) for sequence in flight.drawn]
-        outcome = self._decoder.append(flight.drawn, flight.drawing, alive, flight.drafted)
+        outcome = self._decoder.append_tokens(flight.drawn, flight.drawing, alive, flight.drafted)
         ended_s = self._clock.now_s()
         for sequence, decoded in members:
             bucket: Bucket = "decode" if decoded else "prefill"
@@ -276,9 +278,9 @@ def _apart(
     at = 0
     for sequence, part in zip(rows, parts, strict=True):
         own.append(at)
-        past = at + 1 + part.drafted
-        if part.drafted:
-            guess = list(part.token_ids[-part.drafted :])
+        past = at + 1 + part.draft_tokens
+        if part.draft_tokens:
+            guess = list(part.token_ids[-part.draft_tokens :])
             drafted[sequence] = DraftedTokens(guess, logits[at + 1 : past])
         at = past
     return logits[own], drafted

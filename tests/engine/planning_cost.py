@@ -23,7 +23,7 @@ from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.batch.batch import BatchPacker
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.batch.shared_prefix import SharedPrefixes
 from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
@@ -59,21 +59,21 @@ class Idle:
             self.kv,
             self.tables,
             last,
-            tokens=config.step_tokens,
-            sequences=config.max_running,
+            max_tokens=config.step_tokens,
+            max_sequences=config.max_running,
         )
         self.threads = None
         self.pack_us: list[float] = []
 
     def forward(self, parts: list[SequenceSlice]) -> torch.Tensor:
         began = perf_counter()
-        batch = self.packer.pack(parts, self.siblings.of(parts))
+        batch = self.packer.pack(parts, self.siblings.find(parts))
         self.pack_us.append((perf_counter() - began) * 1e6)
-        logits = torch.zeros(batch.wanted.shape[0], VOCABULARY)
+        logits = torch.zeros(batch.logit_rows.shape[0], VOCABULARY)
         logits[:, 5] = 1.0
         return logits
 
-    def remember(self, slots: list[int], token_ids: torch.Tensor) -> None:
+    def remember_tokens(self, slots: list[int], token_ids: torch.Tensor) -> None:
         return
 
 

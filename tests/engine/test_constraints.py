@@ -171,7 +171,7 @@ def test_a_deadline_closes_the_output(build, engine, monkeypatch):
 def test_masks_filled_beside_the_forward_are_the_same(build, engine, monkeypatch):
     outputs = []
     for worth_s in (1e9, -1.0):
-        monkeypatch.setattr(grammar_masks, "_WORTH_A_THREAD_S", worth_s)
+        monkeypatch.setattr(grammar_masks, "_THREAD_PAYS_S", worth_s)
         core = build()
         for number in range(3):
             core.submit(

@@ -118,7 +118,7 @@ class Engine:
             if sequence.is_prefilling:
                 prompts[number] = count
             sequence.computed_tokens += count
-            self.paging.publish(sequence)
+            self.paging.cache_prefix(sequence)
             if sequence.computed_tokens < len(sequence.tokens):
                 continue
             sequence.tokens.append(number * 10_000 + len(sequence.tokens))

@@ -52,7 +52,7 @@ def tried(monkeypatch):
         seen.append((self, count))
         return count
 
-    monkeypatch.setattr(jump_forward.DraftedTokens, "right", noted)
+    monkeypatch.setattr(jump_forward.DraftedTokens, "count_matching", noted)
     return seen
 
 
@@ -100,7 +100,7 @@ def test_without_jumps_nothing_is_guessed(merging, engine, tried):
 
 def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypatch, tried):
     expected = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
-    draw = token_sampler.TokenSampler.draw
+    draw = token_sampler.TokenSampler.sample
     late = []
 
     def drawn(self, rows, logits, begun):
@@ -110,7 +110,7 @@ def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypat
             late.append(rows[0])
         return made
 
-    monkeypatch.setattr(token_sampler.TokenSampler, "draw", drawn)
+    monkeypatch.setattr(token_sampler.TokenSampler, "sample", drawn)
     tried.clear()
     found = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
     assert late

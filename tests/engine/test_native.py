@@ -47,7 +47,7 @@ def test_siblings_read_what_they_share_once(kind, native, build, engine, monkeyp
     forward, members = core._machine.forward, []
 
     def seen(parts):
-        prefix = core._machine._siblings.of(parts)
+        prefix = core._machine._shared_prefixes.find(parts)
         members.append(0 if prefix is None else prefix.most_members)
         return forward(parts)
 

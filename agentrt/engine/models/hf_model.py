@@ -47,7 +47,7 @@ class HfNetwork:
             input_ids=batch.fields.token_ids[None],
             position_ids=batch.fields.positions[None],
             use_cache=False,
-            logits_to_keep=batch.wanted,
+            logits_to_keep=batch.logit_rows,
         )
         logits: Tensor = out.logits[0]
         return logits

@@ -118,7 +118,7 @@ class PagedAttention:
         assert batch is not None
         self.layers_seen += 1
         flat = (query.shape[0], self._kv_heads * self._head_dim)
-        self._kv.write(layer, batch.rows, key.reshape(flat), value.reshape(flat))
+        self._kv.write(layer, batch.kv_rows, key.reshape(flat), value.reshape(flat))
         out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         self.over_pages(layer, query, how, out)
         return out

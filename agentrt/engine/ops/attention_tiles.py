@@ -136,7 +136,7 @@ class TileDivider:
         tokens = pages * size
         members = sorted(members, key=lambda span: span.start)
         room, hidden, scratch = self._buffers()
-        table = self._tables.blocks
+        table = self._tables.block_offsets
         blocks = room[: len(members) * pages].zero_()
         begins: list[int] = []
         ends: list[int] = []
@@ -178,7 +178,7 @@ class TileDivider:
     def _buffers(self) -> tuple[Tensor, Tensor, Tensor]:
         """Pages and two masks of a full tile."""
         if self._used == len(self._spare):
-            device = self._tables.blocks.device
+            device = self._tables.block_offsets.device
             self._spare.append(
                 (
                     torch.zeros(self._tile.pages, dtype=torch.int64, device=device),
@@ -198,7 +198,7 @@ class TileDivider:
         for begin in range(low, span.kv_tokens, self._tile.tokens):
             end = min(begin + self._tile.tokens, span.kv_tokens)
             pages = -(-(end - begin) // size)
-            held = self._tables.blocks[span.slot, begin // size : begin // size + pages]
+            held = self._tables.block_offsets[span.slot, begin // size : begin // size + pages]
             tiles.append(self._tile.prepare(held))
             blocks.append(self._query_blocks(span, tiles[-1], begin, end, window))
         return SingleSequence(tuple(tiles), tuple(blocks))
@@ -242,7 +242,7 @@ class TileDivider:
         within = window is None or begin > first + rows - 1 - window
         if end <= first + 1 and within:
             return None
-        device = self._tables.blocks.device
+        device = self._tables.block_offsets.device
         ahead = torch.arange(begin, end, device=device)
         here = torch.arange(first, first + rows, device=device)[:, None]
         hidden = ahead > here

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from agentrt.engine.ops.attention import current
-from agentrt.engine.sampling.torch_sampler import draw_rows
+from agentrt.engine.sampling.torch_sampler import sample_rows
 from agentrt_kernels.contract import HeadNorms, PagedRows, Score
 from agentrt_kernels.reference import Reference
 
@@ -145,7 +145,7 @@ class TorchKernels(Reference):
         out: Tensor,
     ) -> None:
         """See `Kernels.sample`."""
-        draw_rows(logits, mask, temperature, top_k, top_p, min_p, uniform, out)
+        sample_rows(logits, mask, temperature, top_k, top_p, min_p, uniform, out)
 
     def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
         """See `Kernels.grouped_linear`."""

@@ -120,9 +120,9 @@ class BatchAdmission:
         spare_pages = 0
         if self._running:
             spare_pages = self._expected_growth() + self._growth_pages(sequence, with_prompt=False)
-        if not allocator.has_room(sequence, cached_tokens, spare_pages):
+        if not allocator.may_fit(sequence, cached_tokens, spare_pages):
             return False
-        return allocator.admit(sequence, spare_pages)
+        return allocator.allocate(sequence, spare_pages)
 
     def _refuse(self, sequence: Sequence) -> None:
         self.causes[sequence] = "pages"

@@ -134,7 +134,7 @@ class Scheduler:
         sequence.phase = Phase.HELD
 
     def _release(self, sequence: Sequence) -> None:
-        self._allocator.leave(sequence)
+        self._allocator.free(sequence)
         self._unchanged.invalidate()
         sequence.admitted_overdue = False
         self.running.pop(sequence.request.request_id, None)
@@ -252,7 +252,7 @@ class Scheduler:
         if admission.is_closed or sequence not in admission.causes:
             return False  # one without a cause was preempted in this very step
         size = self._config.page_tokens
-        cached_tokens = self._allocator.known_tokens(sequence.key)
+        cached_tokens = self._allocator.cached_tokens(sequence.key)
         if (
             sequence.computes_whole_pages
             and cached_tokens >= (len(sequence.tokens) - 1) // size * size

@@ -154,7 +154,7 @@ class WaitingQueue:
         if sequence.phase is Phase.RUNNING:
             cached = sequence.computed_tokens
         else:
-            cached, lookup = self._allocator.look(sequence.key)
+            cached, lookup = self._allocator.lookup_prefix(sequence.key)
         uncached = max(0, len(sequence.tokens) - cached)
         policy_key = order.key(now_s, sequence.info, uncached, cached)
         urgency = (not sequence.complete, not sequence.demanded, *policy_key[:TIE_BREAK_FROM])

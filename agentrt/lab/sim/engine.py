@@ -154,7 +154,7 @@ class VirtualEngine:
         now_s: float,
     ) -> None:
         """Say what will become of a prefix; what is copied for it holds up the next step."""
-        self._hints.obey(token_ids, hint, until_s, from_tokens)
+        self._hints.apply_hint(token_ids, hint, until_s, from_tokens)
         if self.host is not None and not self._is_flying:
             self._ready_at_s = max(now_s, self._ready_at_s) + self._take_copies()
 
@@ -178,7 +178,7 @@ class VirtualEngine:
         Raises:
             OutOfPages: A request does not fit the memory even when it is alone.
         """
-        self._hints.settle(now_s)
+        self._hints.update(now_s)
         shares = self.roster.schedule(now_s)
         for sequence in self.roster.unschedulable:
             wanted = -(-(len(sequence.tokens) + 1) // self._config.page_tokens)
@@ -287,7 +287,7 @@ class VirtualEngine:
             if reached > sequence.reached_tokens:
                 sequence.reached_tokens = reached
             if not decoded:
-                self.paging.publish(sequence)
+                self.paging.cache_prefix(sequence)
 
     def _take_copies(self) -> float:
         """What copies took since they were asked for last."""

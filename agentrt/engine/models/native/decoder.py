@@ -80,9 +80,9 @@ class TorchNetwork:
         for index, layer in enumerate(self._layers):
             added = self._attend(index, layer, batch, positions, room)
             if index == last:  # what is left is computed for the wanted rows only
-                if not batch.wanted.shape[0]:
+                if not batch.logit_rows.shape[0]:
                     return stream.new_empty((0, self._shape.vocabulary))
-                room, added = self._wanted(batch.wanted, room, added)
+                room, added = self._wanted(batch.logit_rows, room, added)
             added = layer.out.apply(added, room.added)
             kernels.add_rms_norm(added, room.stream, layer.inner_norm, self._epsilon, room.normed)
             added = layer.inner.apply(kernels, room.normed, room, room.added)
@@ -103,9 +103,15 @@ class TorchNetwork:
             kernels.rms_norm(query, layer.query_norm, shape.epsilon, query)
             kernels.rms_norm(key, layer.key_norm, shape.epsilon, key)
         heads = qkv.view(room.heads.shape)
-        batch.await_layer(index)
+        batch.wait_layer(index)
         kernels.rope_store(
-            heads, positions, self._angles, batch.fields.slots, layer.head_norms, pages, room.query
+            heads,
+            positions,
+            self._angles,
+            batch.fields.slot_mapping,
+            layer.head_norms,
+            pages,
+            room.query,
         )
         kernels.attend(room.query, pages, batch.paged, layer.score, room.mixed)
         return room.mixed.view(positions.shape[0], shape.query_width)

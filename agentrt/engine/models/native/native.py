@@ -66,9 +66,11 @@ class NativeNetwork:
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the wanted rows."""
-        batch.await_layer(self._shape.layers - 1)  # its layers do not ask one by one
+        batch.wait_layer(self._shape.layers - 1)  # its layers do not ask one by one
         rows = batch.fields
-        return self._stack(rows.token_ids, rows.positions, rows.slots, batch.paged, batch.wanted)
+        return self._stack(
+            rows.token_ids, rows.positions, rows.slot_mapping, batch.paged, batch.logit_rows
+        )
 
 
 def is_native(shape: DecoderShape) -> bool:

@@ -25,7 +25,7 @@ import agentrt_kernels
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
 from agentrt.engine.batch.batch import pack
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.native.build import KnownDecoder
@@ -119,7 +119,7 @@ def fast_logits(decoder: KnownDecoder, layout: KvLayout, heads: int, vocabulary:
     tables.write(0, 0, list(range(pages)))  # type: ignore[arg-type]  # page numbers
     ids = _probe(vocabulary, layout.device)
     batch = pack([SequenceSlice(0, ids.tolist(), 0, wants_logits=True)], kv, tables)
-    batch.wanted = torch.arange(PROBE_TOKENS, device=layout.device)
+    batch.logit_rows = torch.arange(PROBE_TOKENS, device=layout.device)
     attention = PagedAttention(kv, tables, heads=heads, tile_tokens=PROBE_TOKENS)
     decoder.bind(kv, PROBE_TOKENS)
     attention.begin(batch)
