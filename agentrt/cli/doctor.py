@@ -16,7 +16,7 @@ from agentrt import embedded
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError
-from agentrt.engine.ops.cpu_threads import cores, forget
+from agentrt.engine.ops.cpu_threads import cores, forget_choice
 
 PACKAGES = (
     "agentrt",
@@ -54,7 +54,7 @@ async def examined(model: Path) -> tuple[dict[str, Any], int]:
         "cpus": cores(),
         "model": str(model),
     }
-    forget(config)  # of threads: another load may run beside the engine now
+    forget_choice(config)  # of threads: another load may run beside the engine now
     started, code = await start(config)
     return found | started | computing(config), code
 

@@ -126,7 +126,7 @@ def _own_checks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Self-checks are kept for this session only."""
     home = tmp_path_factory.mktemp("checked")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(self_check, "home", lambda: home)
+        patch.setattr(self_check, "cache_directory", lambda: home)
         yield
 
 

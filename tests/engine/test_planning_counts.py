@@ -109,7 +109,7 @@ def test_packing_asks_torch_as_often_for_any_number(tokenizer_dir, engine):
 
 def test_a_constrained_step_asks_torch_for_its_logits_and_its_tokens(build, engine):
     core = build(jump_forward=False)
-    if not core._machine.model.decoder.is_one_call:
+    if not core._machine.model.network.is_single_call:
         pytest.skip("the decoder is no native call here")
     digits = ConstraintSpec("regex", "[0-9]{40}")
     core.submit(engine.request(1, PROMPT, max_tokens=50, constraint=digits))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from agentrt.base.config import EngineConfig
-from agentrt.engine.ops.cpu_threads import known
+from agentrt.engine.ops.cpu_threads import stored_choice
 from agentrt.engine.process.child import environment
 
 
@@ -43,7 +43,7 @@ def thread_facts(
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
     told = environment(config, inherited)
     info = {name: told[name] for name in names if name in told}
-    choice = known(config, computed_by)
+    choice = stored_choice(config, computed_by)
     if config.threads or choice is None:
         return info
     return {"computing": f"{choice.threads} {choice.wait}", "measured": choice.reason, **info}

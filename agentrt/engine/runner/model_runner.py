@@ -17,9 +17,9 @@ from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, pages_for
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.models.loader import LoadedModel, load_model
-from agentrt.engine.ops.attention import PagedAttention, serving
-from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, settle
-from agentrt.engine.ops.kernel_set import use_threads, waits_of
+from agentrt.engine.ops.attention import PagedAttention, attending_with
+from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, choose_threads
+from agentrt.engine.ops.kernel_set import use_threads, wait_policies
 from agentrt.engine.runner.cuda_graphs import CudaGraphRecorder, CudaGraphs, GraphRecorder
 
 _SEQUENCES_PER_SLOT = 2
@@ -50,7 +50,7 @@ class ModelRunner:
             max_tokens=window * config.max_running,
         )
         self.kv = KvCache(layout, pages)
-        self.model.decoder.bind(self.kv, config.step_tokens)
+        self.model.network.bind(self.kv, config.step_tokens)
         longest = min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
         self._last_tokens = torch.zeros(
@@ -113,16 +113,16 @@ class ModelRunner:
         return self._logits(batch)
 
     def _logits(self, batch: ForwardBatch) -> Tensor:
-        """Logits in fp32. A native network needs none of the set-up around a torch network."""
-        if self.model.decoder.is_one_call:
-            return self.model.decoder(batch)
+        """Logits in fp32. A single native call needs none of the set-up around a torch network."""
+        if self.model.network.is_single_call:
+            return self.model.network(batch)
         return self._computed(batch).float()
 
     def _computed(self, batch: ForwardBatch) -> Tensor:
         """Output of a network that attends through `PagedAttention`."""
-        self._attention.begin(batch)
-        with torch.inference_mode(), serving(self._attention):
-            return self.model.decoder(batch)
+        self._attention.begin_batch(batch)
+        with torch.inference_mode(), attending_with(self._attention):
+            return self.model.network(batch)
 
     def capture_graphs(self, recorder: GraphRecorder, max_sequences: int) -> None:
         """Capture decode steps as CUDA graphs; from now on they are replayed."""
@@ -148,11 +148,11 @@ class ModelRunner:
         def use(threads: int, wait: Wait) -> None:
             use_threads(kernels, threads, wait)
 
-        return settle(
+        return choose_threads(
             config,
             model.report.computed_by,
             model.parameters,
-            waits_of(kernels),
+            wait_policies(kernels),
             use,
             lambda: (self.forward([token]), self.forward([page])),
         )
@@ -168,9 +168,9 @@ class ModelRunner:
                 hint="Serve this model elsewhere and pass --engine URL",
             ) from error
         slow = self.model.report.path == "slow"
-        if slow and self._attention.layers_seen != self.model.layout.layers:
+        if slow and self._attention.attended_layers != self.model.layout.layers:
             raise ModelInvalid(
-                f"{config.model_path} attends in {self._attention.layers_seen} of "
+                f"{config.model_path} attends in {self._attention.attended_layers} of "
                 f"{self.model.layout.layers} layers through the engine",
                 hint="Serve this model elsewhere and pass --engine URL",
             )

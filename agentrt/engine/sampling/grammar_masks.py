@@ -43,7 +43,7 @@ class MaskBuffers:
         bitmask: The same memory as a tensor.
     """
 
-    __slots__ = ("bitmask", "numbers", "rows")
+    __slots__ = ("array", "bitmask", "rows")
 
     def __init__(self, rows: int, logits_size: int) -> None:
         self.rows = rows
