@@ -80,13 +80,13 @@ def computing(config: EngineConfig) -> dict[str, Any]:
     import dataclasses
 
     from agentrt.engine.models.report import model_report
-    from agentrt.engine.process.hardware import gpu_facts, thread_facts
+    from agentrt.engine.process.hardware import gpu_info, thread_info
 
     report = model_report(config)
     found: dict[str, Any] = {
         "report": dataclasses.asdict(report),
-        "threads": thread_facts(config, dict(os.environ), report.computed_by),
-        "gpu": gpu_facts(),
+        "threads": thread_info(config, dict(os.environ), report.computed_by),
+        "gpu": gpu_info(),
     }
     if config.device == "cpu" and report.kernels == "torch":
         found["advice"] = _NO_COMPILER

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.process.backend import EmbeddedBackend, Place
+from agentrt.engine.process.backend import EmbeddedBackend, Placement
 from agentrt.prompt import Codec
 from agentrt.serve.application import application
 from agentrt.serve.dispatch import DEFAULT_MOST_REQUESTS, Service
@@ -93,7 +93,7 @@ async def _asked_to_end() -> None:
 
 @asynccontextmanager
 async def serving(
-    config: ServeConfig, *, place: Place = "process", hurry: Hurry | None = None
+    config: ServeConfig, *, place: Placement = "process", hurry: Hurry | None = None
 ) -> AsyncIterator[str]:
     """A server, as long as the block lasts; gives its address.
 

@@ -24,7 +24,7 @@ def test_facts_are_equal_and_hashed_by_value() -> None:
     assert not hasattr(Point(1), "__dict__")
 
 
-def test_making_a_fact_is_single_call_whatever_its_fields() -> None:
+def test_making_a_fact_is_one_call_whatever_its_fields() -> None:
     calls: list[str] = []
 
     def count(frame: FrameType, what: str, argument: object) -> None:

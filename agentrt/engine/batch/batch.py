@@ -33,9 +33,9 @@ class QuerySpan:
 
     Attributes:
         slot: Row of its block table.
-        start: Its first row in the batch.
+        start: First row in the batch.
         tokens: Number of rows.
-        kv_tokens: Its context after this forward; row `i` has position `kv_tokens - tokens + i`.
+        kv_tokens: Context after this forward; row `i` has position `kv_tokens - tokens + i`.
     """
 
     slot: int
@@ -60,7 +60,7 @@ class ForwardBatch:
 
     Attributes:
         fields: Token ids, positions, slot mapping.
-        logit_rows: `[logits]` int64, rows whose logits are needed.
+        logit_rows: `[logits]` int64, rows that need logits.
         paged: Inputs of attention.
         kv_arrival: KV that is still being copied, or None.
     """

@@ -36,7 +36,7 @@ class SequenceSlice:
 
 
 def logit_rows(slices: Sequence[SequenceSlice]) -> list[int]:
-    """Rows of the packed `slices` whose logits are needed, those behind guesses included."""
+    """Rows of the packed `slices` that need logits, those behind guesses included."""
     rows: list[int] = []
     end = 0
     for part in slices:
@@ -57,7 +57,7 @@ class InputFields:
         slot_mapping: `[T]` int64, where each token's KV goes: `page * page_tokens + offset`; a
             negative slot stores nothing.
         table_rows: `[B]` int64, rows of the block tables.
-        logit_rows: `[B]` int64, rows whose logits are needed; unused entries are 0.
+        logit_rows: `[B]` int64, rows that need logits; unused entries are 0.
         query_start: `[B + 1]` int32.
         kv_tokens: `[B]` int32.
     """

@@ -74,7 +74,7 @@ class KvAllocator:
 
         Args:
             sequence: A sequence without pages.
-            cached_tokens: Its tokens that the cache has.
+            cached_tokens: Tokens of it that the cache has.
             spare_pages: Pages to leave for the running sequences.
         """
         size = self.page_tokens
@@ -150,7 +150,7 @@ class KvAllocator:
         return self.tree.matched_tokens(key) >= most - most % self.page_tokens
 
     def release(self, key: bytes) -> None:
-        """End the expected reuse of `key` whose time has passed."""
+        """End the expected reuse of `key`: its time has passed."""
         self.tree.release(key)
         if self._offload is not None:
             self._offload.tier.tree.release(key)

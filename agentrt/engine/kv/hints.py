@@ -45,7 +45,7 @@ class KvHints:
                     self._keep(key, until_s)
 
     def update(self, now_s: float) -> None:
-        """End the hints whose time has passed, and retry those on prefixes not yet computed."""
+        """End the hints that have expired, and retry those on prefixes not yet computed."""
         self._allocator.set_time(now_s)
         while self._expiries and self._expiries[0][0] <= now_s:
             until_s, key = heappop(self._expiries)

@@ -155,7 +155,7 @@ class HostCopier:
     Args:
         kv: KV cache on the device.
         pages: Pages in CPU memory.
-        kernels: Kernel set whose `copy_pages` reloads.
+        kernels: Kernel set; its `copy_pages` reloads.
         rates: Learns the speed of copies.
         clock: Clock that times them.
         stream: Stream on which they run.

@@ -204,7 +204,7 @@ class PagedAttention:
     def _attend_one_tile(
         self, layer: int, query: Tensor, alone: SingleSequence, how: Score, out: Tensor
     ) -> None:
-        """Attend rows whose context fits in one tile: a plain softmax."""
+        """Attend rows with a context of one tile: a plain softmax."""
         self._tile.load_pages(layer, alone.tiles[0])
         for block in alone.blocks[0]:
             self._score(query, block, how)

@@ -1,4 +1,4 @@
-"""What torch finds on this machine, for people; nothing is loaded onto it."""
+"""Hardware that torch finds on this machine, for display; nothing is loaded onto it."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from agentrt.engine.ops.cpu_threads import stored_choice
 from agentrt.engine.process.child import environment
 
 
-def gpu_facts() -> dict[str, Any]:
-    """The GPUs, or why there is none to compute on."""
+def gpu_info() -> dict[str, Any]:
+    """The GPUs, or why there is none."""
     if not torch.cuda.is_available():
         built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
         return {"count": 0, "reason": f"torch {torch.__version__} ({built}) sees no CUDA device"}
     devices = []
     for index in range(torch.cuda.device_count()):
-        info = torch.cuda.get_device_properties(index)
+        properties = torch.cuda.get_device_properties(index)
         devices.append(
             {
-                "name": info.name,
-                "memory_bytes": info.total_memory,
-                "capability": f"{info.major}.{info.minor}",
-                "multiprocessors": info.multi_processor_count,
+                "name": properties.name,
+                "memory_bytes": properties.total_memory,
+                "capability": f"{properties.major}.{properties.minor}",
+                "multiprocessors": properties.multi_processor_count,
             }
         )
     return {"count": len(devices), "cuda": torch.version.cuda, "devices": devices}
 
 
-def thread_facts(
+def thread_info(
     config: EngineConfig, inherited: dict[str, str], computed_by: str
 ) -> dict[str, str]:
-    """How many threads compute and why, and what the engine's process is told before torch loads.
+    """Number of compute threads and why, and the environment of the engine's process.
 
     Args:
-        config: Of the engine.
-        inherited: The environment it starts in.
-        computed_by: Of the model's report.
+        config: Config of the engine.
+        inherited: Environment of its parent.
+        computed_by: Value of the model's report.
     """
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
     told = environment(config, inherited)

@@ -31,7 +31,7 @@ class ModelRunner:
 
     Attributes:
         model: The loaded model.
-        kv: Its KV cache.
+        kv: KV cache of the model.
         tables: Block tables of the running sequences.
         threads: Number of compute threads, and why.
         kv_arrival: KV being copied from the offload tier, or None.

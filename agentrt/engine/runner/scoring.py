@@ -36,7 +36,7 @@ class OptionRow:
     """One option in a forward.
 
     Attributes:
-        owner: Sequence whose option it is.
+        owner: Sequence of the option.
         option: Index of the option.
         sequence: Holds its slot and pages, for this forward only.
     """
@@ -47,12 +47,12 @@ class OptionRow:
 
     @property
     def logit_count(self) -> int:
-        """Its tokens, and the end token behind them."""
+        """Tokens of the option, and the end token behind them."""
         return len(self.sequence.tokens) - self.owner.prompt_tokens + 1
 
 
 class Scorer:
-    """Scores the options of choices whose prompt is computed.
+    """Scores the options of choices with a computed prompt.
 
     Args:
         runner: Runs the forwards.
@@ -206,7 +206,7 @@ def _copy_of(owner: Sequence) -> Sequence:
 
 
 def ready_to_score(sequences: Iterable[Sequence]) -> list[Sequence]:
-    """Choices whose prompt is computed as far as it can be cached."""
+    """Choices with a prompt that is computed as far as it can be cached."""
     return [
         one
         for one in sequences

@@ -1,6 +1,6 @@
 """Grammar bitmasks of a step's rows, filled beside the forward where that pays.
 
-No mask holds up a step for long. A row whose mask is late skips the step; from then on its mask is
+No mask holds up a step for long. A row with a late mask skips the step; from then on the mask is
 detached, that is filled apart from the others, until it has been quick again.
 """
 
@@ -58,12 +58,12 @@ class GrammarMasks:
         rows: All sequences of the step.
         buffers: Memory of the masks; None if no row has a constraint.
         pool: Fills many masks at once.
-        fill_rows: Rows whose masks to fill.
+        fill_rows: Rows with masks to fill.
 
     Attributes:
         bitmask: `[rows, words]` int32, or None if every token is allowed in every row.
-        failed: Rows whose grammar failed, each with the error.
-        late: Rows whose mask is not ready; their samples do not count.
+        failed: Error of each row with a failed grammar.
+        late: Rows with a mask that is not ready; their samples do not count.
         seconds: Seconds that the step spent on each row's mask, or waiting for it.
         filling_s: Seconds that filling took.
     """
@@ -137,7 +137,7 @@ class DetachedMask:
 
     Attributes:
         masks: The masks being filled.
-        row: Its row among them.
+        row: Row of the mask among them.
     """
 
     masks: Future[GrammarMasks]

@@ -29,7 +29,7 @@ class GrammarRequests:
     """Constraints being compiled, by request.
 
     Args:
-        codec: Codec whose vocabulary and call frame they are compiled for.
+        codec: Codec with the vocabulary and the call frame.
         jump_forward: Whether forced tokens are appended without a forward.
         drafts: Whether the tokens of forced bytes are guessed.
     """
@@ -96,11 +96,11 @@ class GrammarRequests:
         return sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)
 
     def attach_reasoning(self, sequence: Sequence, window_tokens: int) -> Finish | None:
-        """Attach a reasoning state to a sequence whose answer is free.
+        """Attach a reasoning state to a sequence with a free answer.
 
         Raises:
-            ConstraintError: Its reasoning does not fit in `max_tokens`.
-            ContextOverflow: Its reasoning does not fit in the context window.
+            ConstraintError: The reasoning does not fit in `max_tokens`.
+            ContextOverflow: The reasoning does not fit in the context window.
         """
         sequence.grammar = self._reasoning_state(sequence, _free_answer, None, window_tokens)
         return sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)

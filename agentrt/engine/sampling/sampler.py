@@ -46,7 +46,7 @@ class SampledToken:
 
     Attributes:
         token_id: The sampled id; -1 if the row's logits are not numbers.
-        logprob: Its log-probability with alternatives, if requested.
+        logprob: Log-probability with alternatives, if requested.
     """
 
     token_id: int

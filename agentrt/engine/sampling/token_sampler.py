@@ -165,7 +165,7 @@ class TokenSampler:
         """Sample behind drafted tokens for as long as they match.
 
         Args:
-            sequence: Its tokens from `known` on are new.
+            sequence: Tokens from `known` on are new.
             known: Number of tokens before.
             drafted: Draft of those tokens.
         """

@@ -1,8 +1,8 @@
 """Admission of waiting sequences into the batch, as far as their expected KV growth fits.
 
 A fork is admitted in waves: as many branches as fit with their expected outputs, the others once
-those have finished. Admitting every branch whose prompt fits would make the branches preempt each
-other in the middle of their outputs.
+those have finished. If every branch with a fitting prompt were admitted, the branches would
+preempt each other in the middle of their outputs.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class UnchangedQueue:
     at again as often as priority keys are.
 
     Args:
-        allocator: Its available pages are watched.
+        allocator: Source of the number of available pages.
     """
 
     def __init__(self, allocator: KvAllocator) -> None:
@@ -192,7 +192,7 @@ class UnchangedQueue:
 
         Args:
             waiting: Sequences that asked for admission.
-            causes: Those that were not admitted, each with the reason.
+            causes: Reason of each sequence that was not admitted.
         """
         if len(causes) < len(waiting) or not _LASTING.issuperset(causes.values()):
             return

@@ -140,7 +140,7 @@ class Scheduler:
         self.running.pop(sequence.request.request_id, None)
 
     def _schedule_decodes(self, budget: TokenBudget, now_s: float) -> None:
-        """Schedule all pending tokens of the sequences whose next forward yields a token."""
+        """Schedule all pending tokens of the sequences that will yield a token."""
         size, chunk_tokens = self._config.page_tokens, self._config.prefill_chunk_tokens
         for sequence in list(self.running.values()):
             computed = sequence.computed_tokens

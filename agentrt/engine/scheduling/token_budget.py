@@ -58,7 +58,7 @@ class PreemptionCandidate:
     """A running sequence, as seen by `preemption_victim`.
 
     Attributes:
-        request_id: Its request.
+        request_id: Request of the sequence.
         urgency: Sort key; the largest is preempted first.
         output_tokens: Output length so far.
         prompt_tokens: Prompt length.

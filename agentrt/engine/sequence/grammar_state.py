@@ -34,7 +34,7 @@ class GrammarState:
         guesser: Guesses the tokens of forced bytes; None guesses nothing.
 
     Attributes:
-        has_slow_mask: Its masks are filled apart from those of other rows.
+        has_slow_mask: Masks are filled apart from those of other rows.
         detached_mask: A mask of its own that is being filled, or None.
 
     Raises:
@@ -75,7 +75,7 @@ class GrammarState:
 
     @property
     def mask_state(self) -> ConstraintState:
-        """State whose mask gives the allowed tokens."""
+        """State that fills the mask of allowed tokens."""
         budget = self._budget
         if budget is not None and budget.tight and len(budget.witness or ()) == 1:
             return budget.state  # one token is left: any that completes the text will do

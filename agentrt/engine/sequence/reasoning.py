@@ -84,7 +84,7 @@ class ReasoningState:
 
     @property
     def mask_state(self) -> Masking:
-        """State whose mask gives the allowed tokens."""
+        """State that fills the mask of allowed tokens."""
         return self.thinking if self._answer is None else self._answer.mask_state
 
     def accept_token(self, token_id: int) -> bool:

@@ -98,20 +98,20 @@ class Sequence:
         prompt_tokens: Prompt length, in tokens.
         complete: No hole of the prompt is open.
         max_output_tokens: Output limit from `max_tokens` and the context window, once complete.
-        metrics: Its times and counts.
+        metrics: Times and counts.
         detokenizer: Turns its output into text.
-        stops: Its stop strings.
+        stops: Filter for stop strings.
         grammar: State of its compiled constraint, or of its reasoning.
         phase: Where it is.
         slot: Row of its block table while it runs.
         pages: All its pages while it runs.
         radix_node: Radix node locked while it runs; `tree_pages` of its pages are the tree's.
-        computed_tokens: Tokens whose KV is in its pages.
+        computed_tokens: Tokens with KV in its pages.
         reached_tokens: Highest value that `computed_tokens` has had; below it KV is recomputed.
         in_flight: Tokens that are being sampled for it and are not known on the host yet.
         draft_tokens: Guessed next tokens, computed together with the known ones.
-        preempted: It lost its pages, and goes before others of the same urgency.
-        admitted_overdue: It was admitted because it was overdue.
+        preempted: Whether it lost its pages; it goes before others of the same urgency.
+        admitted_overdue: Whether it was admitted because it was overdue.
         queue_state: State while it waits.
         new_output: Output that this step added.
     """
@@ -145,7 +145,7 @@ class Sequence:
 
     @property
     def key(self) -> bytes:
-        """Its tokens as a key of the radix tree."""
+        """Tokens as a key of the radix tree."""
         known = len(self._key) // TOKEN_BYTES
         if known < len(self.tokens):
             self._key += key_of(self.tokens[known:])
@@ -205,7 +205,7 @@ class Sequence:
     def pending_tokens(self, page_tokens: int) -> int:
         """Tokens that are left to compute now.
 
-        Of an incomplete prompt, and of one whose options are scored, only whole pages count, and
+        Of an incomplete prompt, and of one for scored options, only whole pages count, and
         never the last token: nothing else of it can be kept. A token in flight counts unless it is
         the last.
         """

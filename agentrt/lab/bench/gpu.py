@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from agentrt.base.errors import AgentrtError, EngineUnavailable
-from agentrt.engine.process.hardware import gpu_facts
+from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.engine_arms import Arm, our_arm, peer_arms
 from agentrt.lab.arms.open_arm import OpenArm, OpenArms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
@@ -51,7 +51,7 @@ def check_gpu(plan: GpuPlan, path: Path, *, command: Sequence[str], tell: Tell) 
     Raises:
         EngineUnavailable: There is no GPU here.
     """
-    gpu = gpu_facts()
+    gpu = gpu_info()
     if plan.device == "cuda" and not gpu["count"]:
         raise EngineUnavailable(
             f"no GPU is here: {gpu['reason']}",

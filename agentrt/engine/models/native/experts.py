@@ -47,7 +47,7 @@ class Experts:
     """Gated MLPs behind a router.
 
     Attributes:
-        shape: Their shape.
+        shape: Shape of the experts.
         bounds: `[E + 1]` numbers of the experts, and one more.
         router: Scores of the experts.
         gate_up: Gate and up projections of all experts.

@@ -24,7 +24,7 @@ class StackNetwork:
     """A dense decoder in native code.
 
     Args:
-        shape: Its shape; `fits_stack` holds for it.
+        shape: Shape of the decoder; `fits_stack` holds for it.
         weights: Weights by checkpoint name, of one dtype; consumed.
         kernels: The native kernel set.
 

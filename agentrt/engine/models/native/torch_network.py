@@ -30,7 +30,7 @@ class TorchNetwork:
     """A decoder over a kernel set.
 
     Args:
-        shape: Its shape.
+        shape: Shape of the decoder.
         weights: Weights by checkpoint name, of one dtype and device; consumed.
         kernels: Kernel set that computes.
         backend: Chooses the format of its matrices.
