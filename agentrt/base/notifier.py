@@ -17,6 +17,11 @@ class Notifier:
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
 
+    @property
+    def waiting(self) -> int:
+        """Number of current waiters."""
+        return len(self._waiting)
+
     def notify_all(self) -> None:
         """Wake all current waiters."""
         waiting, self._waiting = self._waiting, []

@@ -208,9 +208,10 @@ class EngineCore:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Say what will become of a prefix."""
-        self._hints.obey(token_ids, hint, until_s, from_tokens)
+        self._hints.obey(token_ids, hint, until_s, from_tokens, cache_salt)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         """Compile what will be asked for, aside from all steps; waits for it at most so long."""

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 
 from agentrt.base.ids import PageId
 from agentrt.base.record import record
 
 TOKEN_BYTES = 4
+_SALTED_BYTES = 64
+"""Bytes at the start of a key that a salt changes: they fill a page of 16 tokens."""
 
 
-def key_of(token_ids: Sequence[int]) -> bytes:
-    """Token ids as a key of the tree: int32 bytes."""
-    return array("i", token_ids).tobytes()
+def key_of(token_ids: Sequence[int], cache_salt: str = "", at: int = 0) -> bytes:
+    """Token ids as a key of the tree: int32 bytes.
+
+    A salt is mixed into the first tokens of the prompt. Keys of different salts differ in their
+    first page, so that no prefix of one is a prefix of the other.
+
+    Args:
+        token_ids: Ids of consecutive tokens of a prompt.
+        cache_salt: Salt of the request; "" mixes nothing in.
+        at: Position of the first of these tokens in the prompt.
+    """
+    key = array("i", token_ids).tobytes()
+    begin = at * TOKEN_BYTES
+    if not cache_salt or begin >= _SALTED_BYTES:
+        return key
+    pad = _pad_of(cache_salt)[begin : begin + len(key)]
+    mixed = int.from_bytes(key[: len(pad)]) ^ int.from_bytes(pad)
+    return mixed.to_bytes(len(pad)) + key[len(pad) :]
+
+
+@lru_cache(maxsize=256)
+def _pad_of(cache_salt: str) -> bytes:
+    salt = cache_salt.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(salt, digest_size=_SALTED_BYTES).digest()
 
 
 class EvictionPriority(IntEnum):
@@ -65,6 +90,15 @@ class RadixNode:
     def is_free_leaf(self) -> bool:
         """Whether it can be evicted now."""
         return self.parent is not None and not self.children and self.locks == 0
+
+    def path(self) -> tuple[bytes, list[PageId]]:
+        """Key and pages of the whole prefix that ends here, from the root."""
+        nodes = [self]
+        while nodes[-1].parent is not None:
+            nodes.append(nodes[-1].parent)
+        nodes.reverse()
+        pages = [page for one in nodes for page in one.pages]
+        return b"".join(one.key for one in nodes), pages
 
 
 @record

@@ -355,7 +355,7 @@ class RadixTree:
         count = min(wanted_pages, len(leaf.pages))
         keep = len(leaf.pages) - count
         if self.before_eviction is not None and leaf.priority is not EvictionPriority.DROP:
-            key, pages = self._path(leaf)
+            key, pages = leaf.path()
             self.before_eviction(Evicted(key, pages, count))
         leaf.is_cut = True
         leaf.changes += 1
@@ -372,15 +372,6 @@ class RadixTree:
         self._node_count -= 1
         self._offer(parent)
         return count
-
-    def _path(self, node: RadixNode) -> tuple[bytes, list[PageId]]:
-        """Key and pages of a node's whole prefix, from the root."""
-        nodes = [node]
-        while nodes[-1].parent is not None:
-            nodes.append(nodes[-1].parent)
-        nodes.reverse()
-        pages = [page for one in nodes for page in one.pages]
-        return b"".join(one.key for one in nodes), pages
 
     def _touch(self, node: RadixNode) -> None:
         node.used = self._tick

@@ -41,6 +41,7 @@ class GenMeta:
         closed_early: It was driven to its shortest valid end.
         ledger: The engine's account of its time and tokens.
         logprobs: One a token, when asked for.
+        stopped_by: The stop string that ended it, or "".
     """
 
     model: str = ""
@@ -48,6 +49,7 @@ class GenMeta:
     closed_early: bool = False
     ledger: Ledger = field(default_factory=Ledger)
     logprobs: tuple[TokenLogprob, ...] = ()
+    stopped_by: str = ""
 
 
 _NO_META = GenMeta()
@@ -162,8 +164,8 @@ class Gen(Node[T_co]):
         self.first_token_at_s = 0.0
 
     @classmethod
-    def submit(cls, chat: Chat, output: OutputSpec, options: GenOptions) -> Self:
-        """Make the node and hand it to the run."""
+    def submit(cls, chat: Chat, output: OutputSpec, options: GenOptions, *, site: str = "") -> Self:
+        """Make the node and hand it to the run; its site is the caller's unless one is given."""
         scope = here("generate")
         check_options(options)
         if not PHASES.isdisjoint(options):
@@ -172,7 +174,7 @@ class Gen(Node[T_co]):
         for budget in scope.budgets:
             options = budget.admit(options)
         name = options.get("name") or chat.label or output.name
-        gen = cls(scope, chat, output, name, call_site(), options)
+        gen = cls(scope, chat, output, name, site or call_site(), options)
         scope.adopt(gen)
         for budget in scope.budgets:
             budget.watch(gen)

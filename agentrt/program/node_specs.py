@@ -28,21 +28,24 @@ class OutputSpec:
     """What a generation writes and how its text becomes a value.
 
     Attributes:
-        kind: One value, a streamed array of items, a plan of calls, or calls or a final value.
+        kind: One value, a streamed array of items, a plan of calls, calls or a final value, or
+            `raw` text just as the model writes it, which is never refused.
         constraint: What the engine enforces; None leaves the text free.
         parse: The whole text (`value`), one item (`items`) or the final answer (`step`).
         name: For nodes without a name of their own.
         tools: By name, for `calls` and `step`.
         checked: `parse` may refuse what the constraint allows: that is the model's failure, which
             may answer again, not the engine's.
+        keep_special: The text of special tokens is part of the text: calls may stand in it.
     """
 
-    kind: Literal["value", "items", "calls", "step"]
+    kind: Literal["value", "items", "calls", "step", "raw"]
     constraint: ConstraintSpec | None
     parse: Parse
     name: str
     tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
     checked: bool = False
+    keep_special: bool = False
 
 
 @record

@@ -33,14 +33,21 @@ def items_of(item: Any) -> OutputSpec:
 def calls_of(tools: tuple[Tool[..., Any], ...]) -> OutputSpec:
     """A plan of calls."""
     by_name = _by_name(tools)
-    return OutputSpec("calls", _spec(tools, None), _no_value, "calls", by_name)
+    spec = _spec(tools, None)
+    return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True)
 
 
 def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
     """Calls or a final answer."""
     by_name = _by_name(tools)
     shape = final_for(final)
-    return OutputSpec("step", _spec(tools, shape.schema), shape.parse, "step", by_name)
+    spec = _spec(tools, shape.schema)
+    return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True)
+
+
+def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool) -> OutputSpec:
+    """Text just as the model writes it, under a constraint or under none."""
+    return OutputSpec("raw", constraint, str, name, keep_special=keep_special)
 
 
 def _spec(tools: tuple[Tool[..., Any], ...], final: dict[str, Any] | None) -> ConstraintSpec:

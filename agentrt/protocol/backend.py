@@ -80,6 +80,8 @@ class Capabilities:
         thinking: Frame of its model's reasoning within `thinking_tokens`; None if it cannot hold a
             thinking budget, so that asking for one is an error.
         scores: Whether it takes `scored` requests.
+        cache_salts: Whether it keeps prefixes of requests with different `cache_salt` apart. A
+            salt for any other backend is an error, never ignored.
     """
 
     backend: str
@@ -99,6 +101,7 @@ class Capabilities:
     host_kv_tokens: int = 0
     thinking: ThinkFrame | None = None
     scores: bool = False
+    cache_salts: bool = False
 
 
 @record
@@ -197,6 +200,7 @@ class GenerateRequest:
         thinking_tokens: Thinking budget: maximum number of reasoning tokens before the constrained
             output, in the frame of the capabilities; None leaves it to the model whether it thinks.
         scored: For a `choice`: score every option at once instead of decoding one.
+        cache_salt: KV is shared only among requests of the same salt.
     """
 
     request_id: RequestId
@@ -214,6 +218,7 @@ class GenerateRequest:
     info: SchedulingInfo | None = None
     thinking_tokens: int | None = None
     scored: bool = False
+    cache_salt: str = ""
 
 
 @record
@@ -268,6 +273,7 @@ class Backend(Protocol):
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Announce the future use of a prefix in the KV cache. Never needed for correctness.
 
@@ -279,6 +285,7 @@ class Backend(Protocol):
                 are then kept; None does not keep them.
             from_tokens: A `drop` leaves so many of the first tokens alone; other prompts may still
                 continue from those.
+            cache_salt: Salt of the requests that the prefix belongs to.
         """
         ...
 

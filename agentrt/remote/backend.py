@@ -71,6 +71,7 @@ class RemoteBackend:
             window_tokens=self._server.window_tokens,
             constraints=frozenset(self._server.proven),
             seeds=bool(self._server.family),
+            cache_salts=self._server.takes_cache_salt,
         )
 
     async def start(self) -> None:
@@ -99,6 +100,7 @@ class RemoteBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Nothing: the server keeps its own cache."""
 

@@ -118,7 +118,7 @@ class Run:
         now_s = self.now_s()
         work = node.work
         if isinstance(work, GenerateWork):
-            self._engines[work.model].check_work(work, node.site)
+            self._engines[work.model].check_work(work, node.site, self.options.cache_salt)
             if work.on_overflow is not None:
                 self.contexts[node.id] = contextvars.copy_context()
             event = self._generation(node, work, now_s)
@@ -227,7 +227,7 @@ class Run:
             model=work.model,
             expires_at_s=work.deadline_at_s,
             deadline_at_s=self._engine_deadline_s(node, work, now_s),
-            prompt_tokens=engine.known_tokens(work) if begins else 0,
+            prompt_tokens=engine.known_tokens(work, self.options.cache_salt) if begins else 0,
             max_tokens=work.sampling.max_tokens,
         )
 

@@ -23,7 +23,7 @@ from agentrt.scheduler.decisions import (
 )
 from agentrt.scheduler.order.dispatch_order import in_dispatch_order
 from agentrt.scheduler.order.request_info import InfoUpdates
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 from agentrt.scheduler.state import State
 
 

@@ -115,6 +115,7 @@ class ScriptedBackend:
             host_kv_tokens=host_kv_tokens,
             call_frame=self._spelling.call_frame,
             thinking=self._spelling.think_frame,
+            cache_salts=True,  # it keeps no prefixes at all
         )
         self._ongoing: dict[RequestId, ScriptedRequest] = {}
         self._refused: list[End] = []
@@ -169,8 +170,9 @@ class ScriptedBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
-        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens))
+        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens, cache_salt))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         self.seen.prewarmed += constraints

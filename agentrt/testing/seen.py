@@ -19,12 +19,14 @@ class Hint:
         hint: What becomes of it.
         until_s: When a `keep` ends.
         from_tokens: A `drop` is of what stands behind so many tokens.
+        cache_salt: Salt of the prefix.
     """
 
     token_ids: tuple[int, ...]
     hint: KvHint
     until_s: float | None = None
     from_tokens: int = 0
+    cache_salt: str = ""
 
 
 @dataclass(slots=True)

@@ -18,8 +18,8 @@ from agentrt.protocol.events import (
     ToolStarted,
 )
 from agentrt.protocol.step_output import Ledger
-from agentrt.testing.random_programs import random_body
-from agentrt.testing.random_runs import play
+from tests.oracles.random_programs import random_body
+from tests.oracles.random_runs import play
 
 RUN = RunId("00000000000000a1")
 ROOT, PLAN, TOOL = NodeId("root"), NodeId("root/plan#0"), NodeId("root/tool#0")

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.analysis import RunRecord, bars, gantt
-from agentrt.testing.random_programs import random_body
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, WaitStatement, Work
+from tests.oracles.random_programs import random_body
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Statement, WaitStatement, Work
 
 
 def played(*body: Statement) -> RunRecord:

@@ -5,8 +5,8 @@ from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import BackendDown, StepDone, StepRecord
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import WaitStatement, Work
+from tests.oracles.random_runs import play
+from tests.oracles.statements import WaitStatement, Work
 
 
 def woven(*runs: list[Event]) -> list[Event]:

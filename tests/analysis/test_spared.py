@@ -3,8 +3,8 @@
 from agentrt.analysis import RunRecord, latency_line, summary
 from agentrt.base.ids import NodeId
 from agentrt.protocol.events import Event, Scheduled
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Work
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Work
 
 
 def record_of(*said: tuple[str, dict[str, float]]) -> RunRecord:

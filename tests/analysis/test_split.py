@@ -19,8 +19,8 @@ from agentrt.protocol.events import (
     ToolStarted,
 )
 from agentrt.protocol.step_output import Ledger, StepDone, StepRecord
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import (
+from tests.oracles.random_runs import play
+from tests.oracles.statements import (
     CallStatement,
     Race,
     Statement,

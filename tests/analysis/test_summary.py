@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from agentrt.analysis import RunRecord, error_lines, latency_line, summary
 from agentrt.base.errors import ErrorRecord, ToolFailed
-from agentrt.testing.random_programs import random_body
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, WaitStatement, Work
+from tests.oracles.random_programs import random_body
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Statement, WaitStatement, Work
 
 SPLIT_KEYS = [
     "admission",

@@ -174,6 +174,25 @@ def test_hints_are_never_needed(bench, play, portal):
     assert outcome.over.error is None
 
 
+def test_salts_keep_prefixes_apart_or_are_refused(kind, bench, play):
+    text = f"{kind}: a prefix of several pages, which another salt may not find. " * 3
+    cached = []
+    for salt in ("one", "one", "other", ""):
+        request = bench.request(text, cache_salt=salt)
+        (outcome,) = play(request)
+        if salt and not bench.can.cache_salts:
+            assert outcome.over.error.type == "Unsupported"
+            continue
+        assert outcome.over.error is None
+        cached.append(outcome.over.ledger.cached_tokens)
+    if not bench.can.cache_salts:
+        return
+    first, again, *others = cached
+    assert (first, others) == (0, [0, 0])
+    if bench.can.backend != "scripted":  # which keeps no KV
+        assert again >= 16
+
+
 def test_a_prompt_with_holes_equals_the_whole_prompt(bench, play, portal):
     if not bench.can.holes:
         pytest.skip("it takes no holes")

@@ -38,9 +38,9 @@ def test_who_stops_waiting_leaves_nothing_behind() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wake.wait)
             await anyio.wait_all_tasks_blocked()
-            assert len(wake._waiting) == 1
+            assert wake.waiting == 1
             tasks.cancel_scope.cancel()
-        assert wake._waiting == []
+        assert wake.waiting == 0
         wake.notify_all()
 
     anyio.run(main)

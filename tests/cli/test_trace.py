@@ -13,8 +13,8 @@ from agentrt.base.ids import NodeId, RunId, trace_id_of
 from agentrt.cli.main import answer
 from agentrt.protocol.events import Event, NodeDeclared, RequestSent, Scheduled
 from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, WaitStatement, Work
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Statement, WaitStatement, Work
 
 RUNS = RunId("00a1"), RunId("00b2"), RunId("c3")
 BODY: tuple[Statement, ...] = (

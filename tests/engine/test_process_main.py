@@ -87,6 +87,7 @@ class Counter:
         hint: str,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         self.told.append(hint)
 

@@ -75,7 +75,7 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
         "masked_by",
         property(lambda self: Held(masked_by(self), let_go)),
     )
-    monkeypatch.setattr(grammar_requests, "is_suspect", lambda spec: True)
+    monkeypatch.setattr(grammar_requests, "may_be_hostile", lambda spec: True)
     core = build(overlap=overlap)
     core.submit(engine.request(1, PROMPT, seed=5, **how))
     core.submit(engine.request(2, PROMPT[1:], max_tokens=12))

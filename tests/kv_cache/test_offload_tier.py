@@ -26,10 +26,11 @@ class Copies:
 
 def tiers(upper_pages, lower_pages):
     copies = Copies()
-    tree = RadixTree(PagePool(upper_pages), PAGE)
+    pool = PagePool(upper_pages)
+    tree = RadixTree(pool, PAGE)
     tier = OffloadTier(lower_pages, PAGE, copies)
     tree.before_eviction = lambda evicted: tier.save(evicted.key, evicted.pages)
-    return tree, tree._pool, tier, copies
+    return tree, pool, tier, copies
 
 
 def write(tree, pool, copies, tokens):
@@ -131,7 +132,7 @@ def test_both_tiers_are_whole_and_true(actions, lower_pages):
         tree.unlock(match.node)
         for nodes, content in ((tree, copies.upper), (tier.tree, copies.lower)):
             for node in nodes.nodes():
-                path, pages = nodes._path(node)
+                path, pages = node.path()
                 for at, page in enumerate(pages):
                     assert key_of(content[page]) == path[: (at + 1) * PAGE * 4]
         for one, its in ((pool, tree), (tier.pool, tier.tree)):

@@ -15,9 +15,9 @@ from agentrt.protocol.events import (
     RunStarted,
 )
 from agentrt.telemetry import JaegerFile, SpanObserver, build, settings_of
-from agentrt.testing import jaeger
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Work
+from tests.oracles import jaeger
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Work
 
 RUN = RunId("00000000000000a1")
 

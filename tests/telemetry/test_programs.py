@@ -17,7 +17,8 @@ from agentrt.runtime import Runtime
 from agentrt.telemetry import SpanObserver, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
-from agentrt.testing import LoopClock, ScriptedBackend, calls_text, jaeger, run_virtual
+from agentrt.testing import LoopClock, ScriptedBackend, calls_text, run_virtual
+from tests.oracles import jaeger
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 Answer = Callable[[str, str], str]

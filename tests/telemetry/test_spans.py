@@ -24,8 +24,8 @@ from agentrt.protocol.step_output import StepDone, StepRecord
 from agentrt.telemetry import Span, Trace, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
-from agentrt.testing import jaeger
-from agentrt.testing.statements import Work
+from tests.oracles import jaeger
+from tests.oracles.statements import Work
 
 RUN = RunId("00000000000000a1")
 

@@ -19,9 +19,9 @@ from agentrt.protocol.events import Event, NodeDeclared, RequestSent, RunStarted
 from agentrt.telemetry import JaegerFile, Span, build, names
 from agentrt.telemetry.reading import number_of, read, words_of
 from agentrt.telemetry.waits import Story
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, WaitStatement, Work
 from agentrt.testing.tiny_model import tiny_engine
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Statement, WaitStatement, Work
 
 RUN = RunId("00000000000000a1")
 

@@ -27,9 +27,10 @@ class KvHints:
         hint: KvHint,
         until_s: float | None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Do what is asked; a prefix that nobody knows is no error."""
-        key = key_of(token_ids)
+        key = key_of(token_ids, cache_salt)
         self._kept.pop(key, None)
         self._unmet.pop(key, None)
         match hint:

@@ -136,8 +136,9 @@ class EmbeddedBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
-        self._send(Advise(token_ids, hint, until_s, from_tokens))
+        self._send(Advise(token_ids, hint, until_s, from_tokens, cache_salt))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         """Also while it is loading: what came until then is compiled before it serves."""

@@ -60,6 +60,7 @@ class Core(Protocol):
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None: ...
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None: ...
     def has_work(self) -> bool: ...
@@ -130,8 +131,8 @@ class EngineLoop:
             case Cancel(request_id, reason):
                 if request_id in self._open:
                     core.cancel(request_id, reason)
-            case Advise(token_ids, hint, until_s, from_tokens):
-                core.hint(token_ids, hint, until_s, from_tokens)
+            case Advise(token_ids, hint, until_s, from_tokens, cache_salt):
+                core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
             case Prewarm(constraints):
                 core.prewarm(constraints)
             case Ping():

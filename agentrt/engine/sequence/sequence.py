@@ -145,10 +145,10 @@ class Sequence:
 
     @property
     def key(self) -> bytes:
-        """Its tokens as the radix tree's key."""
+        """Its tokens as the radix tree's key, under the salt of its request."""
         known = len(self._key) // TOKEN_BYTES
         if known < len(self.tokens):
-            self._key += key_of(self.tokens[known:])
+            self._key += key_of(self.tokens[known:], self.request.cache_salt, known)
         return self._key
 
     @property

@@ -76,6 +76,7 @@ class Hinted:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """As of a backend."""
         self._hint(token_ids, hint, until_s, from_tokens)

@@ -42,6 +42,7 @@ class InFlight:
         joined_at_s: When it joined a request that was under way; None where it has its own.
         taken_deltas: How many of the shared request's deltas it has been given.
         info: Scheduling info last sent to its engine.
+        keeps_prefixes: Later runs may continue from its prompt, see `RunOptions`.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class InFlight:
         "info",
         "is_plain",
         "joined_at_s",
+        "keeps_prefixes",
         "logprobs",
         "raw",
         "reader",
@@ -83,7 +85,8 @@ class InFlight:
         self.begun = False
         work = gen.work
         assert isinstance(work, GenerateWork)
-        self.repetition = None if work.sampling.ignore_eos else Repetition()
+        runs_on = work.sampling.ignore_eos or work.output.kind == "raw"
+        self.repetition = None if runs_on else Repetition()
         frame = engine.capabilities.thinking
         thinks = work.thinking_tokens is not None and frame is not None
         self.raw: list[str] = []
@@ -96,11 +99,17 @@ class InFlight:
         self.joined_at_s: float | None = None
         self.taken_deltas = 0
         self.info: SchedulingInfo | None = None
+        self.keeps_prefixes = False
 
     @property
     def engine_id(self) -> RequestId:
         """Under which its engine computes it: another one's, where it joined that."""
         return self.request_id if self.shared is None else self.shared.request_id
+
+    @property
+    def cache_salt(self) -> str:
+        """Salt of the request; "" before it was sent."""
+        return "" if self.request is None else self.request.cache_salt
 
     def take(self, text: str) -> ReasoningDelta:
         """More text, cut into thought and answer."""

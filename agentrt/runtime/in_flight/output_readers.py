@@ -43,7 +43,7 @@ def reader_of(gen: Gen[Any], frame: CallFrame) -> Reader:
     work = gen.work
     assert isinstance(work, GenerateWork)
     match work.output.kind:
-        case "value":
+        case "value" | "raw":
             constraint = work.output.constraint
             is_json = constraint is not None and constraint.kind == "json"
             return ValueReader(work.output.parse, is_json)

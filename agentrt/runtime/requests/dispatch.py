@@ -135,12 +135,14 @@ class RequestDispatcher:
             demanded=info.demanded,
             deadline_at_s=info.deadline_at_s,
             submitted_at_s=now_s,
-            keep_special=work.output.kind in ("calls", "step") or work.thinking_tokens is not None,
+            keep_special=work.output.keep_special or work.thinking_tokens is not None,
             info=info,
             thinking_tokens=work.thinking_tokens,
             scored=work.scored,
+            cache_salt=run.options.cache_salt,
         )
         live.request = request
+        live.keeps_prefixes = run.options.keeps_prefixes
         if self._retention.is_on and not gen.attempts:  # nobody goes on from a retry
             self._retention.asked(live)
         if takes.seeds and live.complete and (joined := self._joined(run, live, request)):

@@ -27,12 +27,15 @@ class ContextWindows:
     def for_output(self, engine: ModelRole, gen: Gen[Any], prompt_tokens: int) -> int:
         """Tokens that an output may take, at most `max_tokens`.
 
+        Of raw text no smallest output is known: its engine cuts or refuses it.
+
         Raises:
             ContextOverflow: Not even the smallest valid output fits behind the prompt.
         """
         work = work_of(gen)
         wanted, window_tokens = work.sampling.max_tokens, engine.window_tokens
-        if not window_tokens or prompt_tokens + wanted <= window_tokens:
+        is_cut = work.output.kind == "raw" or not window_tokens
+        if is_cut or prompt_tokens + wanted <= window_tokens:
             return wanted
         assert engine.codec is not None
         least = self.least_tokens(engine, work)

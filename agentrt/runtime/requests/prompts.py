@@ -59,7 +59,9 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows)
     ]
     if engine.codec is None or engine.capabilities.prompt == "messages":
         return Prompt(MessagePrompt(tuple(segments), work.chat.tools), work.sampling.max_tokens)
-    encoded = engine.codec.encode(work.chat.tools, segments, work.chat.history)
+    encoded = engine.codec.encode(
+        work.chat.tools, segments, work.chat.history, run.options.cache_salt
+    )
     prompt_tokens = len(encoded.token_ids)
     return Prompt(
         TokenPrompt(encoded.token_ids, encoded.complete),

@@ -230,8 +230,8 @@ class ResultDelivery:
                 return NodeCancelled(
                     f"{gen.label} was cancelled by its engine", reason="cancelled by the engine"
                 )
-            case "length" if live.thinks or (
-                work.output.constraint is not None and not end.closed_early
+            case "length" if work.output.kind != "raw" and (
+                live.thinks or (work.output.constraint is not None and not end.closed_early)
             ):
                 return Truncated(
                     f"{gen.label} reached max_tokens={work.sampling.max_tokens} before its "
@@ -256,7 +256,14 @@ class ResultDelivery:
     def _keep(self, live: InFlight, reason: str, end: End) -> None:
         """What stays of a generation on its node: how it went, and its place in a chat."""
         gen, takes = live.gen, live.engine.capabilities
-        gen.meta = GenMeta(takes.model, reason, end.closed_early, end.ledger, tuple(live.logprobs))
+        gen.meta = GenMeta(
+            takes.model,
+            reason,
+            end.closed_early,
+            end.ledger,
+            tuple(live.logprobs),
+            end.stopped_by,
+        )
         untold = end.ledger.output_tokens - gen.produced_tokens  # by engines that send no ids
         if untold > 0:
             self._count(live, untold)

@@ -30,8 +30,8 @@ from agentrt.scheduler.decisions import AdmissionDecision, Admit
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.order.request_info import InfoUpdates
 from agentrt.scheduler.policies.priority_key import PriorityKey
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import Footprint, RunState
+from agentrt.scheduler.runs.footprint import Footprint
+from agentrt.scheduler.runs.run import NodeState, RunState
 
 RESERVE_AFTER_PATHS = 10.0
 RESERVE_AFTER_S = 1.0

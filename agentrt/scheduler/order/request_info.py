@@ -9,8 +9,7 @@ from __future__ import annotations
 from agentrt.base.ids import RequestId, RunId
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.estimates.estimates import SiteEstimates
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 
 _OfRun = tuple[
     float, float, RunId, str, float, int, float, float, int, float, float, float | None, float

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -45,81 +46,8 @@ class TooDear(Exception):
     """A try was killed on the way: it took more time or memory than it may."""
 
 
-class CompileProbe:
-    """A process that is started when the first constraint looks hostile. Thread-safe.
-
-    Args:
-        more_bytes: Memory that a try may take.
-
-    Attributes:
-        starts: How many processes it took so far.
-    """
-
-    def __init__(self, more_bytes: int = MORE_BYTES) -> None:
-        self._more_bytes = more_bytes
-        self._lock = threading.Lock()
-        self._child: _Child | None = None
-        self.starts = 0
-
-    def shortest(
-        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, way: Way, limits: TryLimits
-    ) -> tuple[int, ...] | None:
-        """Compile it over there.
-
-        Returns:
-            Its shortest whole text, where one was found within the limits.
-
-        Raises:
-            TooDear: It did not compile within the limits.
-            ConstraintError: It does not compile.
-        """
-        with self._lock:
-            child = self._for(vocab)
-            compiled = False
-            ends_s = time.monotonic() + limits.wall_s
-            child.send(Try(spec, frame, way, limits))
-            while True:
-                answer = child.receive(ends_s)
-                match answer:
-                    case Compiled():
-                        compiled = True
-                    case Closes(tokens):
-                        return tokens
-                    case ConstraintRefused(message, pointer, keyword, hint):
-                        raise ConstraintError(message, pointer=pointer, keyword=keyword, hint=hint)
-                    case _:
-                        self._end()
-                        if compiled:
-                            return None  # only the search took too long
-                        raise TooDear
-
-    def close(self) -> None:
-        """End the process."""
-        with self._lock:
-            self._end()
-
-    def _for(self, vocab: Vocab) -> _Child:
-        """A process that knows the vocabulary."""
-        child = self._child
-        if child is not None and child.fingerprint == vocab.fingerprint and child.lives:
-            return child
-        self._end()
-        self.starts += 1
-        child = self._child = _Child(vocab.fingerprint)
-        child.send(Learn(vocab, self._more_bytes))
-        if not child.starts():
-            self._end()
-            raise InternalError("the process that tries constraints does not start")
-        return child
-
-    def _end(self) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.end()
-
-
-class _Child:
-    """One process, and its two pipes."""
+class ProbeProcess:
+    """A process that tries constraints, and its two pipes."""
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
@@ -180,6 +108,85 @@ class _Child:
 
     def end(self) -> None:
         self._kill()
+
+
+class CompileProbe:
+    """A process that is started when the first constraint looks hostile. Thread-safe.
+
+    Args:
+        more_bytes: Memory that a try may take.
+        started: Starts a process for the vocabulary of a fingerprint.
+
+    Attributes:
+        starts: How many processes it took so far.
+    """
+
+    def __init__(
+        self,
+        more_bytes: int = MORE_BYTES,
+        started: Callable[[str], ProbeProcess] = ProbeProcess,
+    ) -> None:
+        self._more_bytes = more_bytes
+        self._started = started
+        self._lock = threading.Lock()
+        self._child: ProbeProcess | None = None
+        self.starts = 0
+
+    def shortest(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, way: Way, limits: TryLimits
+    ) -> tuple[int, ...] | None:
+        """Compile it over there.
+
+        Returns:
+            Its shortest whole text, where one was found within the limits.
+
+        Raises:
+            TooDear: It did not compile within the limits.
+            ConstraintError: It does not compile.
+        """
+        with self._lock:
+            child = self._for(vocab)
+            compiled = False
+            ends_s = time.monotonic() + limits.wall_s
+            child.send(Try(spec, frame, way, limits))
+            while True:
+                answer = child.receive(ends_s)
+                match answer:
+                    case Compiled():
+                        compiled = True
+                    case Closes(tokens):
+                        return tokens
+                    case ConstraintRefused(message, pointer, keyword, hint):
+                        raise ConstraintError(message, pointer=pointer, keyword=keyword, hint=hint)
+                    case _:
+                        self._end()
+                        if compiled:
+                            return None  # only the search took too long
+                        raise TooDear
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def _for(self, vocab: Vocab) -> ProbeProcess:
+        """A process that knows the vocabulary."""
+        child = self._child
+        if child is not None and child.fingerprint == vocab.fingerprint and child.lives:
+            return child
+        self._end()
+        self.starts += 1
+        child = self._child = self._started(vocab.fingerprint)
+        child.send(Learn(vocab, self._more_bytes))
+        if not child.starts():
+            self._end()
+            raise InternalError("the process that tries constraints does not start")
+        return child
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
