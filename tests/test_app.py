@@ -126,7 +126,7 @@ def test_what_a_run_begins_with_is_known_before_it_is_sent(tiny: EngineConfig) -
     seen: list[Any] = []
 
     class Seeing:
-        def see(self, events: Any) -> None:
+        def on_events(self, events: Any) -> None:
             seen.extend(events)
 
     async def main() -> None:

@@ -19,7 +19,7 @@ DISTRIBUTION = {
 }
 OWN = {"agentrt", "agentrt_command", "agentrt_kernels"}
 # Run in an environment of their own, which `make peers` installs.
-PEERS = ROOT / "agentrt" / "bench" / "peers"
+PEERS = ROOT / "agentrt" / "lab" / "arms" / "peers"
 
 
 def name_of(requirement: str) -> str:

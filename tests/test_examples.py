@@ -18,7 +18,7 @@ import pytest
 
 from agentrt.cli.main import answer
 from agentrt.engine.process import backend
-from agentrt.testing import jaeger
+from tests.oracles import jaeger
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))

@@ -64,8 +64,8 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 TORCH_ROOMS = {"engine"}
-# What the engine is measured against: matrices and memory by torch itself.
-TORCH_FILES = {PACKAGE / "lab" / "bench" / name for name in ("roofline.py", "gpu_idle.py")}
+# How idle the device is, as torch's profiler sees it.
+TORCH_FILES = {PACKAGE / "lab" / "bench" / "gpu_idle.py"}
 
 KNOWN_CIRCLES: list[set[str]] = []
 MOST_ROOMS, MOST_ARROWS = 30, 115

@@ -8,14 +8,12 @@ cause; walking causes back from the end of the run gives the critical path.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agentrt.analysis.run_record import NodeRecord, RunRecord
+from agentrt.analysis.stage import Stage
 from agentrt.base.ids import NodeId
 from agentrt.base.record import record
-
-if TYPE_CHECKING:
-    from agentrt.analysis.stages import Stage
 
 
 @record

@@ -8,7 +8,8 @@ from agentrt.analysis.causes import Causes
 from agentrt.analysis.critical_path import critical_path
 from agentrt.analysis.replay import saving_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
-from agentrt.analysis.stages import Label, Stage, stages
+from agentrt.analysis.stage import Label, Stage
+from agentrt.analysis.stages import stages
 
 MARKS: dict[Label, str] = {
     "admission": ":",

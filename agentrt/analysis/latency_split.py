@@ -5,7 +5,8 @@ from __future__ import annotations
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.critical_path import PathStep, critical_path
 from agentrt.analysis.run_record import RunRecord
-from agentrt.analysis.stages import LABELS, Label, stages
+from agentrt.analysis.stage import LABELS, Label
+from agentrt.analysis.stages import stages
 from agentrt.base.record import record
 
 TOLERANCE_S = 1e-6

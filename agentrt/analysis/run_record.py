@@ -161,7 +161,7 @@ class RunRecord:
         """When the node ended; a node still open ended with the run."""
         return node.finished.at_s if node.finished else self.ended_at_s
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take a batch of events; those of other runs are passed over."""
         for event in events:
             if isinstance(event, StepDone):

@@ -15,8 +15,9 @@ import anyio
 from agentrt import embedded
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
+from agentrt.base.cpu_cores import cores
 from agentrt.base.errors import AgentrtError
-from agentrt.engine.ops.cpu_threads import cores, forget_choice
+from agentrt.engine.ops.cpu_threads import forget_choice
 
 PACKAGES = (
     "agentrt",

@@ -66,7 +66,7 @@ class Board:
     finished: list[BoardRow] = field(default_factory=list)
     _requests: dict[RequestId, BoardRow] = field(default_factory=dict)
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Takes a batch of events."""
         for event in events:
             self._take(event)

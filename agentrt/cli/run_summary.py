@@ -84,7 +84,7 @@ class RunSummary:
             RunFinished(run_id, "failed", now_s, what),
         ]
         for observer in self.observers:
-            observer.see(events)
+            observer.on_events(events)
 
     def close(self) -> None:
         """Write what is left, runs that did not end as well."""

@@ -27,4 +27,5 @@ def capabilities_of(
         host_kv_tokens=host_kv_tokens,
         thinking=codec.think_frame,
         scores=True,
+        cache_salts=True,
     )

@@ -175,7 +175,7 @@ class EngineCore:
         else:
             self._fits(sequence)
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to a prompt that was submitted incomplete; a request that is over is no error."""
         sequence = self._roster.find(request_id)
         if sequence is None:
@@ -193,10 +193,10 @@ class EngineCore:
         else:
             self._fits(sequence)
 
-    def facts(self, info: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
-        for fact in info:
-            self._roster.update_info(fact)
+        for info in updates:
+            self._roster.update_info(info)
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """End a request; what it computed stays in the tree. One that is over is no error."""
@@ -210,9 +210,10 @@ class EngineCore:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Say what will become of a prefix."""
-        self._hints.apply_hint(token_ids, hint, until_s, from_tokens)
+        self._hints.apply_hint(token_ids, hint, until_s, from_tokens, cache_salt)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         """Compile what will be asked for, aside from all steps; waits for it at most so long."""

@@ -38,6 +38,11 @@ class RemoteServer:
     window_tokens: int = 0
     proven: dict[ConstraintKind, tuple[ConstraintDialect, ...]] = field(default_factory=dict)
 
+    @property
+    def takes_cache_salt(self) -> bool:
+        """Whether the server keeps prefixes of different salts apart: vLLM's own field."""
+        return self.family == "vllm"
+
 
 @dataclass(frozen=True, slots=True)
 class Asking:
@@ -73,6 +78,13 @@ def asking(request: GenerateRequest, server: RemoteServer) -> Asking:
     body: Json = {"model": server.model, "messages": messages}
     body |= _sampling(request.sampling, server)
     body |= {"stream": True, "stream_options": {"include_usage": True}}
+    if request.cache_salt:
+        if not server.takes_cache_salt:
+            raise Unsupported(
+                f"{server.where} is not known to keep prefixes of different salts apart",
+                hint="Leave cache_salt out, or use vLLM or the embedded engine",
+            )
+        body["cache_salt"] = request.cache_salt
     spec = request.constraint
     if spec is not None and request.sampling.ignore_eos:
         raise Unsupported("ignore_eos goes on where the constraint ends its output")

@@ -52,7 +52,7 @@ class Effects:
         if isinstance(decision, Admit):
             return [_told(verdict, decision.at_s) for verdict in decision.verdicts]
         if isinstance(decision, UpdateInfo):
-            self._generations.tell(decision.model, decision.facts)
+            self._generations.update(decision.model, decision.updates)
             return []
         run = self._runs[decision.run_id]
         node = run.nodes.get(decision.node_id)
@@ -63,7 +63,7 @@ class Effects:
                 assert isinstance(node, Gen)
                 if self._bodies.speculation.is_on:
                     self._bodies.speculation.offered(run, node)
-                return self._generations.send(run, node, decision.facts, decision.held_s)
+                return self._generations.send(run, node, decision.info, decision.held_s)
             case Fill():
                 return self._fill(run, node)
             case Start():
@@ -75,7 +75,9 @@ class Effects:
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)
                 return self._stop(run, node, error, reason)
             case Expire():
-                late = DeadlineExceeded(f"{node.label} passed its deadline", so_far=run.so_far())
+                late = DeadlineExceeded(
+                    f"{node.label} passed its deadline", progress=run.progress()
+                )
                 return self._stop(run, node, late, "deadline")
             case Refuse(refusal=refusal):
                 return refused(run, node, refusal)

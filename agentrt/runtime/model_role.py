@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
@@ -37,7 +38,7 @@ class ModelRole:
             return 0
         return self.capabilities.window_tokens or self.codec.window_tokens
 
-    def known_tokens(self, work: GenerateWork) -> int:
+    def known_tokens(self, work: GenerateWork[Any], cache_salt: str = "") -> int:
         """Length of a prompt as far as it is known; 0 where that is not counted here.
 
         What is encoded here is remembered, and not encoded again when it is sent.
@@ -46,7 +47,8 @@ class ModelRole:
             return 0
         chat = work.chat
         try:
-            return len(self.codec.encode(chat.tools, chat.segments(), chat.history).token_ids)
+            encoded = self.codec.encode(chat.tools, chat.segments(), chat.history, cache_salt)
+            return len(encoded.token_ids)
         except Exception:
             return 0  # an input failed, or the prompt cannot be written: sending tells so
 
@@ -69,13 +71,13 @@ class ModelRole:
                 f"the engine {self.role!r} has another tokenizer or template than its codec"
             )
 
-    def check_work(self, work: GenerateWork, site: str) -> None:
+    def check_work(self, work: GenerateWork[Any], site: str, cache_salt: str = "") -> None:
         """Refuse what this engine cannot do.
 
         Raises:
             UsageError: The options contradict each other.
             Unsupported: It does not enforce the constraint, writes prompts by its template though
-                the chat wants its answers appended, or reports no logprobs.
+                the chat wants its answers appended, reports no logprobs, or knows no salts.
         """
         takes = self.capabilities
         constraint = work.output.constraint
@@ -97,6 +99,12 @@ class ModelRole:
             raise Unsupported(
                 f"{name} cannot be held to a number of tokens of thought",
                 hint="Leave thinking out, or use the embedded engine",
+                where=site,
+            )
+        if cache_salt and not takes.cache_salts:
+            raise Unsupported(
+                f"{name} does not keep prefixes of different salts apart",
+                hint="Leave cache_salt out of RunOptions, or use vLLM or the embedded engine",
                 where=site,
             )
         if work.scored and not takes.scores:

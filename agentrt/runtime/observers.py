@@ -29,11 +29,11 @@ class Observers:
         """Whether one of them asks, by an attribute `wants_content`, for what was said."""
         return any(getattr(observer, "wants_content", False) for observer in self._observers)
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Tell everybody; never raises."""
         for observer in tuple(self._observers):
             try:
-                observer.see(events)
+                observer.on_events(events)
             except Exception as error:
                 self._observers.remove(observer)
                 self.dropped.append((observer, error))

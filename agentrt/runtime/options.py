@@ -41,6 +41,9 @@ class RunOptions:
         priority: Above (or, negative, below) other runs of its tenant.
         true_service_s: Service of its engines that the run will need, where a replay knows it: for
             the policy "oracle".
+        cache_salt: Runs share prefixes and generations only with runs of the same salt.
+        keeps_prefixes: Later runs may go on from the prompts of this one, as those of a chat whose
+            client keeps it; engines are then not told to give the prefixes up when the run ends.
     """
 
     run_id: RunId | None = None
@@ -51,3 +54,5 @@ class RunOptions:
     tenant: str = ""
     priority: int = 0
     true_service_s: float | None = None
+    cache_salt: str = ""
+    keeps_prefixes: bool = False

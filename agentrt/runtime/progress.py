@@ -11,7 +11,7 @@ from agentrt.program.scope import sooner
 from agentrt.scheduler import NodeState, RunState
 
 
-def so_far(run: RunState, nodes: Mapping[str, Node[object]], now_s: float) -> RunProgress:
+def run_progress(run: RunState, nodes: Mapping[str, Node[object]], now_s: float) -> RunProgress:
     """The path that took the time, and what else is under way.
 
     Walks back from the node that is still under way and was demanded first, each time to the input

@@ -22,7 +22,7 @@ def refused(run: Run, node: Node[Any], refusal: Refusal) -> list[Event]:
     error = DeadlineExceeded(
         f"{node.label} has {refusal.left_s:.2g} s, and half of its {refusal.runs} past runs took "
         f"{refusal.expected_s:.2g} s or more, even where nothing waited",
-        so_far=RunProgress(path),
+        progress=RunProgress(path),
         hint="Raise the deadline, or set SchedulerConfig(refuse_hopeless=False) to try all the "
         "same; `agentrt runs forget` drops what was learned",
         where=node.site,

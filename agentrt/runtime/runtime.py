@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
-from agentrt.base.errors import AgentrtError, UsageError, record_of
+from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError, record_of
 from agentrt.base.ids import RunId
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
@@ -30,7 +30,7 @@ from agentrt.runtime.loop import Loop
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
-from agentrt.runtime.progress import so_far
+from agentrt.runtime.progress import run_progress
 from agentrt.runtime.requests.coalescing import Coalescing
 from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.requests.overflow import ContextWindows
@@ -100,6 +100,11 @@ class Runtime:
     def engines(self) -> Mapping[str, ModelRole]:
         """By role."""
         return self._engines
+
+    @property
+    def down(self) -> AgentrtError | None:
+        """Why nothing more is served: an engine is gone for good, or the loop broke; else None."""
+        return None if self._loop is None else self._loop.ended or self._loop.down
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -249,13 +254,15 @@ class Runtime:
             clock=self._clock,
             engines=self._engines,
             post=loop.post,
-            look_back=self._so_far,
+            look_back=self._progress,
             captures_content=self._config.capture_content or self.observers.want_content,
         )
 
-    def _so_far(self, run: Run) -> RunProgress:
+    def _progress(self, run: Run) -> RunProgress:
         known = self._loop.state.runs.get(run.run_id) if self._loop is not None else None
-        return RunProgress() if known is None else so_far(known, run.nodes, self._clock.now_s())
+        return (
+            RunProgress() if known is None else run_progress(known, run.nodes, self._clock.now_s())
+        )
 
     def _make_loop(self) -> Loop:
         incomplete = [
@@ -314,6 +321,7 @@ class Runtime:
 async def _read(backend: Backend, loop: Loop) -> None:
     async for event in backend.events():
         loop.deliver(event)
+    loop.end(EngineUnavailable("the engine is gone", hint="Open another runtime"))
 
 
 async def _close(backend: Backend) -> None:

@@ -18,15 +18,15 @@ class Task:
     Attributes:
         scope: Cancels it.
         stop_error: What its node ends with, once it was told to end.
-        so_far: What had taken the time when its deadline passed; None before.
+        progress: What had taken the time when its deadline passed; None before.
     """
 
-    __slots__ = ("scope", "so_far", "stop_error")
+    __slots__ = ("progress", "scope", "stop_error")
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()
         self.stop_error: Exception | None = None
-        self.so_far: RunProgress | None = None
+        self.progress: RunProgress | None = None
 
 
 class Tasks:
@@ -65,4 +65,4 @@ class Tasks:
         if not task.cancelled():
             self._error = self._error or task.exception()
         if not self._under_way:
-            self._ended.ring()
+            self._ended.notify_all()

@@ -115,6 +115,7 @@ class ScriptedBackend:
             host_kv_tokens=host_kv_tokens,
             call_frame=self._spelling.call_frame,
             thinking=self._spelling.think_frame,
+            cache_salts=True,  # it keeps no prefixes at all
         )
         self._ongoing: dict[RequestId, ScriptedRequest] = {}
         self._refused: list[End] = []
@@ -139,7 +140,7 @@ class ScriptedBackend:
             self._refused.append(ongoing.end("failed", now_s, error=record_of(error)))
         self._rouse()
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self.seen.fills.append((request_id, fill))
         ongoing = self._ongoing.get(request_id)
         if ongoing is None or ongoing.complete:
@@ -149,12 +150,12 @@ class ScriptedBackend:
             ongoing.complete_at(self._clock.now_s())
         self._rouse()
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        self.seen.facts.extend(facts)
-        for fact in facts:
-            if fact.request_id in self._ongoing:
-                self._ongoing[fact.request_id].demanded = fact.demanded
-                self._ongoing[fact.request_id].deadline_at_s = fact.deadline_at_s
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        self.seen.updates.extend(updates)
+        for info in updates:
+            if info.request_id in self._ongoing:
+                self._ongoing[info.request_id].demanded = info.demanded
+                self._ongoing[info.request_id].deadline_at_s = info.deadline_at_s
                 self._rouse()
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
@@ -169,8 +170,9 @@ class ScriptedBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
-        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens))
+        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens, cache_salt))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         self.seen.prewarmed += constraints

@@ -210,6 +210,7 @@ def request(
     demanded: bool = True,
     deadline_at_s: float | None = None,
     keep_special: bool = False,
+    cache_salt: str = "",
     **sampling,
 ) -> GenerateRequest:
     return GenerateRequest(
@@ -224,6 +225,7 @@ def request(
         demanded=demanded,
         deadline_at_s=deadline_at_s,
         keep_special=keep_special,
+        cache_salt=cache_salt,
     )
 
 

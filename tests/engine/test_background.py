@@ -63,7 +63,7 @@ def test_once_somebody_waits_it_is_not_held_back(tokenizer_dir, engine):
     core.submit(engine.request(2, prompt(2), demanded=False, max_tokens=4))
     for _ in range(2):
         core.step()
-    core.facts((SchedulingInfo(RequestId(2), demanded=True),))
+    core.update((SchedulingInfo(RequestId(2), demanded=True),))
     _, beside = steps_beside(core, engine, 2)
     assert max(beside) > BACKGROUND_TOKENS
 
@@ -87,6 +87,6 @@ def test_a_hole_that_is_filled_finds_its_prompt_computed(tokenizer_dir, engine):
     core.submit(engine.request(1, prompt(1, 20), max_tokens=30))
     core.submit(engine.request(2, prompt(2), demanded=True, complete=False, max_tokens=4))
     engine.drain(core)
-    core.fill(RequestId(2), HoleFill((1, 2, 3), complete=True))
+    core.fill_hole(RequestId(2), HoleFill((1, 2, 3), complete=True))
     served = engine.drain(core)
     assert sum(done.step.prefill_tokens for done in served.steps if done.step) <= 3 + 16

@@ -219,7 +219,7 @@ def test_a_deadline_that_comes_later_closes_the_output_at_once(build, engine):
         )
     )
     served = engine.drain(core, most_steps=4)
-    core.facts((SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=core._clock.now_s()),))
+    core.update((SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=core._clock.now_s()),))
     forwards = core.forwards
     engine.drain(core, served)
     assert core.forwards <= forwards + 1

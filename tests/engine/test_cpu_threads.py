@@ -7,6 +7,7 @@ import pytest
 
 import agentrt
 from agentrt.base.config import EngineConfig
+from agentrt.base.cpu_cores import cores
 from agentrt.engine.ops import cpu_threads
 from agentrt.engine.ops.cpu_threads import Timing, Wait, candidates, fastest, measure
 
@@ -75,22 +76,16 @@ def test_choices_take_turns_and_a_budget_ends_them():
 def machine(tmp_path, monkeypatch):
     """Two cores, a cache of its own, and a config."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(cpu_threads, "cores", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     (tmp_path / "config.json").write_text("{}")
     return EngineConfig(tmp_path)
 
 
 def settled(config, parameters=50_000_000, computed_by="cpu fp32", costs=None):
     costs = costs or Costs({(1, "passive"): 0.2, (2, "passive"): 0.11, (2, "active"): 0.08})
-
-    def probed(tried, use, step):
-        return measure(tried, use, step, costs.clock)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu_threads, "measure", probed)
-        choice = cpu_threads.choose_threads(
-            config, computed_by, parameters, BOTH, costs.use, costs.step
-        )
+    choice = cpu_threads.choose_threads(
+        config, computed_by, parameters, BOTH, costs.use, costs.step, costs.clock
+    )
     assert costs.using == (choice.threads, choice.wait)
     return choice, len(costs.order)
 
@@ -142,7 +137,7 @@ def test_what_is_asked_for_or_small_is_not_measured(machine):
 def test_nothing_else_counts_cores(monkeypatch):
     """Where the system cannot say which ones a process may use, all the others would fail."""
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert cpu_threads.cores() == os.cpu_count()
+    assert cores() == os.cpu_count()
     (package,) = agentrt.__path__
     counting = ("sched_getaffinity", "cpu_count")
     found = [
@@ -150,4 +145,4 @@ def test_nothing_else_counts_cores(monkeypatch):
         for path in sorted(Path(package).rglob("*.py"))
         if any(name in path.read_text(encoding="utf-8") for name in counting)
     ]
-    assert found == ["engine/ops/cpu_threads.py"]
+    assert found == ["base/cpu_cores.py"]

@@ -79,7 +79,7 @@ class Engine:
             run_started_at_s=self.now_s,
             run_id=RunId(f"run {number}"),
             waiting=1,
-            told_at_s=self.now_s,
+            as_of_s=self.now_s,
         )
         tokens = [number * 10_000 + at for at in range(job.prompt_tokens)]
         request = GenerateRequest(
@@ -89,7 +89,7 @@ class Engine:
             site="test",
             prompt=TokenPrompt(tuple(tokens)),
             sampling=SamplingParams(max_tokens=job.output_tokens),
-            facts=replace(facts, **job.facts),
+            info=replace(facts, **job.facts),
         )
         account = RequestMetrics(self.now_s, self.now_s, completed_at_s=self.now_s)
         sequence = Sequence(

@@ -92,7 +92,7 @@ class Storm:
             complete = self.random.random() < 0.7
             more = self._tail()
             self.prompts[number] += more
-            self.core.fill(RequestId(number), HoleFill(tuple(more), complete=complete))
+            self.core.fill_hole(RequestId(number), HoleFill(tuple(more), complete=complete))
             self.open -= {number} if complete else set()
 
     def hint(self):
@@ -110,7 +110,7 @@ class Storm:
     def rest(self):
         """Finish everything."""
         for number in sorted(self.open):
-            self.core.fill(RequestId(number), HoleFill((1,), complete=True))
+            self.core.fill_hole(RequestId(number), HoleFill((1,), complete=True))
         self.open.clear()
         self.engine.drain(self.core, self.served)
 

@@ -46,7 +46,9 @@ def serve(core, engine, requests):
                 known = one["prompt"][:half]
                 core.submit(engine.request(number, known, complete=not one["hole"], seed=3, **how))
             if one["hole"] and step == one["at"] + 3:
-                core.fill(RequestId(number), HoleFill(tuple(one["prompt"][half:]), complete=True))
+                core.fill_hole(
+                    RequestId(number), HoleFill(tuple(one["prompt"][half:]), complete=True)
+                )
             if one["cancel"] is not None and step == one["at"] + one["cancel"]:
                 core.cancel(RequestId(number), "test")
         engine.drain(core, served, most_steps=1)

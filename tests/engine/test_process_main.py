@@ -71,11 +71,11 @@ class Counter:
             raise RequestRejected("thirteen")
         self.left[request.request_id] = request.sampling.max_tokens
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self.told.append(fill)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        self.told += facts
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        self.told += updates
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         del self.left[request_id]
@@ -87,6 +87,7 @@ class Counter:
         hint: str,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         self.told.append(hint)
 
@@ -145,7 +146,9 @@ class Hosted:
 
     def hear(self) -> list[Report]:
         """What has arrived, at least some bytes."""
-        return [REPORTS.value(payload) for payload in self.reader.push(self.ours.recv(1 << 16))]
+        return [
+            REPORTS.value(payload) for payload in self.reader.feed_data(self.ours.recv(1 << 16))
+        ]
 
 
 @pytest.fixture
@@ -235,7 +238,7 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
     ours.sendall(COMMANDS.frame(Shutdown()))
     server.serve()
     assert core.told[2:] == [(third, False)]
-    reports = [REPORTS.value(payload) for payload in reader.push(ours.recv(1 << 16))]
+    reports = [REPORTS.value(payload) for payload in reader.feed_data(ours.recv(1 << 16))]
     ends = [end for done in reports if isinstance(done, StepDone) for end in done.ends]
     assert [end.request_id for end in ends] == [ONE]
     ours.close()

@@ -141,7 +141,7 @@ def test_a_prompt_with_a_hole_is_scored_when_it_is_whole(build, engine, scored):
     core.submit(engine.replace(scored(1), prompt=TokenPrompt(tuple(PROMPT[:50]), False)))
     served = engine.drain(core)
     assert not served.ends
-    core.fill(RequestId(1), HoleFill(tuple(PROMPT[50:]), True))
+    core.fill_hole(RequestId(1), HoleFill(tuple(PROMPT[50:]), True))
     told = engine.drain(core, served).ends[1].scores
     assert [one.logprob for one in told] == pytest.approx([one.logprob for one in whole], abs=1e-4)
 

@@ -21,7 +21,7 @@ def requests(engine, seed, count=24):
 def told(served):
     """Of each admission all but when it was."""
     return [
-        (at, one.request_id, one.place, one.waiting, one.passed_over)
+        (at, one.request_id, one.position, one.waiting, one.passed_over)
         for at, done in enumerate(served.steps)
         for one in done.admissions
     ]
@@ -64,5 +64,5 @@ def test_an_end_and_a_whole_prompt_let_one_in_at_once(policy, build, engine):
     core.cancel(RequestId(0), "not needed")
     assert [one.request_id for one in core.step().admissions] == [2]
     core.cancel(RequestId(1), "not needed")
-    core.fill(RequestId(3), HoleFill((3, 4), complete=True))
+    core.fill_hole(RequestId(3), HoleFill((3, 4), complete=True))
     assert [one.request_id for one in core.step().admissions] == [3]

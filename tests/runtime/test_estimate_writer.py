@@ -59,7 +59,7 @@ class Process:
         self.memory.recall()
         self.seen: list[Any] = []
 
-    def see(self, events: Any) -> None:
+    def on_events(self, events: Any) -> None:
         self.seen += events
 
     async def serve(self, body: Callable[[Runtime], Awaitable[Any]], *, closes: bool) -> None:
@@ -145,7 +145,7 @@ def test_a_process_that_is_killed_leaves_what_it_had_saved(path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
-import test_memory as here
+import test_estimate_writer as here
 import anyio
 one = here.Process(Path(sys.argv[1]))
 async def body(runtime):

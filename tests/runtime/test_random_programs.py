@@ -144,7 +144,7 @@ class Recorder:
     def __init__(self) -> None:
         self.events: list[Any] = []
 
-    def see(self, events: Any) -> None:
+    def on_events(self, events: Any) -> None:
         self.events += events
 
 

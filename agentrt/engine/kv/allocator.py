@@ -91,7 +91,7 @@ class KvAllocator:
         Returns:
             False if it does not fit.
         """
-        match = self.tree.match(sequence.key)
+        match = self.tree.match_prefix(sequence.key)
         self.tree.lock(match.node)
         total_pages = -(-(len(sequence.tokens) + 1) // self.page_tokens)
         if total_pages - len(match.pages) + spare_pages > self.available_pages:
@@ -119,10 +119,10 @@ class KvAllocator:
 
         With KV offload the lookup is None: the offloaded tokens change by rules of their own.
         """
-        found = self.tree.look(key)
+        found = self.tree.look_up(key)
         if self._offload is None:
-            return found.tokens, found
-        return found.tokens + self._reloadable_tokens(key, found.tokens), None
+            return found.matched_tokens, found
+        return found.matched_tokens + self._reloadable_tokens(key, found.matched_tokens), None
 
     def set_time(self, now_s: float) -> None:
         """Set the current time, used for LRU ages and expected reuse."""
@@ -139,10 +139,10 @@ class KvAllocator:
         from_tokens: int = 0,
     ) -> None:
         """Set the eviction priority of the prefix `key`, in both tiers; see `RadixTree.retain`."""
-        self.tree.retain(key, retention, back_by_s=back_by_s, from_tokens=from_tokens)
+        self.tree.set_priority(key, retention, reuse_by_s=back_by_s, from_tokens=from_tokens)
         if self._offload is not None:
             offloaded = self._offload.tier.tree
-            offloaded.retain(key, retention, back_by_s=back_by_s, from_tokens=from_tokens)
+            offloaded.set_priority(key, retention, reuse_by_s=back_by_s, from_tokens=from_tokens)
 
     def is_cached(self, key: bytes) -> bool:
         """Whether all of `key` is cached that a prompt can match: all but its last token."""
@@ -151,26 +151,26 @@ class KvAllocator:
 
     def release(self, key: bytes) -> None:
         """End the expected reuse of `key`: its time has passed."""
-        self.tree.release(key)
+        self.tree.expire_keeps(key)
         if self._offload is not None:
-            self._offload.tier.tree.release(key)
+            self._offload.tier.tree.expire_keeps(key)
 
     def demote(self, key: bytes) -> None:
         """Offload a prefix that is not needed soon; its device pages are evicted first."""
         if self._offload is None:
-            self.tree.retain(key, EvictionPriority.NORMAL)
+            self.tree.set_priority(key, EvictionPriority.NORMAL)
             return
-        pages = self.tree.match(key + bytes(TOKEN_BYTES)).pages
+        pages = self.tree.match_prefix(key + bytes(TOKEN_BYTES)).pages
         whole = key[: len(pages) * self.page_tokens * TOKEN_BYTES]
         self._offload.tier.save(whole, pages)
         held = self._offload.tier.matched_tokens(whole + bytes(TOKEN_BYTES)) * TOKEN_BYTES
         if held == len(whole):  # else it did not fit there, and eviction would lose it
-            self.tree.retain(whole, EvictionPriority.DEMOTED)
+            self.tree.set_priority(whole, EvictionPriority.DEMOTED)
 
     def prefetch(self, key: bytes) -> None:
         """Reload a prefix that is needed soon, as far as it is only offloaded."""
         key += bytes(TOKEN_BYTES)
-        match = self.tree.match(key)
+        match = self.tree.match_prefix(key)
         self.tree.lock(match.node)
         self.tree.unlock(self._reload(key, match).node)
 
@@ -193,11 +193,11 @@ class KvAllocator:
         pages = self._reloadable_tokens(key, match.matched_tokens) // self.page_tokens
         if offload is None or pages == 0 or pages > self.available_pages:
             return match
-        held = offload.tier.hold(key)  # evicting here may evict there
+        held = offload.tier.lock(key)  # evicting here may evict there
         self.tree.evict(pages - self.pool.free_pages)
-        taken = self.pool.take(pages)
+        taken = self.pool.allocate(pages)
         offload.tier.load(key, len(match.pages), taken)
-        offload.tier.let_go(held)
+        offload.tier.unlock(held)
         total_pages = len(match.pages) + pages
         size = self.page_tokens * TOKEN_BYTES
         inserted = self.tree.insert(key[: total_pages * size], [*match.pages, *taken])
@@ -216,7 +216,7 @@ class KvAllocator:
         if short > 0 and self.tree.evict(short) < short:
             return False
         at = len(sequence.pages)
-        taken = self.pool.take(pages)
+        taken = self.pool.allocate(pages)
         sequence.pages += taken
         self._tables.write(sequence.slot, at, taken)
         return True
@@ -243,7 +243,7 @@ class KvAllocator:
         if sequence.radix_node is None:
             return
         self.cache_prefix(sequence)
-        self.pool.give_back(sequence.pages[sequence.tree_pages :])
+        self.pool.free(sequence.pages[sequence.tree_pages :])
         self.tree.unlock(sequence.radix_node)
         self._free_slots.append(sequence.slot)
         sequence.radix_node = None

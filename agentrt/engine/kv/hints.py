@@ -27,9 +27,10 @@ class KvHints:
         hint: KvHint,
         until_s: float | None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Apply a hint; an unknown prefix is no error."""
-        key = key_of(token_ids)
+        key = key_of(token_ids, cache_salt)
         self._kept_until.pop(key, None)
         self._pending.pop(key, None)
         match hint:

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Literal, cast
 
 from agentrt.base.config import EngineConfig
-from agentrt.base.errors import UsageError
+from agentrt.base.cpu_cores import cores
 
 Wait = Literal["active", "passive"]
 
@@ -132,6 +132,7 @@ def choose_threads(
     waits: Sequence[Wait],
     use: Callable[[int, Wait], None],
     step: Callable[[], object],
+    now_s: Callable[[], float] = perf_counter,
 ) -> ThreadChoice:
     """Choose the threads, and compute with them from now on.
 
@@ -142,13 +143,14 @@ def choose_threads(
         waits: Wait policies that `use` can apply.
         use: Applies a number of threads and a wait policy.
         step: Computes one decode step.
+        now_s: Clock, in seconds.
     """
     choice = _fixed_choice(config, computed_by)
     if choice is None:
         if parameters < SMALL_MODEL_PARAMETERS:
             choice = ThreadChoice(1, "passive", "a step of so small a model is too short for two")
         else:
-            choice = fastest(measure(candidates(cores(), waits), use, step))
+            choice = fastest(measure(candidates(cores(), waits), use, step, now_s))
         _store_choice(_file(config, computed_by), choice)
     use(choice.threads, choice.wait)
     return choice
@@ -175,31 +177,6 @@ def forget_choice(config: EngineConfig) -> None:
     with contextlib.suppress(OSError):
         for file in _cache_directory().glob(f"{_model_digest(config)}-*.json"):
             file.unlink(missing_ok=True)
-
-
-def cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def at_most_cores(threads: int) -> int:
-    """`threads` if the process may use that many cores; 0 leaves the choice to the engine.
-
-    Threads beyond the cores wait for each other in every step.
-
-    Raises:
-        UsageError: The number is negative or exceeds the cores.
-    """
-    most = cores()
-    if not 0 <= threads <= most:
-        raise UsageError(
-            f"--threads {threads} is out of range: this process may use {most} "
-            f"core{'s' if most > 1 else ''}",
-            hint=f"give 1 to {most}, or 0 to let the engine choose" if most > 1 else "give 1 or 0",
-        )
-    return threads
 
 
 def _fixed_choice(config: EngineConfig, computed_by: str) -> ThreadChoice | None:

@@ -121,11 +121,11 @@ class EmbeddedBackend:
         else:
             self._send(request)
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self._send(ExtendPrompt(request_id, fill))
 
-    def facts(self, info: tuple[SchedulingInfo, ...]) -> None:
-        self._send(UpdateSchedulingInfo(info))
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        self._send(UpdateSchedulingInfo(updates))
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self._send(Cancel(request_id, reason))
@@ -136,8 +136,9 @@ class EmbeddedBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
-        self._send(HintPrefix(token_ids, hint, until_s, from_tokens))
+        self._send(HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         """Compile constraints ahead; those given before the engine has loaded delay its start."""

@@ -82,7 +82,7 @@ class Channel:
                 raise OwnerGone from error
             if not data:
                 raise OwnerGone
-            found += [COMMANDS.value(payload) for payload in self._reader.push(data)]
+            found += [COMMANDS.value(payload) for payload in self._reader.feed_data(data)]
             if len(data) < _READ_BYTES:
                 return found
 

@@ -20,7 +20,7 @@ from typing import IO, Protocol
 
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
-from agentrt.engine.ops.cpu_threads import cores
+from agentrt.base.cpu_cores import cores
 
 _TAIL_BYTES = 2_000
 

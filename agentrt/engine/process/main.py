@@ -50,8 +50,8 @@ class Core(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
     def submit(self, request: GenerateRequest) -> None: ...
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None: ...
-    def facts(self, info: tuple[SchedulingInfo, ...]) -> None: ...
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None: ...
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None: ...
     def cancel(self, request_id: RequestId, reason: str) -> None: ...
     def hint(
         self,
@@ -59,6 +59,7 @@ class Core(Protocol):
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None: ...
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None: ...
     def has_work(self) -> bool: ...
@@ -121,16 +122,16 @@ class EngineLoop:
                 self._submit(command)
             case ExtendPrompt(request_id, fill):
                 if request_id in self._unfinished:
-                    core.fill(request_id, fill)
+                    core.fill_hole(request_id, fill)
             case UpdateSchedulingInfo(facts):
                 known = tuple(fact for fact in facts if fact.request_id in self._unfinished)
                 if known:
-                    core.facts(known)
+                    core.update(known)
             case Cancel(request_id, reason):
                 if request_id in self._unfinished:
                     core.cancel(request_id, reason)
-            case HintPrefix(token_ids, hint, until_s, from_tokens):
-                core.hint(token_ids, hint, until_s, from_tokens)
+            case HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt):
+                core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
             case Prewarm(constraints):
                 core.prewarm(constraints)
             case Ping():

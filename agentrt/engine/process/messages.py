@@ -51,6 +51,7 @@ class HintPrefix:
     hint: KvHint
     until_s: float | None = None
     from_tokens: int = 0
+    cache_salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Pipe(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.received_count += 1
         try:
-            for payload in self._reader.push(data):
+            for payload in self._reader.feed_data(data):
                 self._receive_report(payload)
         except AgentrtError as error:
             self.last_error = record_of(error)

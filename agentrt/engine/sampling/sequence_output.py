@@ -108,7 +108,7 @@ def append_forced_prefix(sequence: Sequence, max_tokens: int) -> Finish | None:
     if grammar.must_close:
         return close_output(sequence)
     sequence.draft_tokens = grammar.draft_tokens(max_tokens - sequence.output_tokens - 1)
-    return None
+    return _length_limit(sequence, max_tokens)
 
 
 def take_delta(sequence: Sequence) -> Delta | None:

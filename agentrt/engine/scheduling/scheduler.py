@@ -74,7 +74,7 @@ class Scheduler:
 
     def initial_info(self, request: GenerateRequest, now_s: float) -> SchedulingInfo:
         """Scheduling info of a new request: what came with it, else what the engine knows."""
-        info = request.facts
+        info = request.info
         if info is not None and info.run_started_at_s:
             return info
         others = (one.info for one in self._sequences.values())
@@ -89,7 +89,7 @@ class Scheduler:
             run_started_at_s=started_at_s,
             run_id=request.run_id,
             waiting=1,
-            told_at_s=now_s,
+            as_of_s=now_s,
         )
 
     def update_info(self, info: SchedulingInfo) -> None:

@@ -103,7 +103,7 @@ class WaitingQueue:
                 at_s=now_s,
                 policy=self.policy,
                 waited_s=now_s - sequence.metrics.recorded_until_s if sequence.complete else 0.0,
-                place=place,
+                position=place,
                 waiting=0,
                 passed_over=tuple(sequence.queue_state.passed_over.items()),
                 terms=self._terms(now_s, sequence),
@@ -187,7 +187,7 @@ class WaitingQueue:
 def _is_lookup_current(sequence: Sequence) -> bool:
     """Whether the radix tree would answer the same for its prompt."""
     lookup = sequence.queue_state.lookup
-    return lookup is not None and lookup.is_current and lookup.of_tokens == len(sequence.tokens)
+    return lookup is not None and lookup.is_current and lookup.prompt_tokens == len(sequence.tokens)
 
 
 def _is_overdue(now_s: float, sequence: Sequence) -> bool:

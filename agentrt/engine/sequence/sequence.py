@@ -145,10 +145,10 @@ class Sequence:
 
     @property
     def key(self) -> bytes:
-        """Tokens as a key of the radix tree."""
+        """Tokens as a key of the radix tree, under the salt of the request."""
         known = len(self._key) // TOKEN_BYTES
         if known < len(self.tokens):
-            self._key += key_of(self.tokens[known:])
+            self._key += key_of(self.tokens[known:], self.request.cache_salt, known)
         return self._key
 
     @property

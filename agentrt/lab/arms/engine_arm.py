@@ -23,8 +23,8 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.ops.cpu_threads import forget_choice
-from agentrt.lab.bench.gpu_idle import watched
-from agentrt.lab.bench.roofline import measured
+from agentrt.engine.ops.roofline import roofline
+from agentrt.lab.arms.gpu_idle import watched
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
 _SETTLING_STEPS = 4
@@ -167,7 +167,7 @@ def main() -> None:
             case "idle":
                 return arms[-1].idle(question["prompts"])
             case "ceilings":
-                return dataclasses.asdict(measured(question["device"], question["dtype"]))
+                return dataclasses.asdict(roofline(question["device"], question["dtype"]))
             case other:
                 return {"error": f"no question is called {other!r}"}
 

@@ -23,7 +23,7 @@ from agentrt.lab.sim.output import Output
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.scheduler.estimates.step_model import StepTime
 
-SCHEMA = "agentrt.lab.bench.engine/1"
+SCHEMA = "agentrt.bench.engine/1"
 _FLOAT32_BYTES, _OTHER_BYTES = 4, 2
 _HINT = "Give a file that `agentrt bench engine --json PATH` wrote"
 
@@ -97,7 +97,7 @@ def _planned(
             "planned",
             TokenPrompt(ids),
             SamplingParams(max_tokens=new),
-            facts=SchedulingInfo(RequestId(at), demanded=True),
+            info=SchedulingInfo(RequestId(at), demanded=True),
         )
         engine.submit(request, Output(range(first + own, first + own + new)), 0.0)
     chunks: list[StepWork] = []

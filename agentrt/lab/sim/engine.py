@@ -122,7 +122,7 @@ class VirtualEngine:
         if request.prompt.complete:
             self._complete(sequence, now_s)
 
-    def fill(self, request_id: RequestId, fill: HoleFill, now_s: float) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill, now_s: float) -> None:
         """Append to a prompt that was submitted incomplete."""
         sequence = self.roster.find(request_id)
         if sequence is None:
@@ -131,10 +131,10 @@ class VirtualEngine:
         if fill.complete:
             self._complete(sequence, now_s)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
-        for fact in facts:
-            self.roster.update_info(fact)
+        for info in updates:
+            self.roster.update_info(info)
 
     def cancel(self, request_id: RequestId, now_s: float) -> None:
         """End a request; what it computed stays in the tree."""

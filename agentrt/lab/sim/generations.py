@@ -70,12 +70,12 @@ class Generations:
         return self._by_node.get((run_id, node_id))
 
     def send(
-        self, run: ProgramRun, name: str, facts: SchedulingInfo, forced_tokens: int, now_s: float
+        self, run: ProgramRun, name: str, info: SchedulingInfo, forced_tokens: int, now_s: float
     ) -> Sending:
         """Hand a call to the engine, with the part of its prompt that is known, or join another."""
         call = run.nodes[name]
         assert isinstance(call, TraceCall)
-        node_id, request_id = run.node_id(name), facts.request_id
+        node_id, request_id = run.node_id(name), info.request_id
         prompt = PromptIds(self._ids, run.run_id, call, run.outputs)
         known = prompt.known(run.ended)
         output_ids = self._ids.output(run.run_id, name, call.output_tokens)
@@ -91,10 +91,10 @@ class Generations:
             TokenPrompt(known, complete=prompt.complete),
             _sampling(run, call),
             constraint=_form(run, call),
-            demanded=facts.demanded,
-            deadline_at_s=facts.deadline_at_s,
+            demanded=info.demanded,
+            deadline_at_s=info.deadline_at_s,
             submitted_at_s=now_s,
-            facts=facts,
+            info=info,
         )
         if prompt.complete and self._joins(sending, request, now_s):
             return sending
@@ -117,24 +117,26 @@ class Generations:
             del self._at_engine[request_id]
             self._said.say(lambda at_s: self._cancel(request_id, at_s))
         else:
-            self._said.say(lambda at_s: self._engine.fill(request_id, HoleFill(ids, whole), at_s))
+            self._said.say(
+                lambda at_s: self._engine.fill_hole(request_id, HoleFill(ids, whole), at_s)
+            )
         return whole
 
-    def tell(self, facts: Iterable[SchedulingInfo]) -> None:
+    def update(self, updates: Iterable[SchedulingInfo]) -> None:
         """Tell the engine what has changed for nodes, each by the request that computes it."""
         told: dict[RequestId, SchedulingInfo] = {}
-        for one in facts:
+        for one in updates:
             sending = self._own.get(one.request_id)
             if sending is None:
                 continue
-            sending.facts, shared = one, sending.shared
+            sending.info, shared = one, sending.shared
             if shared is not None:
-                shared.facts[one.request_id] = one
+                shared.info_of[one.request_id] = one
                 if shared.request_id != one.request_id or len(shared.lives) > 1:
                     one = shared.merged()
             told[one.request_id] = one
         if told:
-            self._said.say(lambda _: self._engine.facts(tuple(told.values())))
+            self._said.say(lambda _: self._engine.update(tuple(told.values())))
 
     def stop(self, sending: Sending, now_s: float) -> End | None:
         """Have one end. Where others want the same it leaves at once, with this end."""
@@ -190,7 +192,7 @@ class Generations:
     def _urge(self, shared: CoalescedRequest, before: SchedulingInfo) -> None:
         """Tell the engine where a request stands now, if that has changed."""
         if shared.lives and (now := shared.merged()) != before:
-            self._said.say(lambda _: self._engine.facts((now,)))
+            self._said.say(lambda _: self._engine.update((now,)))
 
     def _see(self, sending: Sending, shared: CoalescedRequest) -> None:
         """What one that leaves has got of an output."""

@@ -37,16 +37,16 @@ class Sending:
         sent_ids: Prompt that the engine has been given.
         shared: The request that it has in common with others, or could have.
         joined_at_s: When it joined a request that was under way; None where it has its own.
-        facts: What its engine was told last of its place among waiting requests.
+        info: Scheduling info last sent to its engine.
         token_ids: That the engine put out before the call left it.
         first_token_at_s: When the first of those was there.
     """
 
     __slots__ = (
         "engine",
-        "facts",
         "first_token_at_s",
         "heard_tokens",
+        "info",
         "joined_at_s",
         "marks",
         "name",
@@ -84,7 +84,7 @@ class Sending:
         self.sent_ids: tuple[int, ...] = ()
         self.shared: CoalescedRequest | None = None
         self.joined_at_s: float | None = None
-        self.facts: SchedulingInfo | None = None
+        self.info: SchedulingInfo | None = None
         self.taken_deltas = 0
         self.token_ids = range(0)
         self.first_token_at_s: float | None = None

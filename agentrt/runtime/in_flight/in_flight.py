@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.ids import RequestId, RunId
-from agentrt.program import Gen, GenerateWork
+from agentrt.program import Gen
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
 from agentrt.protocol.step_output import TokenLogprob
 from agentrt.runtime.in_flight.output_readers import Reader
@@ -41,18 +41,20 @@ class InFlight:
         shared: The request that it has in common with others, or could have; None when it cannot.
         joined_at_s: When it joined a request that was under way; None where it has its own.
         taken_deltas: How many of the shared request's deltas it has been given.
-        facts: What its engine was told last of its place among waiting requests.
+        info: Scheduling info last sent to its engine.
+        keeps_prefixes: Later runs may continue from its prompt, see `RunOptions`.
     """
 
     __slots__ = (
         "begun",
         "complete",
         "engine",
-        "facts",
         "gen",
         "held",
+        "info",
         "is_plain",
         "joined_at_s",
+        "keeps_prefixes",
         "logprobs",
         "raw",
         "reader",
@@ -82,8 +84,8 @@ class InFlight:
         self.logprobs: list[TokenLogprob] = []
         self.begun = False
         work = gen.work
-        assert isinstance(work, GenerateWork)
-        self.repetition = None if work.sampling.ignore_eos else Repetition()
+        runs_on = work.sampling.ignore_eos or work.output.kind == "raw"
+        self.repetition = None if runs_on else Repetition()
         frame = engine.capabilities.thinking
         thinks = work.thinking_tokens is not None and frame is not None
         self.raw: list[str] = []
@@ -95,12 +97,18 @@ class InFlight:
         self.shared: CoalescedRequest | None = None
         self.joined_at_s: float | None = None
         self.taken_deltas = 0
-        self.facts: SchedulingInfo | None = None
+        self.info: SchedulingInfo | None = None
+        self.keeps_prefixes = False
 
     @property
     def engine_id(self) -> RequestId:
         """Under which its engine computes it: another one's, where it joined that."""
         return self.request_id if self.shared is None else self.shared.request_id
+
+    @property
+    def cache_salt(self) -> str:
+        """Salt of the request; "" before it was sent."""
+        return "" if self.request is None else self.request.cache_salt
 
     def take(self, text: str) -> ReasoningDelta:
         """More text, cut into thought and answer."""

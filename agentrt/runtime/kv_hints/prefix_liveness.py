@@ -10,10 +10,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from agentrt.base.record import record
 from agentrt.program import Chat, Gen
 from agentrt.runtime.model_role import ModelRole
 
 _Ref = weakref.ref[Any]
+_Key = tuple[str, int, str]
+"""Role, serial of the chat, salt."""
 
 
 class SentPrompt:
@@ -22,12 +25,13 @@ class SentPrompt:
     Attributes:
         engine: Who computed it.
         token_ids: It.
+        cache_salt: Salt of the run.
         chat: What it was written from, while somebody holds that.
         shorter: The chats that this one grew from, down to the last answer, the longest first.
         before: The answer that it goes on from, or None.
     """
 
-    __slots__ = ("__weakref__", "before", "chat", "engine", "shorter", "token_ids")
+    __slots__ = ("__weakref__", "before", "cache_salt", "chat", "engine", "shorter", "token_ids")
 
     def __init__(
         self,
@@ -35,12 +39,14 @@ class SentPrompt:
         chat: Chat,
         token_ids: tuple[int, ...],
         before: AnsweredPrompt | None,
+        cache_salt: str,
     ) -> None:
         self.engine = engine
+        self.cache_salt = cache_salt
         self.token_ids = token_ids
         self.before = before
         self.chat: _Ref = weakref.ref(chat)
-        self.shorter: tuple[_Ref, ...] = tuple(map(weakref.ref, chat.recent()[1:]))
+        self.shorter: tuple[_Ref, ...] = tuple(map(weakref.ref, chat.since_answer()[1:]))
 
     @property
     def tokens(self) -> int:
@@ -75,15 +81,28 @@ class AnsweredPrompt:
         return self.asked.tokens + len(self.output_ids)
 
 
-Dead = tuple[ModelRole, tuple[int, ...], int]
-"""An engine, a prefix, and behind how many of its tokens nobody can go on from it."""
+@record
+class DeadPrefix:
+    """A prefix that no program can go on from.
+
+    Attributes:
+        engine: Engine that computed it.
+        token_ids: Whole prefix.
+        from_tokens: Tokens at its start that a program can still go on from.
+        cache_salt: Salt of its runs.
+    """
+
+    engine: ModelRole
+    token_ids: tuple[int, ...]
+    from_tokens: int
+    cache_salt: str
 
 
 class PrefixLiveness:
     """Those that are known, by what they were written from."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[str, int], SentPrompt] = {}  # by role and chat
+        self._asked: dict[_Key, SentPrompt] = {}
         self._answered: dict[
             int, AnsweredPrompt
         ] = {}  # by the identity of the node, while it lives
@@ -97,14 +116,16 @@ class PrefixLiveness:
         """How many are watched."""
         return len(self._refs)
 
-    def asked(self, engine: ModelRole, chat: Chat, token_ids: tuple[int, ...]) -> SentPrompt:
+    def asked(
+        self, engine: ModelRole, chat: Chat, token_ids: tuple[int, ...], cache_salt: str = ""
+    ) -> SentPrompt:
         """A prompt was sent, or is longer now."""
-        key = (engine.role, chat.serial)
+        key = (engine.role, chat.serial, cache_salt)
         known = self._asked.get(key)
         if known is None:
-            before = chat.answered
+            before = chat.last_answer
             answer = None if before is None else self.answer_of(before)
-            known = self._asked[key] = SentPrompt(engine, chat, token_ids, answer)
+            known = self._asked[key] = SentPrompt(engine, chat, token_ids, answer, cache_salt)
             self._watch(chat, lambda: self._chat_gone(key))
         elif len(token_ids) > known.tokens:
             known.token_ids = token_ids
@@ -116,9 +137,10 @@ class PrefixLiveness:
         gen: Gen[Any],
         prompt_ids: tuple[int, ...],
         output_ids: tuple[int, ...],
+        cache_salt: str = "",
     ) -> AnsweredPrompt:
         """A generation has its answer."""
-        asked = self.asked(engine, gen.prompt, prompt_ids)
+        asked = self.asked(engine, gen.prompt, prompt_ids, cache_salt)
         made = self._answered[id(gen)] = AnsweredPrompt(asked, gen, output_ids)
         key = id(gen)
         self._watch(gen, lambda: self._answer_gone(key))
@@ -128,13 +150,13 @@ class PrefixLiveness:
         """What is known of a generation's answer."""
         return self._answered.get(id(gen))
 
-    def take_dead(self) -> list[Dead]:
+    def take_dead(self) -> list[DeadPrefix]:
         """What nobody can go on from any more since this was last asked, each end once."""
         if not self._gone_answers and not self._gone_chats:
             return []
         answers, self._gone_answers = self._gone_answers, []
         chats, self._gone_chats = self._gone_chats, []
-        dead: list[Dead] = []
+        dead: list[DeadPrefix] = []
         covered: set[int] = set()
         for answer in sorted(answers, key=lambda one: -one.tokens):
             if id(answer) in covered:
@@ -142,11 +164,13 @@ class PrefixLiveness:
             asked = answer.asked
             held = asked.chat() is not None
             from_tokens = asked.tokens if held else self._reach(asked, covered)
-            dead.append((asked.engine, answer.token_ids, from_tokens))
+            dead.append(DeadPrefix(asked.engine, answer.token_ids, from_tokens, asked.cache_salt))
         for asked in sorted(chats, key=lambda one: -one.tokens):
             if id(asked) not in covered:
                 from_tokens = self._reach(asked, covered)
-                dead.append((asked.engine, asked.token_ids, from_tokens))
+                dead.append(
+                    DeadPrefix(asked.engine, asked.token_ids, from_tokens, asked.cache_salt)
+                )
         return dead
 
     def _reach(self, asked: SentPrompt, covered: set[int]) -> int:
@@ -157,7 +181,7 @@ class PrefixLiveness:
             for link in at.shorter:
                 chat = link()
                 if chat is not None and (chat.answer is None or at.before is None):
-                    return min(asked.tokens, self._tokens_of(at.engine, chat))
+                    return min(asked.tokens, self._tokens_of(at, chat))
             before = at.before
             if before is None:
                 return 0
@@ -168,9 +192,10 @@ class PrefixLiveness:
                 return before.asked.tokens
             at = before.asked
 
-    def _tokens_of(self, engine: ModelRole, chat: Chat) -> int:
-        """How long the prompt of a chat is that was perhaps never sent."""
-        known = self._asked.get((engine.role, chat.serial))
+    def _tokens_of(self, sent: SentPrompt, chat: Chat) -> int:
+        """Length of the prompt of a chat that `sent` grew from, and that was perhaps never sent."""
+        engine = sent.engine
+        known = self._asked.get((engine.role, chat.serial, sent.cache_salt))
         if known is not None:
             return known.tokens
         spelled = self._spelled.get(chat)
@@ -194,5 +219,5 @@ class PrefixLiveness:
     def _answer_gone(self, key: int) -> None:
         self._gone_answers.append(self._answered.pop(key))
 
-    def _chat_gone(self, key: tuple[str, int]) -> None:
+    def _chat_gone(self, key: _Key) -> None:
         self._gone_chats.append(self._asked.pop(key))

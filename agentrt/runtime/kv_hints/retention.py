@@ -16,11 +16,11 @@ from agentrt.base.ids import NodeId, RunId
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.protocol.step_output import Ledger, StepDone
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, Dead, PrefixLiveness
+from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, DeadPrefix, PrefixLiveness
 from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import State
 from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 
 LEAST_TOKENS = 32
 """Shorter prefixes are computed again sooner than anything is said of them."""
@@ -43,7 +43,7 @@ class _Memory:
         self.available = 0
         self.most = 0
         self.reloads = Reloads() if engine.capabilities.host_kv_tokens else None
-        self.drops: deque[Dead] = deque(maxlen=MOST_DROPS)
+        self.drops: deque[DeadPrefix] = deque(maxlen=MOST_DROPS)
 
     def told(self, done: StepDone) -> None:
         self.free = done.free_pages
@@ -65,15 +65,19 @@ class _Wish:
     Attributes:
         engine: Whose.
         token_ids: The prefix.
+        cache_salt: Salt of its run.
         waiting: The node that goes on from it, or the tool whose end its program waits for.
         advice: What to say.
     """
 
-    __slots__ = ("advice", "engine", "token_ids", "waiting")
+    __slots__ = ("advice", "cache_salt", "engine", "token_ids", "waiting")
 
-    def __init__(self, engine: ModelRole, token_ids: tuple[int, ...], waiting: Waiting) -> None:
+    def __init__(
+        self, engine: ModelRole, token_ids: tuple[int, ...], cache_salt: str, waiting: Waiting
+    ) -> None:
         self.engine = engine
         self.token_ids = token_ids
+        self.cache_salt = cache_salt
         self.waiting = waiting
         self.advice: Advice | None = None
 
@@ -119,13 +123,14 @@ class KvRetention:
 
     def asked(self, live: InFlight) -> None:
         """A prompt was sent, or has grown; with holes it waits for what fills them."""
-        if live.engine.role not in self._memories or len(live.sent_ids) < LEAST_TOKENS:
+        if live.engine.role not in self._memories or not _is_told_of(live):
             return
-        self._prefixes.asked(live.engine, live.gen.prompt, live.sent_ids)
+        self._prefixes.asked(live.engine, live.gen.prompt, live.sent_ids, live.cache_salt)
         if live.complete:
             self._wishes.get(live.run_id, {}).pop(live.gen.id, None)
         else:
-            self._new.append(_Wish(live.engine, live.sent_ids, (live.run_id, live.gen.id)))
+            waiting = (live.run_id, live.gen.id)
+            self._new.append(_Wish(live.engine, live.sent_ids, live.cache_salt, waiting))
 
     def answered(self, live: InFlight, ledger: Ledger) -> None:
         """A generation has its answer: its program may go on from there."""
@@ -134,9 +139,11 @@ class KvRetention:
             return
         if memory.reloads is not None:
             memory.reloads.note(ledger)
-        if len(live.sent_ids) < LEAST_TOKENS:
+        if not _is_told_of(live):
             return
-        made = self._prefixes.answered(live.engine, live.gen, live.sent_ids, tuple(live.token_ids))
+        made = self._prefixes.answered(
+            live.engine, live.gen, live.sent_ids, tuple(live.token_ids), live.cache_salt
+        )
         self._last.setdefault(live.run_id, {})[live.gen.scope.owner] = made
 
     def starts(self, run_id: RunId, node: Node[Any]) -> None:
@@ -146,7 +153,8 @@ class KvRetention:
         known = self._prefixes.answer_of(plan) if isinstance(plan, Gen) else None
         known = known or self._last.get(run_id, {}).get(node.scope.owner)
         if known is not None and known.gen() is not None:
-            self._new.append(_Wish(known.asked.engine, known.token_ids, (run_id, node.id)))
+            asked, waiting = known.asked, (run_id, node.id)
+            self._new.append(_Wish(asked.engine, known.token_ids, asked.cache_salt, waiting))
 
     def run_ended(self, run_id: RunId) -> None:
         """Nothing of it waits any more."""
@@ -156,9 +164,8 @@ class KvRetention:
     def settle(self, state: State, now_s: float) -> None:
         """Say what is to be said now: once a turn, after everything else was decided."""
         for dead in self._prefixes.take_dead():
-            engine, token_ids, from_tokens = dead
-            if len(token_ids) - from_tokens >= LEAST_TOKENS:
-                self._memories[engine.role].drops.append(dead)
+            if len(dead.token_ids) - dead.from_tokens >= LEAST_TOKENS:
+                self._memories[dead.engine.role].drops.append(dead)
         for wish in self._new:
             self._consider(wish, state, now_s)
         self._new.clear()
@@ -201,8 +208,10 @@ class KvRetention:
 
     def _drop(self, memory: _Memory) -> None:
         while memory.drops:
-            engine, token_ids, from_tokens = memory.drops.popleft()
-            engine.backend.hint(token_ids, "drop", from_tokens=from_tokens)
+            dead = memory.drops.popleft()
+            dead.engine.backend.hint(
+                dead.token_ids, "drop", from_tokens=dead.from_tokens, cache_salt=dead.cache_salt
+            )
 
     def _say(self, role: str, state: State, now_s: float) -> None:
         """Of prefixes that wait for somebody, as far as that is still so."""
@@ -214,7 +223,9 @@ class KvRetention:
             advice = wish.advice
             if advice is None or not self._holds(wish, state, now_s):
                 continue
-            wish.engine.backend.hint(wish.token_ids, advice.hint, advice.until_s)
+            wish.engine.backend.hint(
+                wish.token_ids, advice.hint, advice.until_s, cache_salt=wish.cache_salt
+            )
             if advice.fetch_at_s is None:
                 self._forget(wish)
             else:
@@ -241,7 +252,14 @@ class KvRetention:
                 continue
             if not self._memories[wish.engine.role].is_full:
                 stays = advise(gap_of(pending, now_s), len(wish.token_ids), None, now_s)
-                wish.engine.backend.hint(wish.token_ids, "prefetch", stays.until_s)
+                wish.engine.backend.hint(
+                    wish.token_ids, "prefetch", stays.until_s, cache_salt=wish.cache_salt
+                )
+
+
+def _is_told_of(live: InFlight) -> bool:
+    """Whether the prompt is long enough to say anything of it, and ends with its run."""
+    return len(live.sent_ids) >= LEAST_TOKENS and not live.keeps_prefixes
 
 
 def _pending(node: NodeState) -> list[NodeState]:

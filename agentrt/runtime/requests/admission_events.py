@@ -30,7 +30,7 @@ class AdmissionEvents:
         """A node of a run got its place."""
         terms: list[tuple[str, float]] = [
             ("queued_s", admission.waited_s),
-            ("place", float(admission.place)),
+            ("place", float(admission.position)),
             ("others_waiting", float(admission.waiting)),
         ]
         reason = "in the first step after it came"

@@ -29,17 +29,17 @@ class CoalescedRequest:
         bucket: Where it is found.
         lives: Those nodes; the first one has its name at the engine.
         deltas: All that the engine has given.
-        facts: What each node's place among waiting requests depends on.
+        info_of: Scheduling info of each node's request.
     """
 
-    __slots__ = ("bucket", "deltas", "facts", "lives", "request")
+    __slots__ = ("bucket", "deltas", "info_of", "lives", "request")
 
     def __init__(self, request: GenerateRequest, bucket: Bucket, first: InFlight) -> None:
         self.request = request
         self.bucket = bucket
         self.lives = [first]
         self.deltas: list[Delta] = []
-        self.facts: dict[RequestId, SchedulingInfo] = {}
+        self.info_of: dict[RequestId, SchedulingInfo] = {}
         self._note(first, request)
 
     @property
@@ -55,7 +55,7 @@ class CoalescedRequest:
         if self.lives[0].stop_error is not None:
             return False
         closes = request.on_limit == "close"
-        deadlines = [request.deadline_at_s, *(one.deadline_at_s for one in self.facts.values())]
+        deadlines = [request.deadline_at_s, *(one.deadline_at_s for one in self.info_of.values())]
         return not closes or all(at_s is None for at_s in deadlines)
 
     def join(self, live: InFlight, request: GenerateRequest, now_s: float) -> None:
@@ -73,8 +73,8 @@ class CoalescedRequest:
 
     def _note(self, live: InFlight, request: GenerateRequest) -> None:
         """What is known of one of its nodes when it comes in."""
-        known = live.facts or request.facts
-        self.facts[live.request_id] = known or SchedulingInfo(
+        known = live.info or request.info
+        self.info_of[live.request_id] = known or SchedulingInfo(
             live.request_id, request.demanded, deadline_at_s=request.deadline_at_s
         )
 
@@ -83,9 +83,9 @@ class CoalescedRequest:
 
         An output that is closed at its deadline is closed for all, so only when all want it closed.
         """
-        facts = self.facts.values()
-        first = min(facts, key=_urgency)
-        deadlines = [one.deadline_at_s for one in facts]
+        infos = self.info_of.values()
+        first = min(infos, key=_urgency)
+        deadlines = [one.deadline_at_s for one in infos]
         known = [at_s for at_s in deadlines if at_s is not None]
         deadline_at_s = min(known, default=None)
         if self.request.on_limit == "close":
@@ -93,7 +93,7 @@ class CoalescedRequest:
         return replace(
             first,
             request_id=self.request_id,
-            demanded=any(one.demanded for one in facts),
+            demanded=any(one.demanded for one in infos),
             deadline_at_s=deadline_at_s,
         )
 
@@ -131,7 +131,7 @@ class Coalescing:
         if live not in shared.lives:
             return
         shared.lives.remove(live)
-        del shared.facts[live.request_id]
+        del shared.info_of[live.request_id]
         if shared.lives:
             return
         found = self._by_bucket[shared.bucket]
@@ -232,9 +232,9 @@ def _content(request: GenerateRequest) -> GenerateRequest:
         demanded=False,
         deadline_at_s=None,
         submitted_at_s=0.0,
-        facts=None,
+        info=None,
     )
 
 
-def _urgency(facts: SchedulingInfo) -> tuple[bool, int, float]:
-    return (not facts.demanded, -facts.priority, facts.run_started_at_s)
+def _urgency(info: SchedulingInfo) -> tuple[bool, int, float]:
+    return (not info.demanded, -info.priority, info.run_started_at_s)

@@ -17,7 +17,7 @@ from agentrt.runtime.in_flight.output_readers import reader_of
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.coalescing import CoalescedRequest, Coalescing
-from agentrt.runtime.requests.overflow import ContextWindows, work_of
+from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.run import Run
@@ -68,17 +68,17 @@ class RequestDispatcher:
                 self.live[shared.request_id] = shared.lives[0]
 
     def send(
-        self, run: Run, gen: Gen[Any], facts: SchedulingInfo, held_s: float = 0.0
+        self, run: Run, gen: Gen[Any], info: SchedulingInfo, held_s: float = 0.0
     ) -> list[Event]:
         """Hand a generation to its engine, with holes where the engine takes them.
 
         Args:
             run: Of the node.
             gen: What is generated.
-            facts: What its place depends on, and the number of the request.
+            info: Scheduling info of the request, its number included.
             held_s: How long the admission gate has held it.
         """
-        work = work_of(gen)
+        work = gen.work
         engine = self._engines[work.model]
         try:
             prompt = prompt_of(run, gen, engine, self._rooms)
@@ -98,7 +98,7 @@ class RequestDispatcher:
         ):
             return []
         run.has_sent = True
-        request_id = facts.request_id
+        request_id = info.request_id
         takes = engine.capabilities
         reader = reader_of(gen, takes.call_frame)
         live = InFlight(run.run_id, gen, engine, request_id, reader)
@@ -132,15 +132,17 @@ class RequestDispatcher:
             sampling,
             constraint=work.output.constraint,
             on_limit=work.on_limit,
-            demanded=facts.demanded,
-            deadline_at_s=facts.deadline_at_s,
+            demanded=info.demanded,
+            deadline_at_s=info.deadline_at_s,
             submitted_at_s=now_s,
-            keep_special=work.output.kind in ("calls", "step") or work.thinking_tokens is not None,
-            facts=facts,
+            keep_special=work.output.keep_special or work.thinking_tokens is not None,
+            info=info,
             thinking_tokens=work.thinking_tokens,
             scored=work.scored,
+            cache_salt=run.options.cache_salt,
         )
         live.request = request
+        live.keeps_prefixes = run.options.keeps_prefixes
         if self._retention.is_on and not gen.attempts:  # nobody goes on from a retry
             self._retention.asked(live)
         if takes.seeds and live.complete and (joined := self._joined(run, live, request)):
@@ -171,29 +173,29 @@ class RequestDispatcher:
     def _urge(self, shared: CoalescedRequest, before: SchedulingInfo) -> None:
         """Tell the engine where a request stands now, if that has changed."""
         if shared.lives and (now := shared.merged()) != before:
-            shared.lives[0].engine.backend.facts((now,))
+            shared.lives[0].engine.backend.update((now,))
 
-    def tell(self, role: str, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, role: str, updates: tuple[SchedulingInfo, ...]) -> None:
         """Tell an engine what has changed for nodes, each by the request that computes it."""
         told: dict[RequestId, SchedulingInfo] = {}
-        for one in facts:
+        for one in updates:
             live = self._by_request.get(one.request_id)
             if live is None:
                 continue
-            live.facts = one
+            live.info = one
             if live.shared is not None:
-                live.shared.facts[one.request_id] = one
+                live.shared.info_of[one.request_id] = one
                 one = live.shared.merged()
             told[one.request_id] = one
         if told:
-            self._engines[role].backend.facts(tuple(told.values()))
+            self._engines[role].backend.update(tuple(told.values()))
 
     def fill(self, run: Run, gen: Gen[Any]) -> list[Event]:
         """Bring a prompt up to date; ends the node when one of its inputs has failed."""
         live = self.of(run, gen)
         if live is None:  # not sent yet: only look whether an input has failed
             try:
-                work_of(gen).chat.segments()
+                gen.work.chat.segments()
             except Exception as error:
                 return [failed(run, gen, error)]
             if gen.id not in run.deferred:
@@ -230,7 +232,7 @@ class RequestDispatcher:
             if joined := self._joins_now(run, live):
                 events.append(joined)
             else:
-                live.engine.backend.fill(live.request_id, HoleFill(more, prompt.complete))
+                live.engine.backend.fill_hole(live.request_id, HoleFill(more, prompt.complete))
         if live.complete:
             events.append(HoleFilled(run.run_id, gen.id, run.now_s()))
         return events

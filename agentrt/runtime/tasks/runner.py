@@ -11,7 +11,7 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record_of
-from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
+from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
 from agentrt.runtime.completion import failed, succeeded
 from agentrt.runtime.options import PersonQuestion
@@ -154,7 +154,7 @@ class TaskRunner:
         if work.deadline_s is not None:
             task.scope.deadline = anyio.current_time() + work.deadline_s
         deadline_at_s = None if work.deadline_s is None else run.now_s() + work.deadline_s
-        scope = node.scope.body_of(node, deadline_at_s)
+        scope = Scope.of_program(node, deadline_at_s)
         run.body_waits[node.id] = scope.waited
 
         async def body() -> Any:
@@ -162,7 +162,7 @@ class TaskRunner:
                 return await work.body()
             except anyio.get_cancelled_exc_class():
                 if task.stop_error is None:  # the deadline: look before the rest is cancelled
-                    task.so_far = run.so_far()
+                    task.progress = run.progress()
                 raise
 
         value = await in_scope(scope, body)
@@ -199,6 +199,6 @@ class TaskRunner:
         allowed = "" if allowed_s is None else f" of {allowed_s:g} s"
         return DeadlineExceeded(
             f"{node.label} passed its deadline{allowed}",
-            so_far=task.so_far or run.so_far(),
+            progress=task.progress or run.progress(),
             where=node.site,
         )

@@ -80,7 +80,7 @@ class Order:
         """Sort key; the smallest goes first. Ties go by arrival, which the caller knows.
 
         Raises:
-            UsageError: The facts lack what the policy cannot do without.
+            UsageError: The info lacks what the policy cannot do without.
         """
         slack, slack_s = slack_of(now_s, info)
         return (

@@ -26,7 +26,7 @@ _TELLABLE_S = 1e-3
 
 def waited_s(now_s: float, info: SchedulingInfo) -> float:
     """How long runnable nodes of its run have waited, until now."""
-    since_s = now_s - info.told_at_s
+    since_s = now_s - info.as_of_s
     return info.waited_s + info.waiting * since_s if since_s > 0 else info.waited_s
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from agentrt.analysis.statistics import jain
 from agentrt.base.errors import UsageError
+from agentrt.lab.operating_point import RateLook, operating_point
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.command import SimRequest
-from agentrt.lab.sim.operating_point import RateLook, operating_point
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.statistics import kendall_tau, over_seeds, ratio_over_seeds
 from agentrt.lab.sim.study import AMPLE_TOKENS, Study
