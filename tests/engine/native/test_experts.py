@@ -49,8 +49,8 @@ def gated(x, gate_up, down):
 
 def one_token(x, weights, shape):
     """As the papers write it, for one token `[hidden]`."""
-    shares, chosen = (weights.router @ x).softmax(-1).topk(shape.chosen)
-    if shape.sums_to_one:
+    shares, chosen = (weights.router @ x).softmax(-1).topk(shape.experts_per_token)
+    if shape.normalizes_weights:
         shares = shares / shares.sum()
     parts = [
         share * gated(x, weights.gate_up[one], weights.down[one])
