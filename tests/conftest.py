@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -16,7 +15,8 @@ from types import ModuleType
 import anyio.from_thread
 import pytest
 
-from agentrt.base.config import EngineConfig
+from agentrt.app import open_runtime
+from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.serve import ServeConfig, serving
 from agentrt.testing import tiny_engine
 
@@ -117,6 +117,7 @@ def server_url(server: subprocess.Popen[str]) -> str:
 @pytest.fixture(scope="session")
 def own_server_url(tiny: EngineConfig, portal: anyio.from_thread.BlockingPortal) -> Iterator[str]:
     """The address of our own server, on the event loop of the backends."""
-    config = ServeConfig(replace(tiny, policy="fcfs"), "tiny", port=0, grace_s=1)
-    with portal.wrap_async_context_manager(serving(config, place="thread")) as url:
+    config = ServeConfig("tiny", port=0, grace_s=1)
+    opening = open_runtime(engine=tiny, place="thread", scheduler=SchedulerConfig(policy="fcfs"))
+    with portal.wrap_async_context_manager(serving(config, opening)) as url:
         yield url

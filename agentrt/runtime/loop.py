@@ -9,7 +9,7 @@ from collections.abc import Callable
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, InternalError
+from agentrt.base.errors import AgentrtError, InternalError, revive
 from agentrt.program.scope import sooner
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import BackendDown, StepDone
@@ -43,6 +43,7 @@ class Loop:
         state: What the scheduler knows; changed here only.
         batches: How many batches of facts it has handled.
         ended: Why it handles nothing more, once it does not.
+        down: Why an engine is gone for good, once one is.
         retention: What engines are told of prefixes.
     """
 
@@ -59,6 +60,7 @@ class Loop:
         self.state = state
         self.batches = 0
         self.ended: AgentrtError | None = None
+        self.down: AgentrtError | None = None
         self._on_end = on_end
         self.retention = retention
         self._effects = effects
@@ -177,6 +179,8 @@ class Loop:
             for event in self._intake.take(fact):
                 self._take(event, seen)
         elif isinstance(fact, BackendDown):
+            if not fact.restarting:
+                self.down = revive(fact.error)
             for event in self._intake.lose(fact):
                 self._take(event, seen)
 

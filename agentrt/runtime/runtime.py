@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
-from agentrt.base.errors import AgentrtError, UsageError, record_of
+from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError, record_of
 from agentrt.base.ids import RunId
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
@@ -100,6 +100,11 @@ class Runtime:
     def engines(self) -> Mapping[str, ModelRole]:
         """By role."""
         return self._engines
+
+    @property
+    def down(self) -> AgentrtError | None:
+        """Why nothing more is served: an engine is gone for good, or the loop broke; else None."""
+        return None if self._loop is None else self._loop.ended or self._loop.down
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -316,6 +321,7 @@ class Runtime:
 async def _read(backend: Backend, loop: Loop) -> None:
     async for event in backend.events():
         loop.deliver(event)
+    loop.end(EngineUnavailable("the engine is gone", hint="Open another runtime"))
 
 
 async def _close(backend: Backend) -> None:

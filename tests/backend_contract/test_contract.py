@@ -174,8 +174,8 @@ def test_hints_are_never_needed(bench, play, portal):
     assert outcome.over.error is None
 
 
-def test_salts_keep_prefixes_apart_or_are_refused(bench, play):
-    text = "a prefix of several pages, which another salt may not find " * 3
+def test_salts_keep_prefixes_apart_or_are_refused(kind, bench, play):
+    text = f"{kind}: a prefix of several pages, which another salt may not find. " * 3
     cached = []
     for salt in ("one", "one", "other", ""):
         request = bench.request(text, cache_salt=salt)

@@ -154,7 +154,7 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
         if number == running:
             while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
                 core.step()
-            held = core.paging.pool.take(core.paging.pool.free_pages - running)
+            held = core.paging.pool.allocate(core.paging.pool.free_pages - running)
         own = [source.randrange(60) for _ in range(1000)]
         facts = SchedulingInfo(
             RequestId(number),
@@ -181,7 +181,7 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
         core._roster.plan(core._clock.now_s())
         spent.append((perf_counter() - began) * 1e6)
     assert len(core._roster.running) == running
-    core.paging.pool.give_back(held)
+    core.paging.pool.free(held)
     core.close()
     return spent
 
@@ -201,12 +201,12 @@ def radix() -> dict[str, list[float]]:
     tree = RadixTree(PagePool(40_000), 16)
     keys = [key_of([*prefix, *(source.randrange(50_000) for _ in range(1096))]) for _ in range(400)]
     for key in keys:
-        at = tree.match(key).matched_tokens // 16
-        tree.insert(key, [*tree.match(key).pages, *tree._pool.take(256 - at)])
+        at = tree.match_prefix(key).matched_tokens // 16
+        tree.insert(key, [*tree.match_prefix(key).pages, *tree._pool.allocate(256 - at)])
     found = []
     for key in keys:
         began = perf_counter()
-        tree.match(key)
+        tree.match_prefix(key)
         found.append((perf_counter() - began) * 1e6)
     return {"match 4,096 tokens": found}
 

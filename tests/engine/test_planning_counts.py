@@ -68,7 +68,7 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
     )
     core.submit(engine.request(0, PROMPT, max_tokens=200))
     engine.drain(core, most_steps=2)
-    core.paging.pool.take(core.paging.pool.free_pages - 2)  # the others wait for memory
+    core.paging.pool.allocate(core.paging.pool.free_pages - 2)  # the others wait for memory
     for number in range(1, 65):
         core.submit(engine.request(number, [number] * 64, max_tokens=50, run=f"run {number}"))
     core.step()

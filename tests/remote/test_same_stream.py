@@ -65,9 +65,10 @@ def both(portal):
             return await runtime.run(streams)
 
     async def there() -> Any:
-        config = ServeConfig(ENGINE, "embedded", port=0, grace_s=1)
+        config = ServeConfig("embedded", port=0, grace_s=1)
+        opening = open_runtime(engine=ENGINE, place="thread")
         async with (
-            serving(config, place="thread") as url,
+            serving(config, opening) as url,
             open_runtime(engine=url, config=RunConfig(seed=3)) as runtime,
         ):
             return await runtime.run(streams)

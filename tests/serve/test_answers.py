@@ -152,8 +152,7 @@ def test_a_chat_with_calls_and_results_is_taken(ask):
 
 def test_a_call_among_text_is_found(portal, codec):
     """With `auto` a model may write text, calls, or both; a random one does neither well."""
-    from agentrt.base.ids import RequestId
-    from agentrt.protocol.step_output import End
+    from agentrt.program import GenMeta
     from agentrt.serve.answer import ChatAnswer
 
     frame = codec.call_frame
@@ -161,7 +160,7 @@ def test_a_call_among_text_is_found(portal, codec):
     text += f"{frame.after}{frame.last}"
     answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame)
     chunks = [chunk for char in text for chunk in answer.chunks(char)]
-    chunks += answer.closing(End(RequestId(1), "stop"), usage=False)
+    chunks += answer.closing(GenMeta(finish_reason="stop"), usage=False)
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
     assert "".join(delta.get("content", "") for delta in deltas) == "Let me see. "
     (call,) = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]

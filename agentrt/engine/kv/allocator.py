@@ -81,7 +81,7 @@ class KvAllocator:
             sequence: It holds nothing now.
             spare_pages: To leave for those that run already.
         """
-        match = self.tree.match(sequence.key)
+        match = self.tree.match_prefix(sequence.key)
         self.tree.lock(match.node)
         whole = -(-(len(sequence.tokens) + 1) // self.page_tokens)
         if whole - len(match.pages) + spare_pages > self.available_pages:
@@ -109,10 +109,10 @@ class KvAllocator:
 
         Nothing does where there is a host: what it promises changes by rules of its own.
         """
-        here = self.tree.look(key)
+        here = self.tree.look_up(key)
         if self._host is None:
-            return here.tokens, here
-        return here.tokens + self._promised_tokens(key, here.tokens), None
+            return here.matched_tokens, here
+        return here.matched_tokens + self._promised_tokens(key, here.matched_tokens), None
 
     def at(self, now_s: float) -> None:
         """It is so late, for what depends on how long ago and how soon something is used."""
@@ -129,10 +129,10 @@ class KvAllocator:
         from_tokens: int = 0,
     ) -> None:
         """Say what becomes of the prefix `key`, in both tiers; see `RadixTree.retain`."""
-        self.tree.retain(key, retention, back_by_s=back_by_s, from_tokens=from_tokens)
+        self.tree.set_priority(key, retention, reuse_by_s=back_by_s, from_tokens=from_tokens)
         if self._host is not None:
             lower = self._host.tier.tree
-            lower.retain(key, retention, back_by_s=back_by_s, from_tokens=from_tokens)
+            lower.set_priority(key, retention, reuse_by_s=back_by_s, from_tokens=from_tokens)
 
     def has_whole(self, key: bytes) -> bool:
         """Whether all of `key` is computed that a prompt finds: it has one token to compute."""
@@ -141,26 +141,26 @@ class KvAllocator:
 
     def release(self, key: bytes) -> None:
         """Who was to be back for `key` by now is not expected any more."""
-        self.tree.release(key)
+        self.tree.expire_keeps(key)
         if self._host is not None:
-            self._host.tier.tree.release(key)
+            self._host.tier.tree.expire_keeps(key)
 
     def demote(self, key: bytes) -> None:
         """The prefix will not be needed soon: the host keeps it, and here it goes first."""
         if self._host is None:
-            self.tree.retain(key, EvictionPriority.NORMAL)
+            self.tree.set_priority(key, EvictionPriority.NORMAL)
             return
-        pages = self.tree.match(key + bytes(TOKEN_BYTES)).pages
+        pages = self.tree.match_prefix(key + bytes(TOKEN_BYTES)).pages
         whole = key[: len(pages) * self.page_tokens * TOKEN_BYTES]
         self._host.tier.save(whole, pages)
         held = self._host.tier.matched_tokens(whole + bytes(TOKEN_BYTES)) * TOKEN_BYTES
         if held == len(whole):  # else it had no room, and what is given up here is gone
-            self.tree.retain(whole, EvictionPriority.DEMOTED)
+            self.tree.set_priority(whole, EvictionPriority.DEMOTED)
 
     def prefetch(self, key: bytes) -> None:
         """The prefix will be needed soon: bring back what only the host has."""
         key += bytes(TOKEN_BYTES)
-        match = self.tree.match(key)
+        match = self.tree.match_prefix(key)
         self.tree.lock(match.node)
         self.tree.unlock(self._bring(key, match).node)
 
@@ -183,11 +183,11 @@ class KvAllocator:
         pages = self._promised_tokens(key, match.matched_tokens) // self.page_tokens
         if host is None or pages == 0 or pages > self.available_pages:
             return match
-        held = host.tier.hold(key)  # making room here may make room there
+        held = host.tier.lock(key)  # making room here may make room there
         self.tree.evict(pages - self.pool.free_pages)
-        taken = self.pool.take(pages)
+        taken = self.pool.allocate(pages)
         host.tier.load(key, len(match.pages), taken)
-        host.tier.let_go(held)
+        host.tier.unlock(held)
         whole = len(match.pages) + pages
         size = self.page_tokens * TOKEN_BYTES
         inserted = self.tree.insert(key[: whole * size], [*match.pages, *taken])
@@ -206,7 +206,7 @@ class KvAllocator:
         if short > 0 and self.tree.evict(short) < short:
             return False
         at = len(sequence.pages)
-        taken = self.pool.take(pages)
+        taken = self.pool.allocate(pages)
         sequence.pages += taken
         self._tables.write(sequence.slot, at, taken)
         return True
@@ -233,7 +233,7 @@ class KvAllocator:
         if sequence.node is None:
             return
         self.publish(sequence)
-        self.pool.give_back(sequence.pages[sequence.tree_pages :])
+        self.pool.free(sequence.pages[sequence.tree_pages :])
         self.tree.unlock(sequence.node)
         self._slots.append(sequence.slot)
         sequence.node = None

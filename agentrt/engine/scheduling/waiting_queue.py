@@ -185,7 +185,7 @@ class WaitingQueue:
 def _lasts(sequence: Sequence) -> bool:
     """Whether working its place out anew would give the same."""
     seen = sequence.standing.seen
-    return seen is not None and seen.is_current and seen.of_tokens == len(sequence.tokens)
+    return seen is not None and seen.is_current and seen.prompt_tokens == len(sequence.tokens)
 
 
 def _is_overdue(now_s: float, sequence: Sequence) -> bool:

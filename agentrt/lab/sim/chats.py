@@ -19,8 +19,7 @@ from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
 from agentrt.lab.workloads import OutputOf, Piece, ToolUse, TraceCall
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.lab.workloads.trace import Part, TraceNode
-from agentrt.program import Gen, Node, OutputSpec, Scope, Submit, ToolWork, tool
-from agentrt.program.options import GenOptions
+from agentrt.program import Gen, GenOptions, Node, OutputSpec, Scope, Submit, ToolWork, tool
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend, Capabilities, KvHint
 from agentrt.runtime.in_flight.in_flight import InFlight
@@ -112,7 +111,7 @@ class ProgramChats:
     def __init__(self, run: ProgramRun, engine: ModelRole) -> None:
         self._run = run
         self._engine = engine
-        self._scope = Scope(cast(Submit, _Undriven(run.run_id)), str(run.root), run.root)
+        self._scope = Scope(cast(Submit[Any], _Undriven(run.run_id)), str(run.root), run.root)
         self._tree: ChatTree[Part] = ChatTree()
         self._nodes: dict[str, Node[Any]] = {}
 

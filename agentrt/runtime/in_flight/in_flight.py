@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.ids import RequestId, RunId
-from agentrt.program import Gen, GenerateWork
+from agentrt.program import Gen
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
 from agentrt.protocol.step_output import TokenLogprob
 from agentrt.runtime.in_flight.output_readers import Reader
@@ -84,8 +84,8 @@ class InFlight:
         self.logprobs: list[TokenLogprob] = []
         self.begun = False
         work = gen.work
-        assert isinstance(work, GenerateWork)
-        self.repetition = None if work.sampling.ignore_eos else Repetition()
+        runs_on = work.sampling.ignore_eos or work.output.kind == "raw"
+        self.repetition = None if runs_on else Repetition()
         frame = engine.capabilities.thinking
         thinks = work.thinking_tokens is not None and frame is not None
         self.raw: list[str] = []

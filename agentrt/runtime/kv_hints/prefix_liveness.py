@@ -46,7 +46,7 @@ class SentPrompt:
         self.token_ids = token_ids
         self.before = before
         self.chat: _Ref = weakref.ref(chat)
-        self.shorter: tuple[_Ref, ...] = tuple(map(weakref.ref, chat.recent()[1:]))
+        self.shorter: tuple[_Ref, ...] = tuple(map(weakref.ref, chat.since_answer()[1:]))
 
     @property
     def tokens(self) -> int:
@@ -123,7 +123,7 @@ class PrefixLiveness:
         key = (engine.role, chat.serial, cache_salt)
         known = self._asked.get(key)
         if known is None:
-            before = chat.answered
+            before = chat.last_answer
             answer = None if before is None else self.answer_of(before)
             known = self._asked[key] = SentPrompt(engine, chat, token_ids, answer, cache_salt)
             self._watch(chat, lambda: self._chat_gone(key))

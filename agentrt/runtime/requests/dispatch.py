@@ -17,7 +17,7 @@ from agentrt.runtime.in_flight.output_readers import reader_of
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.coalescing import CoalescedRequest, Coalescing
-from agentrt.runtime.requests.overflow import ContextWindows, work_of
+from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.run import Run
@@ -78,7 +78,7 @@ class RequestDispatcher:
             info: Scheduling info of the request, its number included.
             held_s: How long the admission gate has held it.
         """
-        work = work_of(gen)
+        work = gen.work
         engine = self._engines[work.model]
         try:
             prompt = prompt_of(run, gen, engine, self._rooms)
@@ -135,7 +135,7 @@ class RequestDispatcher:
             demanded=info.demanded,
             deadline_at_s=info.deadline_at_s,
             submitted_at_s=now_s,
-            keep_special=work.output.kind in ("calls", "step") or work.thinking_tokens is not None,
+            keep_special=work.output.keep_special or work.thinking_tokens is not None,
             info=info,
             thinking_tokens=work.thinking_tokens,
             scored=work.scored,
@@ -195,7 +195,7 @@ class RequestDispatcher:
         live = self.of(run, gen)
         if live is None:  # not sent yet: only look whether an input has failed
             try:
-                work_of(gen).chat.segments()
+                gen.work.chat.segments()
             except Exception as error:
                 return [failed(run, gen, error)]
             if gen.id not in run.deferred:

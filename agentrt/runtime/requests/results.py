@@ -18,7 +18,7 @@ from agentrt.base.errors import (
 )
 from agentrt.base.ids import RequestId, RunId
 from agentrt.base.segments import Generated
-from agentrt.program import Each, Gen, GenerateWork, GenMeta, Score
+from agentrt.program import Each, Gen, GenMeta, Score
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.protocol.step_output import BackendDown, Delta, End, OptionScore, StepDone
 from agentrt.runtime.completion import failed, succeeded
@@ -28,7 +28,6 @@ from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.requests.admission_events import AdmissionEvents
 from agentrt.runtime.requests.coalescing import CoalescedRequest, ledger_of, left_ledger
 from agentrt.runtime.requests.dispatch import RequestDispatcher
-from agentrt.runtime.requests.overflow import work_of
 from agentrt.runtime.requests.retries import ask_again, failure
 from agentrt.runtime.run import Run
 
@@ -174,7 +173,7 @@ class ResultDelivery:
     def _tell(live: InFlight, told: ReasoningDelta) -> str:
         """Text for whoever reads along; what has to pass a check is held back. The answer in it."""
         if told.thought:
-            live.gen.add_thought(told.thought)
+            live.gen.reasoning.append(told.thought)
         if told.answer and live.held is None:
             live.gen.add_text(told.answer)
         elif told.answer and live.held is not None:
@@ -194,7 +193,7 @@ class ResultDelivery:
             try:
                 value = live.reader.finish(gen.text if live.is_plain else live.answer)
             except Exception as cause:
-                if not work_of(gen).output.checked or not isinstance(cause, ValueError):
+                if not gen.work.output.checked or not isinstance(cause, ValueError):
                     error = _unreadable(live, cause)
                 elif again := ask_again(run, live, end, str(cause)):
                     return again
@@ -220,7 +219,6 @@ class ResultDelivery:
     def _error_of(self, live: InFlight, end: End) -> Exception | None:
         gen = live.gen
         work = gen.work
-        assert isinstance(work, GenerateWork)
         match end.reason:
             case "failed":
                 if end.error is None:
@@ -230,8 +228,8 @@ class ResultDelivery:
                 return NodeCancelled(
                     f"{gen.label} was cancelled by its engine", reason="cancelled by the engine"
                 )
-            case "length" if live.thinks or (
-                work.output.constraint is not None and not end.closed_early
+            case "length" if work.output.kind != "raw" and (
+                live.thinks or (work.output.constraint is not None and not end.closed_early)
             ):
                 return Truncated(
                     f"{gen.label} reached max_tokens={work.sampling.max_tokens} before its "
@@ -251,12 +249,19 @@ class ResultDelivery:
     def _count(live: InFlight, tokens: int) -> None:
         live.gen.produced_tokens += tokens
         for budget in live.gen.scope.budgets:
-            budget.spend(tokens)
+            budget.spend_tokens(tokens)
 
     def _keep(self, live: InFlight, reason: str, end: End) -> None:
         """What stays of a generation on its node: how it went, and its place in a chat."""
         gen, takes = live.gen, live.engine.capabilities
-        gen.meta = GenMeta(takes.model, reason, end.closed_early, end.ledger, tuple(live.logprobs))
+        gen.meta = GenMeta(
+            takes.model,
+            reason,
+            end.closed_early,
+            end.ledger,
+            tuple(live.logprobs),
+            end.stopped_by,
+        )
         untold = end.ledger.output_tokens - gen.produced_tokens  # by engines that send no ids
         if untold > 0:
             self._count(live, untold)
@@ -274,7 +279,7 @@ class ResultDelivery:
 
 def _scores(gen: Gen[Any], told: tuple[OptionScore, ...]) -> tuple[Score[Any], ...]:
     """What an engine told of the options of a choice, with the values they stand for."""
-    output = work_of(gen).output
+    output = gen.work.output
     assert output.constraint is not None
     best = max(one.logprob for one in told)
     weights = [math.exp(one.logprob - best) for one in told]
@@ -290,7 +295,6 @@ def _unreadable(live: InFlight, error: Exception) -> AgentrtError:
         return error
     gen = live.gen
     work = gen.work
-    assert isinstance(work, GenerateWork)
     what = (
         f"{gen.label}: the output {gen.text[:200]!r} is no {work.output.name} "
         f"({str(error).splitlines()[0]})"

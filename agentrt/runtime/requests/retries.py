@@ -15,7 +15,6 @@ from agentrt.base.segments import Close, Open
 from agentrt.protocol.events import AttemptFailed, Event, PromptRevised
 from agentrt.protocol.step_output import End
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.requests.overflow import work_of
 from agentrt.runtime.run import Run
 
 COMPLAINT = "This answer is not valid: {reason}.\nGive the whole answer again, corrected."
@@ -33,13 +32,13 @@ def ask_again(run: Run, live: InFlight, end: End, reason: str) -> list[Event]:
     gen, now_s = live.gen, run.now_s()
     gen.attempts += (FailedAttempt(live.answer, reason),)
     made = len(gen.attempts)
-    if made > work_of(gen).retries:
+    if made > gen.work.retries:
         return []
     said = gen.prompt.extended(
         (Open("assistant"), replace(gen.generated, content=live.answer), Close())
     )
     chat = said.user(COMPLAINT.format(reason=reason.rstrip(".")))
-    gen.ask_again(chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
+    gen.retry(chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
     run.waited_for_parts.discard(gen.id)
     return [
         AttemptFailed(run.run_id, gen.id, made - 1, reason, end.ledger, now_s),
@@ -53,7 +52,7 @@ def failure(live: InFlight) -> CheckFailed:
     told = "; ".join(f"({at}) {one.reason}" for at, one in enumerate(gen.attempts, 1))
     count = len(gen.attempts)
     return CheckFailed(
-        f"{gen.label}: none of {count} answers is a {work_of(gen).output.name} that passes its "
+        f"{gen.label}: none of {count} answers is a {gen.work.output.name} that passes its "
         f"check: {told}",
         attempts=gen.attempts,
         where=gen.site,
