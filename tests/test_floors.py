@@ -7,7 +7,6 @@ import pytest
 from tests.import_graph import (
     PACKAGE,
     PEERS,
-    ROOT,
     arrows,
     circles,
     imports_of,
@@ -16,7 +15,7 @@ from tests.import_graph import (
     room_graph,
     sources,
 )
-from tests.syntax import ON_ONE_WORKER, nodes_of, tree_of
+from tests.syntax import ON_ONE_WORKER, ROOT, nodes_of, tree_of
 
 pytestmark = ON_ONE_WORKER
 

@@ -37,7 +37,7 @@ class Rig:
 
     def main(self, body: Callable[["Client"], Awaitable[Any]], keys: Any = KEYS) -> Any:
         async def main() -> Any:
-            observers = [RunRecorder(self.records.append), self]
+            observers: list[Any] = [RunRecorder(self.records.append), self]
             scheduler = SchedulerConfig(policy="fcfs")
             engines = {"default": (self.backend, None)}
             async with Runtime(
