@@ -7,7 +7,6 @@ import pytest
 from tests.import_graph import (
     PACKAGE,
     PEERS,
-    ROOT,
     arrows,
     circles,
     imports_of,
@@ -16,6 +15,9 @@ from tests.import_graph import (
     room_graph,
     sources,
 )
+from tests.syntax import ON_ONE_WORKER, ROOT, nodes_of, tree_of
+
+pytestmark = ON_ONE_WORKER
 
 # Lowest first; a row is one floor, and rooms of one floor do not see each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
@@ -159,7 +161,7 @@ def test_the_laboratory_is_imported_by_the_command_line_alone() -> None:
             continue
         names = [name for _, name in imports_of(path) if name.startswith("agentrt.lab")]
         assert not names or path.is_relative_to(PACKAGE / "cli"), f"{path} imports {names}"
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ImportFrom):
                 assert not str(node.module).startswith("agentrt.lab"), f"{path}:{node.lineno}"
 
@@ -195,7 +197,7 @@ def test_kernels_never_import_agentrt() -> None:
 def test_no_import_by_string() -> None:
     """`importlib.import_module("agentrt...")` would go around the floors."""
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes_of(path):
             if not isinstance(node, ast.Call):
                 continue
             name = ast.unparse(node.func)

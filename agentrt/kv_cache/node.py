@@ -18,7 +18,7 @@ _SALTED_BYTES = 64
 
 
 def key_of(token_ids: Sequence[int], cache_salt: str = "", at: int = 0) -> bytes:
-    """Token ids as the tree's key.
+    """Token ids as a key of the tree: int32 bytes.
 
     A salt is mixed into the first tokens of the prompt. Keys of different salts differ in their
     first page, so that no prefix of one is a prefix of the other.

@@ -204,7 +204,7 @@ class Generations:
         sequence = self._engine.roster.find(shared.request_id)
         if sequence is not None and sequence.output_tokens:
             sending.token_ids = sending.output_ids[: sequence.output_tokens]
-            first_at_s = sequence.account.first_token_at_s
+            first_at_s = sequence.metrics.first_token_at_s
             sending.first_token_at_s = max(first_at_s, sending.joined_at_s or 0.0)
 
     def _forget(self, sending: Sending) -> None:
