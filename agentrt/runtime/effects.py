@@ -59,7 +59,7 @@ class Effects:
             case Send():
                 assert isinstance(node, Gen)
                 if self._tasks.speculation.is_on:
-                    self._tasks.speculation.offered(run, node)
+                    self._tasks.speculation.note_tools(run, node)
                 return self._dispatcher.send(run, node, decision.info, decision.held_s)
             case Fill():
                 return self._fill(run, node)

@@ -185,7 +185,7 @@ class Loop:
                 self._handle(following, seen)
 
     def _release_waiting(self, arrived: list[InternalEvent]) -> None:
-        """Wake the callers of `post_and_wait` whose events have been handled."""
+        """Wake the callers of `post_and_wait` for events that have been handled."""
         handled = {id(event) for event in arrived}
         for event, done in self._waiting:
             if id(event) in handled:

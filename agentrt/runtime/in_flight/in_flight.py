@@ -40,7 +40,7 @@ class InFlight:
         unchecked_text: Text of the answer, held back until it is checked; None without a check.
         stop_error: The error of the node once its request has been stopped, else None.
         sent: The request as it was sent; None before.
-        coalesced: The engine's request whose output this one gets; None if it cannot be shared.
+        coalesced: The engine's request that gives the output; None if it cannot be shared.
         joined_at_s: When it joined a request that was in flight; None if it has its own.
         info: Scheduling info last sent to the engine.
         keeps_prefixes: Whether later runs may continue from the prompt, see `RunOptions`.
@@ -163,7 +163,7 @@ class InFlight:
             budget.spend_tokens(len(delta.token_ids))
 
     def count_rest(self, output_tokens: int) -> None:
-        """Count the tokens whose ids the engine did not send, given the length of the output."""
+        """Count tokens of an output of this length that the engine sent without their ids."""
         uncounted = output_tokens - self.gen.produced_tokens
         if uncounted > 0:
             self.gen.produced_tokens += uncounted

@@ -261,7 +261,7 @@ def _is_hinted(request: InFlight) -> bool:
 
 
 def _pending(node: NodeState) -> list[NodeState]:
-    """What must end before a prefix is continued: the inputs of a generation, or the tool."""
+    """The nodes that end before a prefix is continued: inputs of a generation, or a tool."""
     if node.kind == "generate":
         return [source for source in node.inputs if source.status != "ended"]
     return [node]
