@@ -75,7 +75,7 @@ class Answerer:
         )
 
     def _thought(self, most_tokens: int, reply: Reply) -> tuple[int, ...]:
-        """Text before the answer: the model's reasoning frame with as much reasoning as the budget allows."""
+        """Ids of the reasoning before the answer, frame included, within the budget."""
         frame, ids = self._spelling.think_frame, self._spelling.ids
         opening = () if frame.opened else ids(frame.opening)
         return (*opening, *ids(reply.thinking)[:most_tokens], *ids(frame.closing))
