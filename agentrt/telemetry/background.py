@@ -1,9 +1,9 @@
 """Spans that Jaeger's critical path would wrongly take, and how they are kept out.
 
 Jaeger walks back from the end of a span through whichever child ended last. While a program's own
-code runs, an undemanded node may end; the walk would go through it. Such a node is published as background
-work: a CONSUMER span below a short PRODUCER span, which that walk leaves out. The same holds for
-prefill before a prompt was complete.
+code runs, an undemanded node may end; the walk would go through it. Such a node is published as
+background work: a CONSUMER span below a short PRODUCER span, which that walk leaves out. The same
+holds for prefill before a prompt was complete.
 """
 
 from __future__ import annotations
