@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.syntax import ON_ONE_WORKER, ROOT, files_in, nodes_of
-
-pytestmark = ON_ONE_WORKER
+from tests.syntax import ROOT, files_in, nodes_of
 
 TESTS = ROOT / "tests"
 OURS = ("agentrt", "agentrt_command", "agentrt_kernels")

@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import finance
 import market
-import pytest
 
 from agentrt import embedded, program
 from agentrt.app import open_runtime
