@@ -7,7 +7,6 @@ import pytest
 from tests.import_graph import (
     PACKAGE,
     PEERS,
-    ROOT,
     arrows,
     circles,
     imports_of,
@@ -16,7 +15,7 @@ from tests.import_graph import (
     room_graph,
     sources,
 )
-from tests.syntax import nodes_of, tree_of
+from tests.syntax import ROOT, nodes_of, tree_of
 
 # Lowest first; a row is one floor, and rooms of one floor do not see each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
@@ -45,6 +44,31 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("step",),
         ("core",),
         ("process",),
+    ),
+    "program": (
+        ("call_site", "default_runner", "messages", "output_types", "overflow"),
+        ("budget",),
+        ("ports",),
+        ("node",),
+        ("arrivals", "output_reading", "scope"),
+        ("ask", "fan", "gather", "limits", "race", "tool"),
+        ("output", "prompt_prefix", "tool_call"),
+        ("options",),
+        ("generation",),
+        ("chat",),
+        ("emit", "program", "trimming"),
+        ("static_scan",),
+    ),
+    "runtime": (
+        ("estimate_store", "message_capture", "model_role", "observers"),
+        ("options", "progress", "task", "warmup"),
+        ("run",),
+        ("completion", "in_flight"),
+        ("kv_hints", "refused", "tasks"),
+        ("requests",),
+        ("effects",),
+        ("loop",),
+        ("runtime",),
     ),
     "scheduler": (
         ("estimates", "policies"),

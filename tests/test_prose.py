@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.syntax import ROOT, files_in, nodes_of
 
-PERSON = re.compile(r"\b(who|whose|whoever|whomever|somebody|nobody|anybody|everybody)\b", re.I)
+PERSON = re.compile(r"\b(who|whoever|whomever|somebody|nobody|anybody|everybody)\b", re.I)
 # A fragment that continues the name which it describes: "clock: Of all instants."
 FRAGMENT = re.compile(r"(Of|What|Whatever|Who|Whose|Those|That|It|Its|Such)\b")
 ENTRY = re.compile(r"^\s*\*{0,2}\w+(?: \([^)]*\))?: +(\S.*)$")

@@ -9,7 +9,7 @@ import agentrt
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.engine.ops import cpu_threads
-from agentrt.engine.ops.cpu_threads import Timing, Wait, candidates, choose, probe
+from agentrt.engine.ops.cpu_threads import Timing, Wait, candidates, fastest, measure
 
 BOTH: tuple[Wait, ...] = ("passive", "active")
 
@@ -31,7 +31,7 @@ def test_the_fastest_is_chosen_unless_less_will_do(one, passive, active, chosen)
         Timing(2, "active", active),
     ]
     for order in (timings, timings[::-1]):
-        choice = choose(order)
+        choice = fastest(order)
         assert (choice.threads, choice.wait) == chosen
         assert choice.timings == tuple(order)
     assert "1 passive 10000.00 ms" in choice.reason
@@ -63,12 +63,12 @@ class Costs:
 
 def test_choices_take_turns_and_a_budget_ends_them():
     costs = Costs({(1, "passive"): 0.004, (2, "passive"): 0.002})
-    timings = probe(list(costs.costs), costs.use, costs.step, costs.clock)
+    timings = measure(list(costs.costs), costs.use, costs.step, costs.clock)
     assert [one.step_s for one in timings] == pytest.approx([0.004, 0.002])
     assert costs.order[:4] == [(1, "passive"), (2, "passive")] * 2
     assert len(costs.order) == 2 * 25
     slow = Costs({(1, "passive"): 2.0})
-    probe(list(slow.costs), slow.use, slow.step, slow.clock)
+    measure(list(slow.costs), slow.use, slow.step, slow.clock)
     assert len(slow.order) == 3
 
 
@@ -83,7 +83,7 @@ def machine(tmp_path, monkeypatch):
 
 def settled(config, parameters=50_000_000, computed_by="cpu fp32", costs=None):
     costs = costs or Costs({(1, "passive"): 0.2, (2, "passive"): 0.11, (2, "active"): 0.08})
-    choice = cpu_threads.settle(
+    choice = cpu_threads.choose_threads(
         config, computed_by, parameters, BOTH, costs.use, costs.step, costs.clock
     )
     assert costs.using == (choice.threads, choice.wait)
@@ -96,19 +96,19 @@ def test_the_answer_is_kept_until_it_is_forgotten(machine):
     assert asked > 3
     again, asked = settled(machine)
     assert (again, asked) == (first, 1)
-    assert cpu_threads.known(machine, "cpu fp32") == first
-    assert cpu_threads.known(machine, "torch fp32") is None
-    cpu_threads.forget(machine)
-    assert cpu_threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.stored_choice(machine, "cpu fp32") == first
+    assert cpu_threads.stored_choice(machine, "torch fp32") is None
+    cpu_threads.forget_choice(machine)
+    assert cpu_threads.stored_choice(machine, "cpu fp32") is None
 
 
 def test_an_old_answer_is_asked_for_again(machine):
     """It was taken beside neighbours who may have gone, or come."""
     settled(machine)
     (file,) = (machine.model_path / "agentrt" / "threads").iterdir()
-    old_s = file.stat().st_mtime - cpu_threads.KEPT_S - 60.0
+    old_s = file.stat().st_mtime - cpu_threads.VALID_S - 60.0
     os.utime(file, (old_s, old_s))
-    assert cpu_threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.stored_choice(machine, "cpu fp32") is None
     _, asked = settled(machine)
     assert asked > 3
 
@@ -117,21 +117,21 @@ def test_an_answer_that_cannot_be_is_not_believed(machine, monkeypatch):
     settled(machine)
     for file in (machine.model_path / "agentrt" / "threads").iterdir():
         file.write_text(file.read_text().replace('"threads": 2', '"threads": 99', 1))
-    assert cpu_threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.stored_choice(machine, "cpu fp32") is None
     for file in (machine.model_path / "agentrt" / "threads").iterdir():
         file.write_text("[]")
-    assert cpu_threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.stored_choice(machine, "cpu fp32") is None
 
 
 def test_what_is_asked_for_or_small_is_not_measured(machine):
     asked = EngineConfig(machine.model_path, threads=2)
     choice, steps = settled(asked)
     assert (choice.threads, choice.reason, steps) == (2, "asked for", 1)
-    assert cpu_threads.known(machine, "cpu fp32") is None
+    assert cpu_threads.stored_choice(machine, "cpu fp32") is None
     choice, steps = settled(machine, parameters=1_000)
     assert (choice.threads, steps) == (1, 1)
     assert "too short" in choice.reason
-    assert cpu_threads.known(machine, "cpu fp32") == choice  # for those who ask
+    assert cpu_threads.stored_choice(machine, "cpu fp32") == choice  # for those who ask
 
 
 def test_nothing_else_counts_cores(monkeypatch):

@@ -70,11 +70,11 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def slack_tokens() -> int:
+def background_tokens() -> int:
     """Imported by a test that runs, since the engine's scheduler imports torch."""
-    from agentrt.engine.scheduling.token_budget import SLACK_TOKENS
+    from agentrt.engine.scheduling.token_budget import BACKGROUND_TOKENS
 
-    return SLACK_TOKENS
+    return BACKGROUND_TOKENS
 
 
 @tool(effects="read")
@@ -85,7 +85,7 @@ async def held(gate: anyio.Event) -> str:
 
 
 def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(
-    play: Any, slack_tokens: int
+    play: Any, background_tokens: int
 ) -> None:
     """It is there when it is asked for, and it made nobody's steps longer."""
 
@@ -101,7 +101,7 @@ def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(
     seen = play(ahead)
     beside = seen.beside("now")
     assert sum(beside) >= 500, "the long prompt was computed meanwhile"
-    assert max(beside) <= slack_tokens
+    assert max(beside) <= background_tokens
     wanted = [e.node_id for e in seen.events if isinstance(e, NodeDemanded)]
     assert not any("/later#" in node_id for node_id in wanted), "it was done before"
     finished = seen.of(NodeFinished, "later")
@@ -109,7 +109,7 @@ def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(
     assert finished.at_s <= seen.of(NodeFinished, "now").at_s
 
 
-def test_a_prompt_with_holes_is_computed_around_them(play: Any, slack_tokens: int) -> None:
+def test_a_prompt_with_holes_is_computed_around_them(play: Any, background_tokens: int) -> None:
     gate: list[anyio.Event] = []
 
     @program
@@ -124,7 +124,7 @@ def test_a_prompt_with_holes_is_computed_around_them(play: Any, slack_tokens: in
 
     seen = play(around)
     beside = seen.beside("now")
-    assert max(beside) <= slack_tokens
+    assert max(beside) <= background_tokens
     ledger = seen.of(NodeFinished, "report").ledger
     filled_s = seen.of(HoleFilled, "report").at_s
     done = [e.step for e in seen.events if isinstance(e, StepDone) and e.step is not None]
