@@ -50,7 +50,7 @@ class Effects:
     def perform(self, decision: Decision) -> list[Event]:
         """Carry out one decision; the events that it caused."""
         if isinstance(decision, Admit):
-            return [_told(verdict, decision.at_s) for verdict in decision.verdicts]
+            return [_told(verdict, decision.at_s) for verdict in decision.decisions]
         if isinstance(decision, UpdateInfo):
             self._generations.update(decision.model, decision.updates)
             return []

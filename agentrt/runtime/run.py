@@ -19,7 +19,14 @@ from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, Tasks
-from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Held, InternalEvent, Released
+from agentrt.scheduler import (
+    CancelRequested,
+    CloseRequested,
+    DemandEnded,
+    Held,
+    InternalEvent,
+    Released,
+)
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
@@ -147,7 +154,7 @@ class Run:
         if not node.scope.cut_short:
             waited = node.scope.waited
             self.stops.setdefault(node.id, StopRequest(self.now_s(), waited.node_id, waited.item))
-        self._post(CancelWanted(self.run_id, node.id, reason))
+        self._post(CancelRequested(self.run_id, node.id, reason))
 
     def close(self, node: Node[Any]) -> None:
         """Let the output of a generation end validly, as soon as it can."""
@@ -157,7 +164,7 @@ class Run:
                 f"the engine {node.work.model!r} cannot close an output validly",
                 hint="Cancel without close=True, or use an embedded engine",
             )
-        self._post(CloseWanted(self.run_id, node.id, self.now_s()))
+        self._post(CloseRequested(self.run_id, node.id, self.now_s()))
 
     def leave(self, node: Node[Any], leaving: SystemExit) -> NodeCancelled:
         """A program called `sys.exit`: the whole run ends in order, then its caller is told.
@@ -168,7 +175,7 @@ class Run:
         self.leaving = self.leaving or leaving
         said = f"sys.exit({'' if leaving.code is None else repr(leaving.code)})"
         if self.root is not None and node is not self.root:
-            self._post(CancelWanted(self.run_id, self.root.id, said))
+            self._post(CancelRequested(self.run_id, self.root.id, said))
         return NodeCancelled(f"{node.label} called {said}", reason=said)
 
     def end(self, error: AgentrtError) -> None:

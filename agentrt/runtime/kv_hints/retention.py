@@ -19,7 +19,7 @@ from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, DeadPrefix, PrefixLiveness
 from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import State
-from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
+from agentrt.scheduler.retention import ReloadCost, RetentionAdvice, advise_retention, expected_gap
 from agentrt.scheduler.runs.run import NodeState
 
 LEAST_TOKENS = 32
@@ -42,7 +42,7 @@ class _Memory:
         self.free = 0
         self.available = 0
         self.most = 0
-        self.reloads = Reloads() if engine.capabilities.host_kv_tokens else None
+        self.reloads = ReloadCost() if engine.capabilities.host_kv_tokens else None
         self.drops: deque[DeadPrefix] = deque(maxlen=MOST_DROPS)
 
     def told(self, done: StepDone) -> None:
@@ -79,7 +79,7 @@ class _Wish:
         self.token_ids = token_ids
         self.cache_salt = cache_salt
         self.waiting = waiting
-        self.advice: Advice | None = None
+        self.advice: RetentionAdvice | None = None
 
 
 class KvRetention:
@@ -138,7 +138,7 @@ class KvRetention:
         if memory is None:
             return
         if memory.reloads is not None:
-            memory.reloads.note(ledger)
+            memory.reloads.note_reload(ledger)
         if not _is_told_of(live):
             return
         made = self._prefixes.answered(
@@ -190,7 +190,9 @@ class KvRetention:
         if not pending:
             return
         reloads = self._memories[wish.engine.role].reloads
-        wish.advice = advise(gap_of(pending, now_s), len(wish.token_ids), reloads, now_s)
+        wish.advice = advise_retention(
+            expected_gap(pending, now_s), len(wish.token_ids), reloads, now_s
+        )
         run_id, node_id = wish.waiting
         self._wishes.setdefault(run_id, {})[node_id] = wish
         self._due.append(wish)
@@ -226,11 +228,11 @@ class KvRetention:
             wish.engine.backend.hint(
                 wish.token_ids, advice.hint, advice.until_s, cache_salt=wish.cache_salt
             )
-            if advice.fetch_at_s is None:
+            if advice.prefetch_at_s is None:
                 self._forget(wish)
             else:
                 self._serial += 1
-                heappush(self._fetches, (advice.fetch_at_s, self._serial, wish))
+                heappush(self._fetches, (advice.prefetch_at_s, self._serial, wish))
 
     def _forget(self, wish: _Wish) -> bool:
         """Nothing more is to be said of it; whether something was."""
@@ -251,7 +253,9 @@ class KvRetention:
             if not pending:
                 continue
             if not self._memories[wish.engine.role].is_full:
-                stays = advise(gap_of(pending, now_s), len(wish.token_ids), None, now_s)
+                stays = advise_retention(
+                    expected_gap(pending, now_s), len(wish.token_ids), None, now_s
+                )
                 wish.engine.backend.hint(
                     wish.token_ids, "prefetch", stays.until_s, cache_salt=wish.cache_salt
                 )

@@ -127,7 +127,7 @@ class Speculation:
             self._specs[name, work.spec.name] = work.spec
         if arguments is not None:
             tool, public = work.spec.name, _public(work.spec, arguments)
-            self._patterns.learn(name, story.before, story.since, tool, arguments, public)
+            self._patterns.learn_call(name, story.before, story.since, tool, arguments, public)
         story.since += 1
 
     def take(self, run: Run, work: ToolWork) -> SpeculatedCall | None:
