@@ -74,7 +74,7 @@ async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
 
 
 def computing(config: EngineConfig) -> dict[str, Any]:
-    """What the model runs on and why, what the threads are told, and what else is there.
+    """Device and kernels of the model with the reasons, threads, and what else is installed.
 
     Told after the engine has started, as its first start compiles kernels and checks the model.
     """

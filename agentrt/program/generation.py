@@ -202,10 +202,9 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         name = options.get("name") or chat.label or output.name
         gen = cls(scope, chat, output, name, site or call_site(), options, on_overflow)
         scope.adopt(gen)
-        reserved = gen.max_tokens
         for budget in scope.budgets:
-            budget.reserve_tokens(reserved)
-            gen.when_done(partial(_release, budget, reserved))
+            budget.reserve_tokens(gen.max_tokens)
+            gen.when_done(partial(_release, budget, gen.max_tokens))
         return gen
 
     def cancel(self, reason: str = "", *, close: bool = False) -> None:

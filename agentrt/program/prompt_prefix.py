@@ -242,7 +242,7 @@ class PromptPrefix(Generic[AnswerT]):
                     hint="Give text or a node: str(x) makes text of a value",
                 )
         pieces.append(_CLOSE)
-        return self.extended(tuple(pieces))
+        return type(self)(self, tuple(pieces))
 
     def __repr__(self) -> str:
         roles = [piece.role for piece in self.pieces() if isinstance(piece, Open)]

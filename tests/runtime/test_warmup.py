@@ -18,7 +18,7 @@ from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import Runtime
 from agentrt.testing.tiny_model import tiny_engine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
 LONG = "A long beginning of a prompt that is known at once, and takes its time. " * 60
 

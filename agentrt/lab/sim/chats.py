@@ -23,14 +23,13 @@ from agentrt.program import Gen, GenOptions, Node, OutputSpec, Scope, Submit, To
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend, Capabilities, KvHint
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.in_flight.output_readers import ValueReader
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.run import Run
 
 Hint = Callable[[tuple[int, ...], KvHint, float | None, int], None]
 """Says what becomes of a prefix: its ids, what, until when, and from which token on."""
 
 _TEXT = OutputSpec("value", None, str, "str")
-_READER = ValueReader(str, is_json=False)
 
 
 @tool(effects="read")
@@ -119,7 +118,7 @@ class ProgramChats:
         """A generation that is sent now."""
         gen = self._node(name)
         assert isinstance(gen, Gen)
-        return InFlight(self._run.run_id, gen, self._engine, request_id, _READER)
+        return InFlight(cast(Run, self._run), gen, self._engine, request_id)
 
     def begun(self, name: str) -> Node[Any]:
         """A tool or a person that begins now."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentrt.structured import CallText
 
 
-class Reader(Protocol):
+class OutputReader(Protocol):
     """Reads the output of one generation; each character is looked at once."""
 
     def push(self, text: str) -> list[Any]:
@@ -38,7 +38,7 @@ class Reader(Protocol):
         ...
 
 
-def reader_of(gen: Gen[Any], frame: CallFrame) -> Reader:
+def reader_of(gen: Gen[Any], frame: CallFrame) -> OutputReader:
     """The reader for what this generation writes."""
     output = gen.work.output
     match output.kind:

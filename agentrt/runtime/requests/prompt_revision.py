@@ -21,9 +21,9 @@ from agentrt.scheduler import InternalEvent
 class PromptRevisions:
     """Starts tasks that ask programs for shorter prompts, and tells the loop when they have."""
 
-    def __init__(self, post: Callable[[InternalEvent], None], rooms: ContextWindows) -> None:
+    def __init__(self, post: Callable[[InternalEvent], None], windows: ContextWindows) -> None:
         self._post = post
-        self._rooms = rooms
+        self._windows = windows
 
     def begin(
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None
@@ -92,7 +92,7 @@ class PromptRevisions:
         work = gen.work
         assert work.on_overflow is not None
         await _settled(work.chat)
-        overflow = self._rooms.overflow(engine, gen, work.chat.segments())
+        overflow = self._windows.overflow(engine, gen, work.chat.segments())
         scope = Scope.of_callback(gen)
 
         async def ask() -> Any:

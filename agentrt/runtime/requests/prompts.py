@@ -42,7 +42,7 @@ class Prompt:
         return not isinstance(self.sent, TokenPrompt) or self.sent.complete
 
 
-def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows) -> Prompt:
+def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindows) -> Prompt:
     """The prompt of a generation as far as it is known.
 
     Raises:
@@ -65,7 +65,7 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows)
     prompt_tokens = len(encoded.token_ids)
     return Prompt(
         TokenPrompt(encoded.token_ids, encoded.complete),
-        rooms.for_output(engine, gen, prompt_tokens),
+        windows.for_output(engine, gen, prompt_tokens),
         is_crowded(engine, work, prompt_tokens),
         _losses(run, gen, engine.codec, encoded),
     )
