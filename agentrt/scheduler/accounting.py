@@ -84,12 +84,12 @@ def update_rest(state: State, run: RunState) -> None:
 
 def _update_debts(state: State) -> None:
     """Update the engines of tenants with a debt that has changed by a quantum of the order."""
-    moved = {
+    changed = {
         account for account in state.fair_share.active.values() if account.debt_changed(QUANTUM_S)
     }
-    if moved:
+    if changed:
         for run in state.runs.values():
-            if run.account in moved:
+            if run.account in changed:
                 _update_engines(state, run)
 
 

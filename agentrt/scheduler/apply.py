@@ -351,7 +351,7 @@ TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
     FirstToken: _first_token,
     ToolStarted: _tool_started,
     StepDone: _stepped,
-    Performed: lambda state, fact: _performed(state, fact.decision),
+    Performed: lambda state, event: _performed(state, event.decision),
     Held: _held,
     Released: _released,
     DemandEnded: _demand_ended,

@@ -16,7 +16,7 @@ class Send:
         run_id: Run of the generation.
         node_id: The generation.
         info: Scheduling info of the request, its number included.
-        held_s: For how long the admission gate has held it.
+        held_s: Seconds for which admission control held it back.
     """
 
     run_id: RunId

@@ -78,11 +78,11 @@ def expected_gap(nodes: Iterable[NodeState], now_s: float) -> Gap | None:
     """
     p50_s = p75_s = 0.0
     for node in nodes:
-        learned = node.estimates.histogram_of("tool_s" if node.kind == "tool" else "busy_s")
-        if learned is None:
+        histogram = node.estimates.histogram_of("tool_s" if node.kind == "tool" else "busy_s")
+        if histogram is None:
             return None
         lasted_s = 0.0 if node.started_at_s is None else max(0.0, now_s - node.started_at_s)
-        left_s = [learned.quantile(share) - lasted_s for share in (0.5, 0.75)]
+        left_s = [histogram.quantile(share) - lasted_s for share in (0.5, 0.75)]
         late_s = 0.5 * lasted_s if left_s[1] <= 0 else 0.0
         p50_s = max(p50_s, left_s[0], late_s)
         p75_s = max(p75_s, left_s[1], late_s)

@@ -270,7 +270,7 @@ class Estimates:
         if len(keep) == len(keys):  # few sites, many depths
             for site in self._sites.values():
                 site.by_depth = {}
-        self._count = sum(1 + len(place.by_depth) for place in self._sites.values())
+        self._count = sum(1 + len(site.by_depth) for site in self._sites.values())
 
     def _load_row(self, row: EstimateRow) -> None:
         """Load one row; raises `ValueError` if it is malformed."""

@@ -139,29 +139,29 @@ class DecayedHistogram:
         Raises:
             ValueError: The sums are no such result.
         """
-        learned = cls()
-        learned.count = count
+        histogram = cls()
+        histogram.count = count
         try:
-            learned._unit = 1.0 / DECAY
-            learned._weight = float(sums["weight"])
-            learned._total = float(sums["total"])
-            learned._log = float(sums["log"])
-            learned._square = float(sums["square"])
+            histogram._unit = 1.0 / DECAY
+            histogram._weight = float(sums["weight"])
+            histogram._total = float(sums["total"])
+            histogram._log = float(sums["log"])
+            histogram._square = float(sums["square"])
             for name, value in sums.items():
                 if name[0] in "wl" and name[1:].isdigit():
-                    place = learned._weights if name[0] == "w" else learned._logs
-                    place[int(name[1:])] = float(value)
+                    buckets = histogram._weights if name[0] == "w" else histogram._logs
+                    buckets[int(name[1:])] = float(value)
         except KeyError as error:
             raise ValueError(f"these are no sums of a sample: {error}") from None
-        weights = learned._weights
+        weights = histogram._weights
         for bucket in [one for one, weight in weights.items() if abs(weight) < NEGLIGIBLE]:
             del weights[bucket]  # a merge leaves traces of decayed buckets
-            learned._logs.pop(bucket, None)
-        if count < 1 or learned._weight <= 0.0 or min(weights.values(), default=0.0) <= 0.0:
+            histogram._logs.pop(bucket, None)
+        if count < 1 or histogram._weight <= 0.0 or min(weights.values(), default=0.0) <= 0.0:
             raise ValueError("these are no sums of a sample: it weighs nothing")
-        if weights.keys() != learned._logs.keys() or not weights.keys() <= set(range(BUCKETS)):
+        if weights.keys() != histogram._logs.keys() or not weights.keys() <= set(range(BUCKETS)):
             raise ValueError("these are no sums of a sample: its buckets are others")
-        return learned
+        return histogram
 
     def _quantile(self, share: float) -> float:
         wanted = share * self._weight * (1.0 - 1e-12)

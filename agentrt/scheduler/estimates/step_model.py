@@ -130,9 +130,9 @@ class StepModel:
     def _sum(self, row: Row, took_s: float, sign: float) -> None:
         for i, one in enumerate(row):
             if one:
-                line = self._products[i]
+                products = self._products[i]
                 for j, other in enumerate(row):
-                    line[j] += sign * one * other
+                    products[j] += sign * one * other
                 self._times[i] += sign * one * took_s
 
     def _sum_anew(self) -> None:

@@ -44,7 +44,7 @@ def in_dispatch_order(nodes: Iterable[NodeState]) -> list[NodeState]:
             group = groups.setdefault(_run_key(node.run), ([], []))
             of_runs[node.run] = group
         group[node.demanded].append(node)
-    ordered = [groups[place] for place in sorted(groups)]
+    ordered = [groups[key] for key in sorted(groups)]
     return [node for wanted in (True, False) for group in ordered for node in group[wanted]]
 
 

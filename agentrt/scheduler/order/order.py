@@ -72,8 +72,8 @@ class Order:
 
     def limited_to(self, waiting: int) -> Order:
         """The order for this many waiting requests; beyond a policy's limit arrival decides."""
-        most = self.policy.max_waiting
-        return self if most is None or waiting <= most else BY_ARRIVAL
+        limit = self.policy.max_waiting
+        return self if limit is None or waiting <= limit else BY_ARRIVAL
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0

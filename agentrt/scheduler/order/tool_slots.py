@@ -47,7 +47,7 @@ class ToolSlots:
             return []
         if free == 1:
             return [self._heap[0][1]]
-        keys = [(place, node) for node, place in self.waiting.items()]
+        keys = [(key, node) for node, key in self.waiting.items()]
         return [node for _, node in heapq.nsmallest(free, keys, key=_key)]
 
     def _prune(self) -> None:

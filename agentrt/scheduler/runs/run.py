@@ -105,8 +105,8 @@ class RunState:
         """Expected remaining service, all branches; 0.0 if nothing is known."""
         expected_s = self._mark_rest_s
         left_s = expected_s - (self.attained_s - self._mark_attained_s)
-        least_s = MIN_REST_SHARE * expected_s
-        return left_s if left_s > least_s else least_s
+        min_s = MIN_REST_SHARE * expected_s
+        return left_s if left_s > min_s else min_s
 
     @property
     def true_rest_s(self) -> float | None:
