@@ -18,8 +18,8 @@ from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.scheduler import (
-    CancelWanted,
-    CloseWanted,
+    CancelRequested,
+    CloseRequested,
     DemandEnded,
     Held,
     InternalEvent,
@@ -30,7 +30,7 @@ from agentrt.scheduler import (
     decide,
 )
 
-_INTERNAL = (Held, Released, DemandEnded, CancelWanted, CloseWanted, Performed)
+_INTERNAL = (Held, Released, DemandEnded, CancelRequested, CloseRequested, Performed)
 
 
 class Loop:

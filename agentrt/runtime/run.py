@@ -19,7 +19,14 @@ from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, TaskSet
-from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Held, InternalEvent, Released
+from agentrt.scheduler import (
+    CancelRequested,
+    CloseRequested,
+    DemandEnded,
+    Held,
+    InternalEvent,
+    Released,
+)
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
@@ -154,7 +161,7 @@ class Run:
             self.stop_requests.setdefault(
                 node.id, StopRequest(self.now_s(), waited.node_id, waited.item)
             )
-        self._post(CancelWanted(self.run_id, node.id, reason))
+        self._post(CancelRequested(self.run_id, node.id, reason))
 
     def close(self, node: Node[Any]) -> None:
         """See `Submit.close`."""
@@ -164,7 +171,7 @@ class Run:
                 f"the engine {node.work.model!r} cannot close an output validly",
                 hint="Cancel without close=True, or use an embedded engine",
             )
-        self._post(CloseWanted(self.run_id, node.id, self.now_s()))
+        self._post(CloseRequested(self.run_id, node.id, self.now_s()))
 
     def exit(self, node: Node[Any], system_exit: SystemExit) -> NodeCancelled:
         """End the whole run in order, because a program called `sys.exit`.
@@ -176,7 +183,7 @@ class Run:
         code = "" if system_exit.code is None else repr(system_exit.code)
         reason = f"sys.exit({code})"
         if self.root is not None and node is not self.root:
-            self._post(CancelWanted(self.run_id, self.root.id, reason))
+            self._post(CancelRequested(self.run_id, self.root.id, reason))
         return NodeCancelled(f"{node.label} called {reason}", reason=reason)
 
     def end(self, error: AgentrtError) -> None:

@@ -134,7 +134,7 @@ class Speculation:
             self._specs[name, work.spec.name] = work.spec
         if arguments is not None:
             tool, public = work.spec.name, _public(work.spec, arguments)
-            self._patterns.learn(name, history.before, history.since, tool, arguments, public)
+            self._patterns.learn_call(name, history.before, history.since, tool, arguments, public)
         history.since += 1
 
     def pop_call(self, run: Run, work: ToolWork) -> SpeculatedCall | None:
