@@ -19,7 +19,7 @@ from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
-from agentrt.structured import MaskPool, fill_masks, mask_words
+from agentrt.structured import MaskPool, bitmask_words, fill_bitmasks
 from agentrt.structured.matcher import Masking, MaskRows
 
 _WORTH_A_THREAD_S = 0.0003
@@ -47,7 +47,7 @@ class MaskBuffers:
 
     def __init__(self, rows: int, logits_size: int) -> None:
         self.rows = rows
-        self.numbers: MaskRows = np.empty((rows, mask_words(logits_size)), dtype=np.int32)
+        self.numbers: MaskRows = np.empty((rows, bitmask_words(logits_size)), dtype=np.int32)
         self.bits = torch.from_numpy(self.numbers)
 
 
@@ -104,11 +104,11 @@ class GrammarMasks:
     ) -> None:
         """All rows in one call; where one breaks it, row by row, to find out which."""
         try:
-            self.failed |= fill_masks(states, bits, pool)
+            self.failed |= fill_bitmasks(states, bits, pool)
         except Exception:
             for state, row in states:
                 try:
-                    self.failed |= fill_masks([(state, row)], bits)
+                    self.failed |= fill_bitmasks([(state, row)], bits)
                 except Exception as error:
                     self.failed[row] = error
 

@@ -47,14 +47,16 @@ class GrammarRequests:
     def begin(self, request: GenerateRequest) -> None:
         """Start to compile what the request asks for."""
         if request.constraint is not None and not request.scored:
-            self._futures[request.request_id] = self._compiles.begin(
+            self._futures[request.request_id] = self._compiles.start_compile(
                 request.constraint, self._codec.vocab, self._codec.call_frame
             )
 
     def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
         """Compile these before anybody waits for them; what is wrong is told to who asks."""
         vocab, frame = self._codec.vocab, self._codec.call_frame
-        return [self._compiles.begin(constraint, vocab, frame) for constraint in constraints]
+        return [
+            self._compiles.start_compile(constraint, vocab, frame) for constraint in constraints
+        ]
 
     def are_open_for(self, sequence: Sequence) -> bool:
         """Whether the sequence needs a grammar that it does not have yet."""
@@ -135,7 +137,7 @@ class GrammarRequests:
     def _speller(self, compiled: CompiledConstraint) -> TokenGuesser:
         if compiled not in self._spellers:
             alphabet = alphabet_of(self._codec.vocab)
-            self._spellers[compiled] = TokenGuesser(alphabet.spell, alphabet.bytes_of)
+            self._spellers[compiled] = TokenGuesser(alphabet.tokenize, alphabet.bytes_of)
         return self._spellers[compiled]
 
     def forget(self, request_id: RequestId) -> None:

@@ -97,7 +97,7 @@ class GrammarState:
 
     def forced(self, limit: int) -> list[int]:
         """Tokens that must come next, at most `limit`; they are taken."""
-        tokens = self._state.forced(limit) if self._jumps and limit > 0 else []
+        tokens = self._state.forced_tokens(limit) if self._jumps and limit > 0 else []
         return tokens[: self._state.advance(tokens)] if tokens else []
 
     def draft(self, limit: int) -> list[int]:

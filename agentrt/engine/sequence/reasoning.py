@@ -90,7 +90,7 @@ class ReasoningState:
     def take(self, token_id: int) -> bool:
         """Take a token that the mask allowed; False when another one is needed."""
         if not self.thinking.ended:
-            taken = self.thinking.take(token_id)
+            taken = self.thinking.accept_token(token_id)
             self._hand_over()
             return taken
         return self._answer is None or self._answer.take(token_id)
@@ -106,14 +106,14 @@ class ReasoningState:
         """The token to take when others were refused."""
         if self._answer is not None:
             return self._answer.fallback()
-        self.thinking.end()
+        self.thinking.force_end()
         return self.thinking.shortest[0]
 
     def forced(self, limit: int) -> list[int]:
         """Tokens that must come next, at most `limit`; they are taken."""
         taken: list[int] = []
         if self._jumps and not self.thinking.ended:
-            taken = self.thinking.forced(limit)
+            taken = self.thinking.forced_tokens(limit)
             self._hand_over()
         if self._answer is not None and len(taken) < limit:
             taken += self._answer.forced(limit - len(taken))
@@ -162,7 +162,7 @@ class ReasoningState:
         if not self.thinking.ended:
             way_out = self.thinking.shortest
             for token in way_out:
-                self.thinking.take(token)
+                self.thinking.accept_token(token)
             self._hand_over()
         return way_out + (self._answer.close() if self._answer is not None else [])
 
