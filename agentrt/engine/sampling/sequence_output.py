@@ -165,7 +165,7 @@ def _put(sequence: Sequence, tokens: list[int], logprobs: list[TokenLogprob]) ->
     fresh.logprobs += logprobs
     thought_tokens = sequence.thought_tokens
     for token in tokens:
-        text = sequence.detokenizer.push([token])
+        text = sequence.detokenizer.feed_ids([token])
         in_thought = sequence.output_tokens < thought_tokens
         sequence.tokens.append(token)
         fresh.token_ids.append(token)

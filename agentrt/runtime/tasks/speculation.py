@@ -26,7 +26,7 @@ from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_model import CallGuess, EndedCall
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
 from agentrt.scheduler.runs.run import template_of
-from agentrt.tools import ToolSpec, declared, execute
+from agentrt.tools import ToolSpec, declared_tool, execute
 
 MOST_AHEAD = 4
 """Guesses of one run under way or kept at once."""
@@ -179,7 +179,7 @@ class Speculation:
 
     def _begin(self, run: Run, node: Node[Any], story: _Story, guess: CallGuess) -> None:
         spec = story.specs.get(guess.tool) or self._specs.get((_program_of(run), guess.tool))
-        spec = spec or declared(guess.tool)  # another process has seen it called
+        spec = spec or declared_tool(guess.tool)  # another process has seen it called
         if spec is None or not may_be_called_ahead(spec):
             return
         if not spec.is_async and self._threads.available_tokens <= IDLE_THREADS:
