@@ -41,7 +41,7 @@ test: $(TEST_STAMP)
 	@$(MAKE) --no-print-directory --jobs lint types unit
 
 quick: $(TEST_STAMP)
-	$(PYTEST) -m "not slow" --without-torch $(QUICK:%=tests/%) $(wildcard tests/test_*.py)
+	$(PYTEST) -m "not slow and not model" --without-torch $(QUICK:%=tests/%) $(wildcard tests/test_*.py)
 
 slow: $(TEST_STAMP) templates
 	$(PYTEST) -m slow

@@ -63,7 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Choose the worker: tests of a file share its fixtures."""
-    if hasattr(item.config, "workerinput"):
+    chosen = item.get_closest_marker("xdist_group")
+    if chosen is None and hasattr(item.config, "workerinput"):
         used = getattr(item, "fixturenames", ())
         shared = next((name for name in SHARED if name in used), str(item.path))
         item.add_marker(pytest.mark.xdist_group(shared))

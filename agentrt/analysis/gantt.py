@@ -32,12 +32,12 @@ class Bar:
     """One node over time.
 
     Attributes:
-        name: Its id below the program.
+        name: Id below the program.
         start_s: From the run's start to its last input.
         end_s: From the run's start to its end.
-        stages: What it did, in order.
+        stages: Stages of the node, in order.
         critical: Whether the critical path goes through it.
-        saving_s: What the run would have gained, had it taken no time.
+        saving_s: Time that the run would gain if the node took none.
         outcome: How it ended; "" while it is open.
     """
 

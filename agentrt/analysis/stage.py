@@ -28,7 +28,7 @@ class Stage:
     """A stretch of a node's time.
 
     Attributes:
-        label: What it mostly was.
+        label: Dominant kind of time.
         started_at_s: First instant.
         ended_at_s: First instant after it.
         shares: Label -> seconds, where several things alternate too finely to tell apart (masks

@@ -1,4 +1,4 @@
-"""What a node did at each instant between its last input and its end.
+"""Stages of a node between its last input and its end.
 
 The parts of a generation come from the backend's ledger. Prefill that ran before the last hole was
 filled cost the run nothing and is left out; what the ledger leaves open is `unattributed`.

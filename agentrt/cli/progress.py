@@ -38,12 +38,12 @@ class Progress(Protocol):
 def progress(
     *, quiet: bool, runs: int, clock: Clock, to: TextIO | None = None, live: bool | None = None
 ) -> Progress:
-    """What fits the stream and the environment.
+    """Progress display that suits the stream and the environment.
 
     Args:
         quiet: Show nothing.
         runs: How many runs there will be; above one, only runs are counted.
-        clock: Of the runs.
+        clock: Clock of the runs.
         to: Standard error, unless told.
         live: Override what the stream and environment say.
     """

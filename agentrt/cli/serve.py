@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
-from agentrt.engine.ops.cpu_threads import at_most_cores
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig

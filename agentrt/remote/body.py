@@ -20,13 +20,13 @@ SEED_LIMIT = 1 << 31  # llama.cpp and some others take 32 bits
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """What is known of the server.
+    """Known properties of the server.
 
     Attributes:
-        where: Its address, for messages.
-        model: That is asked for.
+        where: Address, for messages.
+        model: Name of the model in requests.
         family: "vllm", "sglang", "llamacpp" or "" when unknown.
-        limit_field: What it calls max_tokens.
+        limit_field: Name of the server's field for max_tokens.
         window_tokens: 0 when unknown.
         proven: Ways by kind of constraint that it enforces.
     """

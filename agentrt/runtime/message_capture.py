@@ -19,7 +19,7 @@ from agentrt.base.segments import (
     Segment,
     Text,
 )
-from agentrt.program import Gen, GenerateWork, Node, ToolWork
+from agentrt.program import Gen, Node, ToolWork
 from agentrt.protocol.events import AttributeValue
 
 Part = dict[str, Any]
@@ -30,8 +30,8 @@ def said(node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
     work = node.work
     if isinstance(work, ToolWork):
         return _tool(node, work)
-    if isinstance(work, GenerateWork) and isinstance(node, Gen):
-        return _generation(node, work, finish_reason)
+    if isinstance(node, Gen):
+        return _generation(node, finish_reason)
     return {}
 
 
@@ -46,10 +46,10 @@ def _tool(node: Node[Any], work: ToolWork) -> dict[str, AttributeValue]:
     return found
 
 
-def _generation(gen: Gen[Any], work: GenerateWork, finish_reason: str) -> dict[str, AttributeValue]:
+def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue] = {}
     try:
-        segments = work.chat.segments()
+        segments = gen.work.chat.segments()
     except Exception:  # an input failed: there was no prompt
         segments = []
     messages = messages_of(segments)
@@ -63,7 +63,7 @@ def _generation(gen: Gen[Any], work: GenerateWork, finish_reason: str) -> dict[s
     found["gen_ai.output.messages"] = dumps(
         [{**message, "finish_reason": finish_reason} for message in answer]
     )
-    if work.chat.tools:
+    if gen.work.chat.tools:
         tools = [
             {
                 "type": "function",
@@ -71,7 +71,7 @@ def _generation(gen: Gen[Any], work: GenerateWork, finish_reason: str) -> dict[s
                 "description": tool.description,
                 "parameters": tool.parameters,
             }
-            for tool in work.chat.tools
+            for tool in gen.work.chat.tools
         ]
         found["gen_ai.tool.definitions"] = dumps(tools)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
@@ -37,7 +38,7 @@ class ModelRole:
             return 0
         return self.capabilities.window_tokens or self.codec.window_tokens
 
-    def known_tokens(self, work: GenerateWork, cache_salt: str = "") -> int:
+    def known_tokens(self, work: GenerateWork[Any], cache_salt: str = "") -> int:
         """Length of a prompt as far as it is known; 0 where that is not counted here.
 
         What is encoded here is remembered, and not encoded again when it is sent.
@@ -70,7 +71,7 @@ class ModelRole:
                 f"the engine {self.role!r} has another tokenizer or template than its codec"
             )
 
-    def check_work(self, work: GenerateWork, site: str, cache_salt: str = "") -> None:
+    def check_work(self, work: GenerateWork[Any], site: str, cache_salt: str = "") -> None:
         """Refuse what this engine cannot do.
 
         Raises:

@@ -12,8 +12,9 @@ from agentrt.base.errors import AgentrtError, NodeCancelled, Unsupported, UsageE
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
-from agentrt.program import AskWork, GenerateWork, Node, ProgramWork, ToolWork
-from agentrt.program.scope import Waited, sooner
+from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
+from agentrt.program.ports import LastWait
+from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.options import RunOptions
@@ -82,7 +83,7 @@ class Run:
         self.nodes: dict[str, Node[Any]] = {}
         self.tasks: dict[str, Task] = {}
         self.contexts: dict[str, contextvars.Context] = {}
-        self.body_waits: dict[str, Waited] = {}
+        self.body_waits: dict[str, LastWait] = {}
         self.deferred: set[str] = set()
         self.revised: dict[str, int] = {}
         self.stops: dict[str, StopRequest] = {}
@@ -116,15 +117,14 @@ class Run:
         if self._ended is not None:
             raise self._ended
         now_s = self.now_s()
-        work = node.work
-        if isinstance(work, GenerateWork):
-            self._engines[work.model].check_work(work, node.site, self.options.cache_salt)
-            if work.on_overflow is not None:
+        if isinstance(node, Gen):
+            self._engines[node.work.model].check_work(node.work, node.site, self.options.cache_salt)
+            if node.work.on_overflow is not None:
                 self.contexts[node.id] = contextvars.copy_context()
-            event = self._generation(node, work, now_s)
+            event = self._generation(node, now_s)
         else:
             self.contexts[node.id] = contextvars.copy_context()
-            event = self._other(node, work, now_s)
+            event = self._other(node, now_s)
         self.nodes[node.id] = node
         self._post(event)
         if held:
@@ -151,7 +151,7 @@ class Run:
 
     def close(self, node: Node[Any]) -> None:
         """Let the output of a generation end validly, as soon as it can."""
-        assert isinstance(node.work, GenerateWork)
+        assert isinstance(node, Gen)
         if not self._engines[node.work.model].capabilities.closes:
             raise Unsupported(
                 f"the engine {node.work.model!r} cannot close an output validly",
@@ -189,7 +189,8 @@ class Run:
         if self.options.on_emit is not None:
             self.options.on_emit(text)
 
-    def _generation(self, node: Node[Any], work: GenerateWork, now_s: float) -> NodeDeclared:
+    def _generation(self, node: Gen[Any], now_s: float) -> NodeDeclared:
+        work = node.work
         inputs = work.chat.inputs()
         if any(not source.done for source in inputs):
             self.waited_for_parts.add(node.id)
@@ -220,21 +221,19 @@ class Run:
             tuple([source.id for source in inputs if source.scope.run is self]),
             node.site,
             now_s,
-            self._fork_of(node, work),
+            self._fork_of(node),
             attributes=attributes,
             after=waited.node_id,
             after_item=waited.item,
             model=work.model,
             expires_at_s=work.deadline_at_s,
-            deadline_at_s=self._engine_deadline_s(node, work, now_s),
+            deadline_at_s=self._engine_deadline_s(node, now_s),
             prompt_tokens=engine.known_tokens(work, self.options.cache_salt) if begins else 0,
             max_tokens=work.sampling.max_tokens,
         )
 
-    def _other(
-        self, node: Node[Any], work: ToolWork | ProgramWork | AskWork, now_s: float
-    ) -> NodeDeclared:
-        waited = node.scope.waited
+    def _other(self, node: Node[Any], now_s: float) -> NodeDeclared:
+        work, waited = node.work, node.scope.waited
         tool = work if isinstance(work, ToolWork) else None
         attributes: dict[str, AttributeValue] = {}
         if tool is not None:
@@ -266,28 +265,28 @@ class Run:
             after_item=waited.item,
             effects=tool.spec.effects if tool is not None else "",
             threaded=tool is not None and not tool.spec.is_async,
-            expires_at_s=None if isinstance(work, ProgramWork) else work.deadline_at_s,
+            expires_at_s=work.deadline_at_s if isinstance(work, ToolWork | AskWork) else None,
             deadline_at_s=node.scope.deadline_at_s,
         )
 
-    def _fork_of(self, node: Node[Any], work: GenerateWork) -> NodeId | None:
+    def _fork_of(self, node: Gen[Any]) -> NodeId | None:
         """The first node that continues the same chat; this one, from now on, where none does."""
-        for chat in work.chat.recent():
+        for chat in node.work.chat.since_answer():
             first = self._continued.setdefault(chat.serial, node.id)
             if first != node.id:
                 return first
         return None
 
-    def _engine_deadline_s(self, node: Node[Any], work: GenerateWork, now_s: float) -> float | None:
+    def _engine_deadline_s(self, node: Gen[Any], now_s: float) -> float | None:
         """When the engine must be done.
 
         A little early where it has to close its output, a little late where it has not: there the
         runtime ends the node itself, with an error that says what took the time.
         """
-        deadline_at_s = sooner(work.deadline_at_s, node.scope.deadline_at_s)
+        deadline_at_s = sooner(node.work.deadline_at_s, node.scope.deadline_at_s)
         if deadline_at_s is None:
             return None
-        if work.on_limit == "raise":
+        if node.work.on_limit == "raise":
             return deadline_at_s + MARGIN_S
         left_s = max(0.0, deadline_at_s - now_s)
         return deadline_at_s - min(MARGIN_S, MARGIN_FRACTION * left_s)

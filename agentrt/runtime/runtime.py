@@ -25,17 +25,17 @@ from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.runtime.effects import Effects
+from agentrt.runtime.in_flight.coalescing import Coalescing
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
-from agentrt.runtime.requests.coalescing import Coalescing
 from agentrt.runtime.requests.dispatch import RequestDispatcher
+from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
-from agentrt.runtime.requests.results import ResultDelivery
 from agentrt.runtime.run import Run
 from agentrt.runtime.tasks.runner import TaskRunner
 from agentrt.runtime.tasks.speculation import Speculation
@@ -208,9 +208,9 @@ class Runtime:
         error = run.leaving or error
         if self._speculation is not None:
             self._speculation.run_ended(run_id)
-        await loop.seen(self._end_of(run, error))
+        await loop.post_and_wait(self._end_of(run, error))
         del self._runs[run_id]
-        loop.retention.run_ended(run_id)
+        loop.retention.forget_run(run_id)
         await run.under_way.ended()
         if self._on_run_ended is not None:
             self._on_run_ended()
@@ -281,18 +281,27 @@ class Runtime:
                 for role, engine in self._engines.items()
             },
         )
-        rooms = ContextWindows()
-        sharing = Coalescing(is_on=self.scheduler.share_nodes)
+        windows = ContextWindows()
         retention = KvRetention(self._engines, is_on=self.scheduler.retention)
-        revisions = PromptRevisions(self._post, rooms)
-        generations = RequestDispatcher(self._engines, revisions, rooms, sharing, retention)
+        dispatcher = RequestDispatcher(
+            self._engines,
+            PromptRevisions(self._post, windows),
+            windows,
+            Coalescing(is_on=self.scheduler.share_nodes),
+            retention,
+        )
         speculate = self.scheduler.speculate
-        bodies = TaskRunner(self._post, self._clock, threads, self.patterns, speculate=speculate)
-        self._speculation = bodies.speculation
-        effects = Effects(self._runs, self._engines, generations, bodies, retention)
-        intake = ResultDelivery(generations, self._runs, retention)
-        clock, observers = self._clock, self.observers
-        return Loop(state, effects, intake, observers, clock, self._end_runs, retention)
+        tasks = TaskRunner(self._post, self._clock, threads, self.patterns, speculate=speculate)
+        self._speculation = tasks.speculation
+        return Loop(
+            state,
+            Effects(self._runs, dispatcher, tasks, retention),
+            OutputProcessor(dispatcher, retention),
+            self.observers,
+            self._clock,
+            self._end_runs,
+            retention,
+        )
 
     def _end_runs(self, error: AgentrtError) -> None:
         """Nothing may wait for ever: every node of every run fails."""

@@ -19,7 +19,6 @@ from agentrt.serve.served_model import ServedModel, new_run_id
 
 Json = dict[str, Any]
 _DONE = b"data: [DONE]\n\n"
-_JSON = [(b"content-type", b"application/json")]
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
@@ -78,7 +77,7 @@ class Completion(Response):
     async def _whole(self, gen: Gen[str], answer: ChatAnswer, send: Send) -> None:
         """Send the answer in one piece."""
         body = _encoded(answer.whole(await gen, gen.meta))
-        await self._begin(200, _JSON, send)
+        await self._begin(200, _whole_json(body), send)
         await self._send(body, send, more=False)
 
     async def _stream(self, gen: Gen[str], answer: ChatAnswer, send: Send) -> None:
@@ -105,8 +104,9 @@ class Completion(Response):
             await self._send(_event(refused.body()), send, more=False)
             return
         headers = [(name.encode(), value.encode()) for name, value in refused.headers().items()]
-        await self._begin(refused.status, [*_JSON, *headers], send)
-        await self._send(refused.encoded(), send, more=False)
+        body = refused.encoded()
+        await self._begin(refused.status, [*_whole_json(body), *headers], send)
+        await self._send(body, send, more=False)
 
     async def _begin(self, status: int, headers: list[tuple[bytes, bytes]], send: Send) -> None:
         self._has_begun = True
@@ -115,6 +115,12 @@ class Completion(Response):
     async def _send(self, body: bytes, send: Send, *, more: bool = True) -> None:
         self._is_over = not more
         await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _whole_json(body: bytes) -> list[tuple[bytes, bytes]]:
+    """Headers of a response in one piece; without the length its end is a write of its own."""
+    length = str(len(body)).encode()
+    return [(b"content-type", b"application/json"), (b"content-length", length)]
 
 
 def _event(value: Json) -> bytes:

@@ -133,7 +133,7 @@ def run_virtual(
 
     Args:
         main: Coroutine function.
-        args: Its arguments.
+        args: Arguments of `main`.
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
 
     Raises:

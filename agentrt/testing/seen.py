@@ -1,4 +1,4 @@
-"""What a scripted backend was told, for tests to look at."""
+"""Calls of a scripted backend, for tests to inspect."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentrt.protocol.step_output import StepRecord
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a backend was told of a prefix.
+    """One hint about a prefix.
 
     Attributes:
         token_ids: The prefix.
-        hint: What becomes of it.
+        hint: Fate of the prefix.
         until_s: When a `keep` ends.
         from_tokens: A `drop` is of what stands behind so many tokens.
         cache_salt: Salt of the prefix.
@@ -31,7 +31,7 @@ class Hint:
 
 @dataclass(slots=True)
 class SeenByBackend:
-    """What a scripted backend was told, in order.
+    """Calls of a scripted backend, in order.
 
     Attributes:
         requests: Every request submitted.

@@ -210,7 +210,7 @@ def test_a_prompt_with_holes_equals_the_whole_prompt(bench, play, portal):
 
     portal.call(begin)
     play(beside)  # something else runs while the hole is open
-    portal.call(bench.backend.fill, parted.request_id, HoleFill(ids[3:], complete=True))
+    portal.call(bench.backend.fill_hole, parted.request_id, HoleFill(ids[3:], complete=True))
     (filled,) = play(parted, submit=False)
     (expected,) = play(whole)
     assert filled.text == expected.text

@@ -23,7 +23,7 @@ from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.batch.batch import BatchPacker
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.batch.shared_prefix import SharedPrefixes
 from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
@@ -59,21 +59,21 @@ class Idle:
             self.kv,
             self.tables,
             last,
-            tokens=config.step_tokens,
-            sequences=config.max_running,
+            max_tokens=config.step_tokens,
+            max_sequences=config.max_running,
         )
         self.threads = None
         self.pack_us: list[float] = []
 
     def forward(self, parts: list[SequenceSlice]) -> torch.Tensor:
         began = perf_counter()
-        batch = self.packer.pack(parts, self.siblings.of(parts))
+        batch = self.packer.pack(parts, self.siblings.find(parts))
         self.pack_us.append((perf_counter() - began) * 1e6)
-        logits = torch.zeros(batch.wanted.shape[0], VOCABULARY)
+        logits = torch.zeros(batch.logit_rows.shape[0], VOCABULARY)
         logits[:, 5] = 1.0
         return logits
 
-    def remember(self, slots: list[int], token_ids: torch.Tensor) -> None:
+    def remember_tokens(self, slots: list[int], token_ids: torch.Tensor) -> None:
         return
 
 
@@ -119,7 +119,7 @@ def steps(running: int) -> dict[str, list[float]]:
                 sampling=SamplingParams(max_tokens=STEPS + 500),
             )
         )
-    while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
+    while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
         core.step()
     plan = timed(core._roster, "plan")
     settle = timed(core, "_settle")
@@ -147,12 +147,12 @@ def steps(running: int) -> dict[str, list[float]]:
 def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> list[float]:
     """Sharing out tokens while others wait: for slots, or for memory that there is not."""
     core, _ = engine(running, spare_slots=waiting if slots else 0)
-    core._roster.line = WaitingQueue(replace(core._config, policy=policy), core.paging)
+    core._roster.queue = WaitingQueue(replace(core._config, policy=policy), core.paging)
     source = random.Random(0)
     shared = [source.randrange(60) for _ in range(800)]
     for number in range(running + waiting):
         if number == running:
-            while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
+            while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
                 core.step()
             held = core.paging.pool.allocate(core.paging.pool.free_pages - running)
         own = [source.randrange(60) for _ in range(1000)]
@@ -178,7 +178,7 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
     spent = []
     for _ in range(STEPS):
         began = perf_counter()
-        core._roster.plan(core._clock.now_s())
+        core._roster.schedule(core._clock.now_s())
         spent.append((perf_counter() - began) * 1e6)
     assert len(core._roster.running) == running
     core.paging.pool.free(held)
@@ -212,12 +212,12 @@ def radix() -> dict[str, list[float]]:
 
 
 def account() -> dict[str, list[float]]:
-    ours = RequestMetrics(received_at_s=0.0, mark_s=0.0)
+    ours = RequestMetrics(received_at_s=0.0, recorded_until_s=0.0)
     spent = []
     for _ in range(STEPS):
         began = perf_counter()
         for at in range(100):
-            ours.book_step("decode", at * 1e-3, 0.0, 64)
+            ours.record_step("decode", at * 1e-3, 0.0, 64)
         spent.append((perf_counter() - began) * 1e4)
     return {"account, a step and request": spent}
 

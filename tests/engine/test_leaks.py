@@ -118,8 +118,8 @@ class Storm:
 def hold(paging, *, idle):
     """What is true of pages at any time, and more of an idle engine."""
     tiers = [(paging.pool, paging.tree)]
-    if paging._host is not None:
-        tiers.append((paging._host.tier.pool, paging._host.tier.tree))
+    if paging._offload is not None:
+        tiers.append((paging._offload.tier.pool, paging._offload.tier.tree))
     for pool, tree in tiers:
         assert pool.free_pages + pool.tree_pages + pool.owned_pages == pool.total_pages
         nodes = list(tree.nodes())

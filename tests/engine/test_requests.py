@@ -166,7 +166,7 @@ def test_logits_that_are_no_numbers_end_their_request_alone(
 
         def forward(parts, plain=plain, broken=broken):
             logits = plain(parts)
-            if broken and len(parts) == 2 and parts[0].position == 8:
+            if broken and len(parts) == 2 and parts[0].first_position == 8:
                 logits[0] = torch.nan
             return logits
 

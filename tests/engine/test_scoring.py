@@ -125,7 +125,7 @@ def test_more_options_than_fit_take_more_forwards(build, engine, scored, monkeyp
     core = build()
     core.submit(scored(1))
     told = engine.drain(core).ends[1].scores
-    monkeypatch.setattr(scoring, "MOST_LOGITS", 24)
+    monkeypatch.setattr(scoring, "MAX_LOGITS", 24)
     before = core.forwards
     core.submit(scored(2))
     again = engine.drain(core).ends[2].scores

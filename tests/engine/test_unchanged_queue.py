@@ -5,8 +5,7 @@ from random import Random
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.scheduling.admission import BatchAdmission
-from agentrt.engine.scheduling.standstill import UnchangedQueue
+from agentrt.engine.scheduling.admission import BatchAdmission, UnchangedQueue
 from agentrt.protocol.backend import HoleFill
 
 
@@ -32,16 +31,16 @@ def told(served):
 @pytest.mark.parametrize("seed", range(3))
 def test_who_comes_in_and_what_is_told_stays_the_same(seed, limit, build, engine, monkeypatch):
     asked: list[int] = []
-    opened = BatchAdmission.open
+    opened = BatchAdmission.begin_step
 
     def counted(self, waiting):
         asked.append(len(waiting))
         opened(self, waiting)
 
-    monkeypatch.setattr(BatchAdmission, "open", counted)
+    monkeypatch.setattr(BatchAdmission, "begin_step", counted)
     found = []
-    for passes in (UnchangedQueue.passes, lambda self, waiting: False):
-        monkeypatch.setattr(UnchangedQueue, "passes", passes)
+    for passes in (UnchangedQueue.skip_step, lambda self, waiting: False):
+        monkeypatch.setattr(UnchangedQueue, "skip_step", passes)
         asked.clear()
         core = build(policy="fcfs", **limit)
         for request in requests(engine, seed):

@@ -17,7 +17,6 @@ from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, RunConfig
 from agentrt.serve import ServeConfig, serving
 
-pytestmark = pytest.mark.slow
 ENGINE = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
 ASK = chat(system="Use the tools.").user("What were the prices of AAPL and IBM in 2004?")
 

@@ -23,7 +23,7 @@ class Recorder:
         self.events += events
 
 
-@pytest.mark.slow
+@pytest.mark.model
 def test_tokens_arrive_while_a_tool_computes() -> None:
     """The tool computes until the answer is whole: if it starved the engine, this would not end."""
     answered = threading.Event()

@@ -76,11 +76,16 @@ def test_prefixes_that_later_runs_go_on_from_are_not_dropped(bench: Any, codec: 
         assert bool(rig.backend.seen.hints) is not keeps
 
 
-def test_an_engine_that_knows_no_salts_is_not_trusted_with_one(bench: Any, codec: Any) -> None:
+@pytest.mark.parametrize("salt", ["", "a"])
+def test_an_engine_that_knows_no_salts_is_not_trusted_with_one(
+    salt: str, bench: Any, codec: Any
+) -> None:
     rig = rig_of(bench, codec)
     can = rig.backend.capabilities
     rig.backend.capabilities = type(can)(can.backend, can.model, can.prompt, can.codec)
-    play(rig, "")
+    if not salt:
+        play(rig, salt)
+        return
     with pytest.raises(ExceptionGroup) as raised:
-        play(rig, "a")
+        play(rig, salt)
     assert raised.group_contains(Unsupported, match="does not keep prefixes of different salts")

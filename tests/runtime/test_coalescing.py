@@ -147,7 +147,7 @@ def test_when_all_are_cancelled_the_engine_stops(bench: Any) -> None:
         return sum([isinstance(node.error, NodeCancelled) for node in nodes if await done(node)])
 
     async def done(node: Any) -> bool:
-        await node.settled()
+        await node.wait_until_done()
         return True
 
     rig = rig_of(bench)
@@ -255,8 +255,8 @@ def test_an_engine_that_dies_takes_all_with_it(bench: Any) -> None:
         await nap(0.3)
         rig.backend.lose_engine()
         for node in nodes:
-            await node.settled()
-            node.handled()
+            await node.wait_until_done()
+            node.mark_handled()
         return [type(node.error).__name__ for node in nodes]
 
     assert rig.run(dies) == [EngineDied.__name__] * 2

@@ -145,7 +145,7 @@ def test_a_process_that_is_killed_leaves_what_it_had_saved(path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
-import test_memory as here
+import test_estimate_writer as here
 import anyio
 one = here.Process(Path(sys.argv[1]))
 async def body(runtime):

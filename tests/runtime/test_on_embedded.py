@@ -35,7 +35,7 @@ from agentrt.protocol.events import HoleFilled, NodeFinished, RequestSent
 from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import RunOptions
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
 LONG = Annotated[list[int], Field(min_length=400)]
 """What no model can end early: hundreds of tokens whatever it would rather write."""

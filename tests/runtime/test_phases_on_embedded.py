@@ -12,7 +12,7 @@ from agentrt.analysis import RunRecord
 from agentrt.analysis.usage import usage
 from agentrt.protocol.events import AttemptFailed, NodeFinished
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.").user("Should we buy?")
 
 

@@ -11,14 +11,14 @@ import pytest
 from agentrt import chat, program, tool
 from agentrt.base.clock import MonotonicClock
 from agentrt.engine.process.backend import EmbeddedBackend
-from agentrt.engine.scheduling.token_budget import SLACK_TOKENS
+from agentrt.engine.scheduling.token_budget import BACKGROUND_TOKENS
 from agentrt.prompt import Codec
 from agentrt.protocol.events import Event, HoleFilled, NodeDemanded, NodeFinished, RequestSent
 from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import Runtime
 from agentrt.testing.tiny_model import tiny_engine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
 LONG = "A long beginning of a prompt that is known at once, and takes its time. " * 60
 
@@ -92,7 +92,7 @@ def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(play: Any) -> 
     seen = play(ahead)
     beside = seen.beside("now")
     assert sum(beside) >= 500, "the long prompt was computed meanwhile"
-    assert max(beside) <= SLACK_TOKENS
+    assert max(beside) <= BACKGROUND_TOKENS
     wanted = [e.node_id for e in seen.events if isinstance(e, NodeDemanded)]
     assert not any("/later#" in node_id for node_id in wanted), "it was done before"
     finished = seen.of(NodeFinished, "later")
@@ -115,7 +115,7 @@ def test_a_prompt_with_holes_is_computed_around_them(play: Any) -> None:
 
     seen = play(around)
     beside = seen.beside("now")
-    assert max(beside) <= SLACK_TOKENS
+    assert max(beside) <= BACKGROUND_TOKENS
     ledger = seen.of(NodeFinished, "report").ledger
     filled_s = seen.of(HoleFilled, "report").at_s
     done = [e.step for e in seen.events if isinstance(e, StepDone) and e.step is not None]

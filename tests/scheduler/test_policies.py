@@ -141,8 +141,8 @@ def test_queues_of_attained_service_do_not_collapse_when_all_are_late() -> None:
 
 def test_longest_prefixes_have_a_bound() -> None:
     order = Order(policy("lpm"))
-    assert order.among(128) is order
-    beyond = order.among(129)
+    assert order.limited_to(128) is order
+    beyond = order.limited_to(129)
     assert beyond.policy.name == "fcfs"
     cached, first = facts(2), facts(1)
     assert order.key(0.0, cached, 0, 900) < order.key(0.0, first, 900, 0)

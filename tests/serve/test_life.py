@@ -181,10 +181,10 @@ def test_an_engine_that_dies_is_told_and_replaced(portal, wire):
                         pass  # it decodes from there on
                     tasks.start_soon(post, wire.body(**LONG))
                     await until(client, 2)
-                    engine = runtime.engines["default"].backend
-                    assert isinstance(engine, EmbeddedBackend)
-                    assert engine.pid is not None
-                    os.kill(engine.pid, signal.SIGKILL)
+                    backend = runtime.engines["default"].backend
+                    assert isinstance(backend, EmbeddedBackend)
+                    assert backend.pid is not None
+                    os.kill(backend.pid, signal.SIGKILL)
                     last = [line async for line in events if line][-1]
                 await post(wire.body())
                 await until(client, 0)

@@ -20,7 +20,7 @@ from agentrt.telemetry.resource import resources_of
 from agentrt.testing.tiny_model import tiny_engine
 from tests.oracles import jaeger
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 Few = Annotated[int, Field(ge=0, le=999)]  # it ends within its tokens, whatever the model says
 SYSTEM = chat(system="Say something about numbers.")
 

@@ -170,7 +170,7 @@ class Records:
             record.on_events(events)
 
 
-@pytest.mark.slow
+@pytest.mark.model
 def test_the_real_engine_tells_whom_a_node_waited_for(tmp_path: Path) -> None:
     config = replace(tiny_engine(tmp_path / "model"), max_running=1)
     seen = Records()

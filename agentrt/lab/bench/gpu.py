@@ -17,7 +17,7 @@ from typing import Any
 
 from agentrt.analysis.model_work import decode_work
 from agentrt.base.errors import AgentrtError, EngineUnavailable
-from agentrt.engine.process.hardware import gpu_facts
+from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.engine.open_arms import OpenArm, OpenArms
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
@@ -51,7 +51,7 @@ def check_gpu(plan: GpuPlan, path: Path, *, command: Sequence[str], tell: Tell) 
     Raises:
         EngineUnavailable: There is no GPU here.
     """
-    gpu = gpu_facts()
+    gpu = gpu_info()
     if plan.device == "cuda" and not gpu["count"]:
         raise EngineUnavailable(
             f"no GPU is here: {gpu['reason']}",

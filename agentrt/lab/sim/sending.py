@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import cast
 
 from agentrt.base.errors import NodeCancelled
@@ -10,9 +11,9 @@ from agentrt.base.ids import RequestId
 from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.token_ids import PromptIds
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
+from agentrt.runtime.in_flight.coalescing import CoalescedRequest
 from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.model_role import ModelRole
-from agentrt.runtime.requests.coalescing import CoalescedRequest
 
 Act = Callable[[float], None]
 """Does something at an instant."""
@@ -92,7 +93,15 @@ class Sending:
     @property
     def live(self) -> InFlight:
         """As sharing sees it."""
-        return cast(InFlight, self)
+        seen = SimpleNamespace(
+            sent=self.request,
+            joined_at_s=self.joined_at_s,
+            prompt_ids=self.sent_ids,
+            output_ids=self.token_ids,
+            has_output=self.begun,
+            gen=self,
+        )
+        return cast(InFlight, seen)
 
     @property
     def gen(self) -> Sending:

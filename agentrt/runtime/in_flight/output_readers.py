@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentrt.base.errors import RequestRejected, ToolFailed
 from agentrt.base.segments import CallFrame, CallMade
-from agentrt.program import Calls, Final, Gen, GenerateWork, ToolCall
+from agentrt.program import Calls, Final, Gen, ToolCall
 
 if TYPE_CHECKING:
     from agentrt.structured import CallText
 
 
-class Reader(Protocol):
+class OutputReader(Protocol):
     """Reads the output of one generation; each character is looked at once."""
 
     def push(self, text: str) -> list[Any]:
@@ -38,19 +38,17 @@ class Reader(Protocol):
         ...
 
 
-def reader_of(gen: Gen[Any], frame: CallFrame) -> Reader:
+def reader_of(gen: Gen[Any], frame: CallFrame) -> OutputReader:
     """The reader for what this generation writes."""
-    work = gen.work
-    assert isinstance(work, GenerateWork)
-    match work.output.kind:
+    output = gen.work.output
+    match output.kind:
         case "value" | "raw":
-            constraint = work.output.constraint
-            is_json = constraint is not None and constraint.kind == "json"
-            return ValueReader(work.output.parse, is_json)
+            is_json = output.constraint is not None and output.constraint.kind == "json"
+            return ValueReader(output.parse, is_json)
         case "items":
-            return ItemReader(work.output.parse)
+            return ItemReader(output.parse)
         case "calls" | "step":
-            return CallReader(gen, work, frame)
+            return CallReader(gen, frame)
 
 
 class ValueReader:
@@ -109,29 +107,29 @@ class ItemReader:
 class CallReader:
     """Tool calls, or a final answer."""
 
-    def __init__(self, gen: Gen[Any], work: GenerateWork, frame: CallFrame) -> None:
+    def __init__(self, gen: Gen[Any], frame: CallFrame) -> None:
         from agentrt.structured import CallScanner  # native libraries come along
 
         self._gen = gen
-        self._work = work
+        self._output = gen.work.output
         self._scanner = CallScanner(frame)
         self._calls: list[ToolCall] = []
 
     def push(self, text: str) -> list[Any]:
         new = [self._call(found) for found in self._scanner.feed_text(text)]
         self._calls += new
-        return new if self._work.output.kind == "calls" else []
+        return new if self._output.kind == "calls" else []
 
     def finish(self, text: str) -> Any:
         content = self._scanner.end_text()
-        if self._work.output.kind == "calls":
+        if self._output.kind == "calls":
             return list(self._calls)
         if self._calls:
             return Calls(tuple(self._calls), self._gen.ctx, content)
-        return Final(self._work.output.parse(content))
+        return Final(self._output.parse(content))
 
     def partial(self, text: str) -> Any:
-        if self._calls or self._work.output.kind == "calls":
+        if self._calls or self._output.kind == "calls":
             return list(self._calls)
         return _partial_json(self._scanner.content)
 
@@ -143,11 +141,11 @@ class CallReader:
 
     def _call(self, found: CallText) -> ToolCall:
         index = len(self._calls)
-        tool = self._work.output.tools.get(found.name)
+        tool = self._output.tools.get(found.name)
         if tool is None:
             raise RequestRejected(
                 f"the model called {found.name!r}, which is no tool it was offered",
-                hint=f"Offered: {', '.join(self._work.output.tools)}",
+                hint=f"Offered: {', '.join(self._output.tools)}",
             )
         refused: ToolFailed | None = None
         arguments: dict[str, Any] = {}

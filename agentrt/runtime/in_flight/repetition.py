@@ -7,7 +7,7 @@ MAX_PERIOD_CHARS = 64
 LOOK_EVERY_CHARS = 128
 
 
-class Repetition:
+class RepetitionCheck:
     """Watches the end of a text: is it one short piece, over and over?
 
     Runs of spaces and newlines, which some grammars allow, are the shortest such piece.

@@ -32,7 +32,7 @@ class ContextWindows:
         Raises:
             ContextOverflow: Not even the smallest valid output fits behind the prompt.
         """
-        work = work_of(gen)
+        work = gen.work
         wanted, window_tokens = work.sampling.max_tokens, engine.window_tokens
         is_cut = work.output.kind == "raw" or not window_tokens
         if is_cut or prompt_tokens + wanted <= window_tokens:
@@ -54,7 +54,7 @@ class ContextWindows:
 
     def overflow(self, engine: ModelRole, gen: Gen[Any], segments: Sequence[Segment]) -> Overflow:
         """What `on_overflow` is told of a prompt that is complete."""
-        work, codec, window_tokens = work_of(gen), engine.codec, engine.window_tokens
+        work, codec, window_tokens = gen.work, engine.codec, engine.window_tokens
         if codec is None or not window_tokens:  # the engine counts, and it has refused
             return Overflow(work.chat, max_tokens=work.sampling.max_tokens)
         tools = work.chat.tools
@@ -75,7 +75,7 @@ class ContextWindows:
             count,
         )
 
-    def least_tokens(self, engine: ModelRole, work: GenerateWork) -> int:
+    def least_tokens(self, engine: ModelRole, work: GenerateWork[Any]) -> int:
         """What the smallest valid output takes."""
         if work.output.constraint is None:
             return 1
@@ -89,18 +89,12 @@ class ContextWindows:
         return compiled.min_tokens or 1
 
 
-def is_crowded(engine: ModelRole, work: GenerateWork, prompt_tokens: int) -> bool:
+def is_crowded(engine: ModelRole, work: GenerateWork[Any], prompt_tokens: int) -> bool:
     """Whether the prompt leaves the output less than it may take, and half of the window."""
     window_tokens = engine.window_tokens
     if not window_tokens:
         return False
     return prompt_tokens > target_tokens(window_tokens, work.sampling.max_tokens)
-
-
-def work_of(gen: Gen[Any]) -> GenerateWork:
-    """Its work, as what it is."""
-    assert isinstance(gen.work, GenerateWork)
-    return gen.work
 
 
 def parts_of(codec: Codec, chat: Chat) -> tuple[PromptPart, ...]:

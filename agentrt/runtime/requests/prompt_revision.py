@@ -8,11 +8,11 @@ from typing import Any
 
 from agentrt.base.errors import ContextOverflow, NodeCancelled, UsageError
 from agentrt.base.ids import NodeId
-from agentrt.program import Chat, Gen, in_scope
+from agentrt.program import Chat, Gen, Scope, in_scope
 from agentrt.protocol.events import PromptRevised
 from agentrt.runtime.completion import failed
 from agentrt.runtime.model_role import ModelRole
-from agentrt.runtime.requests.overflow import ContextWindows, work_of
+from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task
 from agentrt.scheduler import InternalEvent
@@ -21,9 +21,9 @@ from agentrt.scheduler import InternalEvent
 class PromptRevisions:
     """Starts tasks that ask programs for shorter prompts, and tells the loop when they have."""
 
-    def __init__(self, post: Callable[[InternalEvent], None], rooms: ContextWindows) -> None:
+    def __init__(self, post: Callable[[InternalEvent], None], windows: ContextWindows) -> None:
         self._post = post
-        self._rooms = rooms
+        self._windows = windows
 
     def begin(
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None
@@ -39,7 +39,7 @@ class PromptRevisions:
             engine: That is to have it.
             refused: Why it cannot be served as it is; None when it only leaves too little room.
         """
-        work = work_of(gen)
+        work = gen.work
         if work.on_overflow is None:
             return False
         length = len(work.chat.pieces())
@@ -89,11 +89,11 @@ class PromptRevisions:
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None
     ) -> tuple[NodeId, ...]:
         """Let the program's function look at the prompt; the nodes that this took."""
-        work = work_of(gen)
+        work = gen.work
         assert work.on_overflow is not None
         await _settled(work.chat)
-        overflow = self._rooms.overflow(engine, gen, work.chat.segments())
-        scope = gen.scope.behalf_of(gen)
+        overflow = self._windows.overflow(engine, gen, work.chat.segments())
+        scope = Scope.of_callback(gen)
 
         async def ask() -> Any:
             assert work.on_overflow is not None
@@ -112,7 +112,7 @@ class PromptRevisions:
                 where=gen.site,
             )
         await _settled(chat)
-        gen.rewrite(chat.offering(work.chat.tools))
+        gen.replace_prompt(chat.with_tools(work.chat.tools))
         waited = scope.waited.node_id
         deps = [source.id for source in chat.inputs() if source.scope.run is run]
         return (*deps, waited) if waited is not None else tuple(deps)
@@ -121,4 +121,4 @@ class PromptRevisions:
 async def _settled(chat: Chat) -> None:
     """Wait for what is pending in a chat."""
     for source in chat.inputs():
-        await source.settled()
+        await source.wait_until_done()

@@ -11,7 +11,7 @@ from agentrt.prompt import Codec, Encoded
 from agentrt.protocol.backend import MessagePrompt, TokenPrompt
 from agentrt.protocol.events import Event, PrefixLost
 from agentrt.runtime.model_role import ModelRole
-from agentrt.runtime.requests.overflow import ContextWindows, is_crowded, work_of
+from agentrt.runtime.requests.overflow import ContextWindows, is_crowded
 from agentrt.runtime.run import Run
 
 
@@ -42,14 +42,14 @@ class Prompt:
         return not isinstance(self.sent, TokenPrompt) or self.sent.complete
 
 
-def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows) -> Prompt:
+def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindows) -> Prompt:
     """The prompt of a generation as far as it is known.
 
     Raises:
         ContextOverflow: Not even the smallest valid output fits behind it.
         Exception: That of an input which failed.
     """
-    work = work_of(gen)
+    work = gen.work
     codec = engine.capabilities.codec
     segments = [  # what another model thought is not told to this one
         segment.without_thinking()
@@ -65,7 +65,7 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows)
     prompt_tokens = len(encoded.token_ids)
     return Prompt(
         TokenPrompt(encoded.token_ids, encoded.complete),
-        rooms.for_output(engine, gen, prompt_tokens),
+        windows.for_output(engine, gen, prompt_tokens),
         is_crowded(engine, work, prompt_tokens),
         _losses(run, gen, engine.codec, encoded),
     )
@@ -73,31 +73,31 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, rooms: ContextWindows)
 
 def may_shrink(chat: Chat) -> bool:
     """Whether an answer in it is pending whose prompt may still be made shorter."""
-    answers = (link.answer for link in chat.line())
-    return any(a is not None and not a.done and work_of(a).on_overflow for a in answers)
+    answers = (link.answer for link in chat.links())
+    return any(a is not None and not a.done and a.work.on_overflow for a in answers)
 
 
 def is_rewritten(chat: Chat) -> bool:
     """Whether an answer in it was given to another prompt than it was asked with."""
-    return any(link.answer is not None and link.answer.replaced for link in chat.line())
+    return any(link.answer is not None and link.answer.replaced_prompt for link in chat.links())
 
 
 def _losses(run: Run, gen: Gen[Any], codec: Codec, encoded: Encoded) -> tuple[Event, ...]:
     if not encoded.complete:
         return ()
     lost = [(loss.lost_tokens, str(loss.reason)) for loss in encoded.losses]
-    before = gen.prompt.answered
+    before = gen.prompt.last_answer
     if before is not None and before.prompt.tools != gen.prompt.tools:
         ledger = before.meta.ledger  # tools stand at the root: all that follows is new
         lost.append((ledger.prompt_tokens + ledger.output_tokens, "tools_changed"))
-    if gen.replaced is not None and (cut := _cut(gen.replaced, codec, encoded)):
+    if gen.replaced_prompt is not None and (cut := _cut(gen.replaced_prompt, codec, encoded)):
         lost.append((cut, "overflow"))
     return tuple(PrefixLost(run.run_id, gen.id, *one, run.now_s()) for one in lost)
 
 
 def _cut(replaced: Chat, codec: Codec, encoded: Encoded) -> int:
     """How much of what was computed for a chat stands not at the start of its shorter version."""
-    before = replaced.answered
+    before = replaced.last_answer
     if before is None:
         return 0
     known = codec.encode(replaced.tools, replaced.segments(), replaced.history).token_ids

@@ -11,7 +11,7 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record_of
-from agentrt.program import AskWork, Node, ProgramWork, ToolWork, in_scope
+from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
 from agentrt.runtime.completion import failed, succeeded
 from agentrt.runtime.options import PersonQuestion
@@ -154,7 +154,7 @@ class TaskRunner:
         if work.deadline_s is not None:
             task.scope.deadline = anyio.current_time() + work.deadline_s
         deadline_at_s = None if work.deadline_s is None else run.now_s() + work.deadline_s
-        scope = node.scope.body_of(node, deadline_at_s)
+        scope = Scope.of_program(node, deadline_at_s)
         run.body_waits[node.id] = scope.waited
 
         async def body() -> Any:

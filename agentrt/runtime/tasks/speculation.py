@@ -18,8 +18,7 @@ from agentrt.base.canonical_json import dumps
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, UsageError
 from agentrt.base.ids import NodeId, RunId
-from agentrt.program import GenerateWork, Node, ProgramWork, ToolWork
-from agentrt.program.scope import active
+from agentrt.program import Gen, Node, ProgramWork, ToolWork, active
 from agentrt.protocol.events import Scheduled
 from agentrt.runtime.run import Run
 from agentrt.scheduler import InternalEvent
@@ -113,10 +112,9 @@ class Speculation:
         self._specs: dict[tuple[str, str], ToolSpec] = {}  # by program and name
         self._stories: dict[RunId, _Story] = {}
 
-    def offered(self, run: Run, node: Node[Any]) -> None:
+    def offered(self, run: Run, gen: Gen[Any]) -> None:
         """A model may call these tools."""
-        assert isinstance(node.work, GenerateWork)
-        for tool in node.work.output.tools.values():
+        for tool in gen.work.output.tools.values():
             self._story(run).specs[tool.name] = tool.spec
 
     def begins(self, run: Run, work: ToolWork) -> None:

@@ -25,7 +25,7 @@ OVERDUE_S = 30.0
 OVERDUE_PATHS = 20.0
 """A request is overdue after this wait, and this many times the path that its run needs."""
 
-EXPRESS_SHARE = 0.1
+OVERDUE_SHARE = 0.1
 """Of a step's tokens and of all slots, for what is overdue; one request may always go."""
 
 
@@ -69,9 +69,9 @@ class Order:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
-    def among(self, waiting: int) -> Order:
+    def limited_to(self, waiting: int) -> Order:
         """The order to use when so many wait: policies may have a bound, then arrival decides."""
-        most = self.policy.most_waiting
+        most = self.policy.max_waiting
         return self if most is None or waiting <= most else BY_ARRIVAL
 
     def key(
@@ -91,9 +91,9 @@ class Order:
             *self.policy.key(now_s, info, uncached_tokens, cached_tokens),
         )
 
-    def lasts(self, info: SchedulingInfo) -> bool:
-        """Whether a key holds at any later instant, of the same info and cached tokens."""
-        return self.policy.timeless and info.deadline_at_s is None
+    def is_time_invariant(self, info: SchedulingInfo) -> bool:
+        """Whether a key holds at any later instant, of the same facts and cached tokens."""
+        return self.policy.time_invariant and info.deadline_at_s is None
 
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
@@ -110,7 +110,7 @@ class Order:
         return (*shell, *self.policy.terms(now_s, info, uncached_tokens, cached_tokens))
 
 
-BEFORE_TIES = 5
+TIE_BREAK_FROM = 5
 """Elements of an `Order.key` up to what the policy goes by; those behind only break ties."""
 
 BY_ARRIVAL = Order(Fcfs())

@@ -16,10 +16,10 @@ class Lpm:
     """The request whose prompt the cache knows most tokens of."""
 
     name: Name = "lpm"
-    most_waiting: int | None = 128
-    fresh_steps: int = 1
-    timeless: bool = True
-    together: bool = False
+    max_waiting: int | None = 128
+    refresh_steps: int = 1
+    time_invariant: bool = True
+    groups_forks: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

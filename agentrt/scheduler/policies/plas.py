@@ -12,7 +12,7 @@ from __future__ import annotations
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.priority_key import (
-    FRESH_STEPS,
+    REFRESH_STEPS,
     KeyTerms,
     PriorityKey,
     aged_s,
@@ -31,10 +31,10 @@ class Plas:
     """The run that had the least service."""
 
     name: Name = "plas"
-    most_waiting: int | None = None
-    fresh_steps: int = FRESH_STEPS
-    timeless: bool = False
-    together: bool = False
+    max_waiting: int | None = None
+    refresh_steps: int = REFRESH_STEPS
+    time_invariant: bool = False
+    groups_forks: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

@@ -33,10 +33,10 @@ class Policy(Protocol):
     """
 
     name: Name
-    most_waiting: int | None
-    fresh_steps: int
-    timeless: bool
-    together: bool
+    max_waiting: int | None
+    refresh_steps: int
+    time_invariant: bool
+    groups_forks: bool
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

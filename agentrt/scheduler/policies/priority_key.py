@@ -18,7 +18,7 @@ AGEING = 8.0
 AGEING_FLOOR_S = 0.05
 """Runs that need next to nothing age as if they needed at least this much."""
 
-FRESH_STEPS = 8
+REFRESH_STEPS = 8
 """Engine steps for which a place stands while nothing is told: waiting changes it slowly."""
 
 _TELLABLE_S = 1e-3

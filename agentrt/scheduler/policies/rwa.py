@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.priority_key import (
-    FRESH_STEPS,
+    REFRESH_STEPS,
     KeyTerms,
     PriorityKey,
     aged_s,
@@ -26,10 +26,10 @@ class Rwa:
     """
 
     name: Name = "rwa"
-    most_waiting: int | None = None
-    fresh_steps: int = FRESH_STEPS
-    timeless: bool = False
-    together: bool = True
+    max_waiting: int | None = None
+    refresh_steps: int = REFRESH_STEPS
+    time_invariant: bool = False
+    groups_forks: bool = True
 
     def __init__(self, token_s: float = 0.0) -> None:
         self._token_s = token_s

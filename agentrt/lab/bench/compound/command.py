@@ -14,7 +14,7 @@ from agentrt import embedded
 from agentrt.analysis.model_shape import ModelShape, shape_in
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.ops.cpu_threads import forget
+from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.bench.compound.bound import bounds_of
@@ -111,7 +111,7 @@ def run_compound_bench(
     drawing = _drawing(asked, model, shape)
     tell(f"scales {asdict(drawing.scale)}")
     if not asked.quick:  # peers' plans are tried in this run, and so are our engine's threads
-        forget(EngineConfig(model_path=model))
+        forget_choice(EngineConfig(model_path=model))
     with ExitStack() as stack:
         run = (_one_by_one if asked.load == "one" else _under_load)(
             asked, drawing, _served(asked, model, shape), stack, tell

@@ -12,8 +12,8 @@ from typing import Any
 
 from agentrt.analysis.model_shape import shape_in
 from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.cpu_cores import cores
 from agentrt.base.errors import UsageError
-from agentrt.engine.ops.cpu_threads import cores
 from agentrt.engine.process.child import environment
 from agentrt.lab.arms.clients import client_arm, open_best
 from agentrt.lab.arms.peer_files import PeerFiles

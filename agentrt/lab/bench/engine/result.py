@@ -14,7 +14,7 @@ from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.analysis.model_work import decode_work, prefill_flops
-from agentrt.engine.ops.cpu_threads import cores
+from agentrt.base.cpu_cores import cores
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.sample import Sample
 from agentrt.lab.bench.engine.variants import OURS, Arm

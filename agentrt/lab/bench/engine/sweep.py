@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
-from agentrt.engine.ops.cpu_threads import cores
+from agentrt.base.cpu_cores import cores
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
 from agentrt.lab.bench.engine.open_arms import OpenArm, OpenArms
 from agentrt.lab.bench.engine.points import SweepPoint
