@@ -25,7 +25,7 @@ from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_model import CallGuess, EndedCall
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
 from agentrt.scheduler.runs.run import template_of
-from agentrt.tools import ToolSpec, execute
+from agentrt.tools import ToolSpec, declared_tool, execute
 
 MOST_AHEAD = 4
 """Guesses of one run that are running or kept, at most."""
