@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agentrt.base.clock import Clock
@@ -18,7 +18,7 @@ from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.options import RunOptions
-from agentrt.runtime.task import Task, TaskSet
+from agentrt.runtime.task import Task, TaskEnd, TaskSet
 from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Held, InternalEvent, Released
 
 MARGIN_S = 0.25
@@ -165,6 +165,24 @@ class Run:
                 hint="Cancel without close=True, or use an embedded engine",
             )
         self._post(CloseWanted(self.run_id, node.id, self.now_s()))
+
+    async def attempt(
+        self, node: Node[Any], task: Task, body: Callable[[], Awaitable[Any]]
+    ) -> TaskEnd:
+        """Run the body of a node's task, in the scope that ends it."""
+        end = TaskEnd()
+        with task.scope:
+            try:
+                if task.stop_error is not None:  # stopped before it could begin
+                    raise task.stop_error
+                end = TaskEnd(await body())
+            except Exception as error:
+                end = TaskEnd(error=error)
+            except SystemExit as system_exit:
+                end = TaskEnd(error=self.exit(node, system_exit))
+        if task.scope.cancelled_caught:
+            end = TaskEnd(error=task.stop_error, timed_out=task.stop_error is None)
+        return end
 
     def exit(self, node: Node[Any], system_exit: SystemExit) -> NodeCancelled:
         """End the whole run in order, because a program called `sys.exit`.
