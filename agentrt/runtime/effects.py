@@ -37,7 +37,7 @@ class Effects:
     def perform(self, decision: Decision) -> list[Event]:
         """Carry out one decision; gives the events that it caused."""
         if isinstance(decision, decisions.Admit):
-            return [_admission_event(verdict, decision.at_s) for verdict in decision.verdicts]
+            return [_admission_event(verdict, decision.at_s) for verdict in decision.decisions]
         if isinstance(decision, decisions.UpdateInfo):
             self._dispatcher.update(decision.model, decision.updates)
             return []

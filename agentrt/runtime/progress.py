@@ -24,7 +24,7 @@ def run_progress(run: RunState, nodes: Mapping[str, Node[object]], now_s: float)
     """
     work = [node for node in run.nodes.values() if node.kind != "program"]
     pending = [node for node in work if node.status != "ended"]
-    here = min(pending, key=lambda n: (not n.demanded, n.order), default=None)
+    here = min(pending, key=lambda n: (not n.demanded, n.arrival), default=None)
     if here is None:
         here = max(work, key=lambda n: n.finished_at_s, default=None)
     path: list[NodeState] = []

@@ -19,7 +19,7 @@ from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, TaskEnd, TaskSet
-from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Held, InternalEvent, Released
+from agentrt.scheduler import InternalEvent, internal_events
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
@@ -133,11 +133,11 @@ class Run:
         self.nodes[node.id] = node
         self._post(event)
         if held:
-            self._post(Held(self.run_id, node.id))
+            self._post(internal_events.Held(self.run_id, node.id))
 
     def release(self, node: Node[Any]) -> None:
         """Let a held node start."""
-        self._post(Released(self.run_id, node.id, self.now_s()))
+        self._post(internal_events.Released(self.run_id, node.id, self.now_s()))
 
     def demand(self, node: Node[Any]) -> None:
         """Mark the node as awaited."""
@@ -145,7 +145,7 @@ class Run:
 
     def withdraw(self, node: Node[Any]) -> None:
         """Mark the node as no longer awaited."""
-        self._post(DemandEnded(self.run_id, node.id))
+        self._post(internal_events.DemandEnded(self.run_id, node.id))
 
     def cancel(self, node: Node[Any], reason: str) -> None:
         """End the node without its value."""
@@ -154,7 +154,7 @@ class Run:
             self.stop_requests.setdefault(
                 node.id, StopRequest(self.now_s(), waited.node_id, waited.item)
             )
-        self._post(CancelWanted(self.run_id, node.id, reason))
+        self._post(internal_events.CancelRequested(self.run_id, node.id, reason))
 
     def close(self, node: Node[Any]) -> None:
         """See `Submit.close`."""
@@ -164,7 +164,7 @@ class Run:
                 f"the engine {node.work.model!r} cannot close an output validly",
                 hint="Cancel without close=True, or use an embedded engine",
             )
-        self._post(CloseWanted(self.run_id, node.id, self.now_s()))
+        self._post(internal_events.CloseRequested(self.run_id, node.id, self.now_s()))
 
     async def attempt(
         self, node: Node[Any], task: Task, body: Callable[[], Awaitable[Any]]
@@ -194,7 +194,7 @@ class Run:
         code = "" if system_exit.code is None else repr(system_exit.code)
         reason = f"sys.exit({code})"
         if self.root is not None and node is not self.root:
-            self._post(CancelWanted(self.run_id, self.root.id, reason))
+            self._post(internal_events.CancelRequested(self.run_id, self.root.id, reason))
         return NodeCancelled(f"{node.label} called {reason}", reason=reason)
 
     def end(self, error: AgentrtError) -> None:

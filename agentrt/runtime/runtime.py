@@ -288,7 +288,7 @@ class Runtime:
         threads = self._config.max_concurrent_tools
         state = State(
             incomplete_roles=incomplete,
-            max_threaded=threads,
+            max_threads=threads,
             config=self.scheduler,
             estimates=self.estimates,
             kv_tokens={

@@ -21,7 +21,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentrt.runtime.estimate_store.anchor import anchored, shown
-from agentrt.scheduler.estimates.row import CALLS, EstimateRow, Key, merged, numbers_of, spelt
+from agentrt.scheduler.estimates.row import (
+    CALLS,
+    EstimateRow,
+    RowKey,
+    merge_rows,
+    parse_sums,
+    respell,
+)
 
 VERSION = 2
 MOST_ROWS = 50_000
@@ -67,7 +74,7 @@ class EstimateStore:
         self.path = path
         self._folder = os.getcwd() if folder is None else folder
         # Rows by engines and key, as of the last reading or writing here.
-        self._base: dict[tuple[str, Key], EstimateRow] = {}
+        self._base: dict[tuple[str, RowKey], EstimateRow] = {}
         self._is_ours = True  # False if a later version wrote the file, which is then left alone
         self._sweep_at_s: float | None = None
         self._warned: set[str] = set()
@@ -140,7 +147,7 @@ class EstimateStore:
         nothing: list[tuple[str, EstimateRow]] = []
         return self._guarded(lambda: list(self._read(where, *given)), nothing)
 
-    def _count(self, engines: str, key: Key) -> int:
+    def _count(self, engines: str, key: RowKey) -> int:
         base = self._base.get((engines, key))
         return 0 if base is None else base.count
 
@@ -181,10 +188,10 @@ class EstimateStore:
                 yield line[0], self._here(_row(line))
 
     def _here(self, row: EstimateRow) -> EstimateRow:
-        return spelt(row, lambda place: shown(place, self._folder))
+        return respell(row, lambda place: shown(place, self._folder))
 
     def _there(self, row: EstimateRow) -> EstimateRow:
-        return spelt(row, lambda place: anchored(place, self._folder))
+        return respell(row, lambda place: anchored(place, self._folder))
 
     def _write(self, engines: str, rows: Sequence[EstimateRow], at_s: float) -> bool:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -199,7 +206,7 @@ class EstimateStore:
                         f"SELECT * FROM estimates WHERE {_FIND}", name
                     ).fetchone()
                     stored = None if line is None else self._here(_row(line))
-                    row = merged(stored, self._base.get((engines, mine.key)), mine)
+                    row = merge_rows(stored, self._base.get((engines, mine.key)), mine)
                     sums = json.dumps(self._there(row).sums, allow_nan=False)
                     database.execute(
                         "INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -287,7 +294,7 @@ def _row(line: Sequence[object]) -> EstimateRow:
     """
     _, template, site, depth, quantity, count, text, _ = line
     try:
-        sums = numbers_of(json.loads(str(text)))
+        sums = parse_sums(json.loads(str(text)))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"what is kept of {site!r} is no row of ours: {error}") from None
     if not isinstance(count, int) or count < 1:

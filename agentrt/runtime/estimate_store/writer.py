@@ -18,7 +18,7 @@ from anyio import to_thread
 
 from agentrt.scheduler import Estimates
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
-from agentrt.scheduler.estimates.row import CALLS, EstimateRow, Key
+from agentrt.scheduler.estimates.row import CALLS, EstimateRow, RowKey
 
 if TYPE_CHECKING:
     from agentrt.runtime.estimate_store.database import EstimateStore
@@ -53,7 +53,7 @@ class EstimateWriter:
         self._engines = engines
         self._store: EstimateStore | None = None
         self._writer: ThreadPoolExecutor | None = None
-        self._unsaved: dict[Key, EstimateRow] = {}  # used by the thread only
+        self._unsaved: dict[RowKey, EstimateRow] = {}  # used by the thread only
         self._timer: asyncio.TimerHandle | None = None
         self._next_at_s = 0.0
 
@@ -96,7 +96,7 @@ class EstimateWriter:
         self._write(self._news())
 
     def _news(self) -> list[EstimateRow]:
-        return [*self.estimates.news(), *self.patterns.news()]
+        return [*self.estimates.changed_rows(), *self.patterns.changed_rows()]
 
     def _write(self, rows: Sequence[EstimateRow]) -> None:
         if self._writer is None:

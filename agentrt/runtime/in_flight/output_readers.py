@@ -78,18 +78,18 @@ class ValueReader:
         return ""
 
 
-class ItemReader:
+class ItemReader(ValueReader):
     """A JSON array, item by item."""
 
     def __init__(self, parse: Callable[[str], Any]) -> None:
         from agentrt.structured import ItemScanner  # native libraries come along
 
-        self._parse = parse
+        super().__init__(parse, is_json=True)
         self._scanner = ItemScanner()
         self._items: list[Any] = []
 
     def push(self, text: str) -> list[Any]:
-        new = [self._parse(item) for item in self._scanner.push(text)]
+        new = [self._parse(item) for item in self._scanner.feed_text(text)]
         self._items += new
         return new
 
@@ -100,12 +100,6 @@ class ItemReader:
 
     def partial(self, text: str) -> Any:
         return list(self._items)
-
-    def calls(self) -> tuple[CallMade, ...]:
-        return ()
-
-    def content(self) -> str:
-        return ""
 
 
 class CallReader:
@@ -120,12 +114,12 @@ class CallReader:
         self._calls: list[ToolCall] = []
 
     def push(self, text: str) -> list[Any]:
-        new = [self._call(found) for found in self._scanner.push(text)]
+        new = [self._call(found) for found in self._scanner.feed_text(text)]
         self._calls += new
         return new if self._output.kind == "calls" else []
 
     def finish(self, text: str) -> Any:
-        content = self._scanner.flush()
+        content = self._scanner.end_text()
         if self._output.kind == "calls":
             return list(self._calls)
         if self._calls:
@@ -165,7 +159,7 @@ def _partial_json(text: str) -> Any:
     from agentrt.structured import NOTHING, PartialJson  # native libraries come along
 
     read = PartialJson()
-    read.push(text)
+    read.feed_text(text)
     value = read.value()
     return None if value is NOTHING else value
 

@@ -20,7 +20,7 @@ from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, DeadPrefix, PrefixLiveness
 from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import State
-from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
+from agentrt.scheduler.retention import ReloadCost, RetentionAdvice, advise_retention, expected_gap
 from agentrt.scheduler.runs.run import NodeState
 
 LEAST_TOKENS = 32
@@ -38,7 +38,7 @@ Waiting = tuple[RunId, NodeId]
 class _EngineMemory:
     """KV memory of one engine as of its last step."""
 
-    reloads: Reloads | None
+    reloads: ReloadCost | None
     free_pages: int = 0
     available_pages: int = 0
     most_pages: int = 0
@@ -74,7 +74,7 @@ class _AwaitedPrefix:
     token_ids: tuple[int, ...]
     cache_salt: str
     waiting: Waiting
-    advice: Advice | None = None
+    advice: RetentionAdvice | None = None
 
 
 class KvRetention:
@@ -90,7 +90,7 @@ class KvRetention:
 
     def __init__(self, engines: Mapping[str, ModelRole], *, is_on: bool = True) -> None:
         self._memories = {
-            role: _EngineMemory(Reloads() if engine.capabilities.host_kv_tokens else None)
+            role: _EngineMemory(ReloadCost() if engine.capabilities.host_kv_tokens else None)
             for role, engine in engines.items()
             if is_on and engine.capabilities.hints and engine.codec is not None
         }
@@ -133,7 +133,7 @@ class KvRetention:
         if memory is None:
             return
         if memory.reloads is not None:
-            memory.reloads.note(ledger)
+            memory.reloads.note_reload(ledger)
         if not _is_hinted(request):
             return
         output_ids = tuple(request.output_ids)
@@ -185,7 +185,9 @@ class KvRetention:
         if not pending:
             return
         reloads = self._memories[prefix.engine.role].reloads
-        prefix.advice = advise(gap_of(pending, now_s), len(prefix.token_ids), reloads, now_s)
+        prefix.advice = advise_retention(
+            expected_gap(pending, now_s), len(prefix.token_ids), reloads, now_s
+        )
         run_id, node_id = prefix.waiting
         self._awaited.setdefault(run_id, {})[node_id] = prefix
         self._due.append(prefix)
@@ -221,11 +223,11 @@ class KvRetention:
             prefix.engine.backend.hint(
                 prefix.token_ids, advice.hint, advice.until_s, cache_salt=prefix.cache_salt
             )
-            if advice.fetch_at_s is None:
+            if advice.prefetch_at_s is None:
                 self._drop_awaited(prefix)
             else:
                 self._serial += 1
-                heappush(self._prefetches, (advice.fetch_at_s, self._serial, prefix))
+                heappush(self._prefetches, (advice.prefetch_at_s, self._serial, prefix))
 
     def _drop_awaited(self, prefix: _AwaitedPrefix) -> bool:
         """Send no more hints about a prefix; whether one was still to be sent."""
@@ -244,7 +246,9 @@ class KvRetention:
             node = state.node(*prefix.waiting)
             pending = _pending(node) if is_awaited and node is not None else []
             if pending and not self._memories[prefix.engine.role].is_full:
-                stays = advise(gap_of(pending, now_s), len(prefix.token_ids), None, now_s)
+                stays = advise_retention(
+                    expected_gap(pending, now_s), len(prefix.token_ids), None, now_s
+                )
                 prefix.engine.backend.hint(
                     prefix.token_ids, "prefetch", stays.until_s, cache_salt=prefix.cache_salt
                 )

@@ -26,7 +26,7 @@ from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_model import CallGuess, EndedCall
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
 from agentrt.scheduler.runs.run import template_of
-from agentrt.tools import ToolSpec, declared, execute
+from agentrt.tools import ToolSpec, declared_tool, execute
 
 MOST_AHEAD = 4
 """Guesses of one run that are running or kept, at most."""
@@ -133,7 +133,7 @@ class Speculation:
             self._specs[name, work.spec.name] = work.spec
         if arguments is not None:
             tool, public = work.spec.name, _public(work.spec, arguments)
-            self._patterns.learn(name, history.before, history.since, tool, arguments, public)
+            self._patterns.learn_call(name, history.before, history.since, tool, arguments, public)
         history.since += 1
 
     def pop_call(self, run: Run, work: ToolWork) -> SpeculatedCall | None:
@@ -183,7 +183,7 @@ class Speculation:
 
     def _begin(self, run: Run, node: Node[Any], history: _CallHistory, guess: CallGuess) -> None:
         spec = history.specs.get(guess.tool) or self._specs.get((_program_of(run), guess.tool))
-        spec = spec or declared(guess.tool)  # learned by another process
+        spec = spec or declared_tool(guess.tool)  # learned by another process
         if spec is None or not may_be_called_ahead(spec):
             return
         if not spec.is_async and self._threads.available_tokens <= IDLE_THREADS:
