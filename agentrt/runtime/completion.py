@@ -49,6 +49,11 @@ def failed(
     return _event(run, node, outcome, error, ledger, False, finish_reason)
 
 
+def torn_down(node: Node[Any]) -> NodeCancelled:
+    """The error of a node after its task was cancelled from outside."""
+    return NodeCancelled(f"{node.label} was torn down", reason="torn down")
+
+
 def _event(
     run: Run,
     node: Node[Any],

@@ -17,20 +17,16 @@ from agentrt.runtime.effects import Effects
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.requests.output_processor import OutputProcessor
-from agentrt.scheduler import (
-    CancelRequested,
-    CloseRequested,
-    DemandEnded,
-    Held,
-    InternalEvent,
-    Performed,
-    Released,
-    State,
-    apply,
-    decide,
-)
+from agentrt.scheduler import InternalEvent, Performed, State, apply, decide, internal_events
 
-_INTERNAL = (Held, Released, DemandEnded, CancelRequested, CloseRequested, Performed)
+_INTERNAL = (
+    internal_events.Held,
+    internal_events.Released,
+    internal_events.DemandEnded,
+    internal_events.CancelRequested,
+    internal_events.CloseRequested,
+    Performed,
+)
 
 
 class Loop:

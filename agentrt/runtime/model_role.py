@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
@@ -80,45 +81,38 @@ class ModelRole:
                 although the chat is to be appended to, does not limit reasoning, score choices or
                 report logprobs, or knows no salts.
         """
-        takes = self.capabilities
-        constraint = work.output.constraint
-        name = f"the {takes.backend} engine of {takes.model}"
+        takes, constraint = self.capabilities, work.output.constraint
+        refuse = partial(self._refuse, site)
         if constraint is not None and constraint.kind not in takes.constraints:
-            can = ", ".join(sorted(takes.constraints)) or "none"
-            raise Unsupported(
-                f"{name} does not enforce {constraint.kind} constraints ({work.output.name})",
-                hint=f"It enforces: {can}. Use another engine or another output type",
-                where=site,
+            kinds = ", ".join(sorted(takes.constraints)) or "none"
+            refuse(
+                f"does not enforce {constraint.kind} constraints ({work.output.name})",
+                f"It enforces: {kinds}. Use another engine or another output type",
             )
         if work.chat.history == "append" and takes.prompt == "messages":
-            raise Unsupported(
-                f"{name} writes its prompts itself, by its template",
-                hint='Leave history at "template"',
-                where=site,
-            )
+            refuse("writes its prompts itself, by its template", 'Leave history at "template"')
         if work.thinking_tokens is not None and takes.thinking is None:
-            raise Unsupported(
-                f"{name} cannot be held to a number of tokens of thought",
-                hint="Leave thinking out, or use the embedded engine",
-                where=site,
+            refuse(
+                "cannot be held to a number of tokens of thought",
+                "Leave thinking out, or use the embedded engine",
             )
         if cache_salt and not takes.cache_salts:
-            raise Unsupported(
-                f"{name} does not keep prefixes of different salts apart",
-                hint="Leave cache_salt out of RunOptions, or use vLLM or the embedded engine",
-                where=site,
+            refuse(
+                "does not keep prefixes of different salts apart",
+                "Leave cache_salt out of RunOptions, or use vLLM or the embedded engine",
             )
         if work.scored and not takes.scores:
-            raise Unsupported(
-                f"{name} does not score choices",
-                hint="Leave scored out, or use the embedded engine",
-                where=site,
-            )
+            refuse("does not score choices", "Leave scored out, or use the embedded engine")
         if work.sampling.logprobs and not takes.logprobs:
-            raise Unsupported(f"{name} reports no logprobs", hint="Leave logprobs at 0", where=site)
+            refuse("reports no logprobs", "Leave logprobs at 0")
         if work.sampling.ignore_eos and constraint is not None:
             raise UsageError(
                 f"ignore_eos=True goes on where {work.output.name} ends",
                 hint="Leave ignore_eos out, or generate free text",
                 where=site,
             )
+
+    def _refuse(self, site: str, lack: str, hint: str) -> NoReturn:
+        takes = self.capabilities
+        name = f"the {takes.backend} engine of {takes.model}"
+        raise Unsupported(f"{name} {lack}", hint=hint, where=site)

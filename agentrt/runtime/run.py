@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agentrt.base.clock import Clock
@@ -18,15 +18,8 @@ from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.options import RunOptions
-from agentrt.runtime.task import Task, TaskSet
-from agentrt.scheduler import (
-    CancelRequested,
-    CloseRequested,
-    DemandEnded,
-    Held,
-    InternalEvent,
-    Released,
-)
+from agentrt.runtime.task import Task, TaskEnd, TaskSet
+from agentrt.scheduler import InternalEvent, internal_events
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
@@ -140,11 +133,11 @@ class Run:
         self.nodes[node.id] = node
         self._post(event)
         if held:
-            self._post(Held(self.run_id, node.id))
+            self._post(internal_events.Held(self.run_id, node.id))
 
     def release(self, node: Node[Any]) -> None:
         """Let a held node start."""
-        self._post(Released(self.run_id, node.id, self.now_s()))
+        self._post(internal_events.Released(self.run_id, node.id, self.now_s()))
 
     def demand(self, node: Node[Any]) -> None:
         """Mark the node as awaited."""
@@ -152,7 +145,7 @@ class Run:
 
     def withdraw(self, node: Node[Any]) -> None:
         """Mark the node as no longer awaited."""
-        self._post(DemandEnded(self.run_id, node.id))
+        self._post(internal_events.DemandEnded(self.run_id, node.id))
 
     def cancel(self, node: Node[Any], reason: str) -> None:
         """End the node without its value."""
@@ -161,7 +154,7 @@ class Run:
             self.stop_requests.setdefault(
                 node.id, StopRequest(self.now_s(), waited.node_id, waited.item)
             )
-        self._post(CancelRequested(self.run_id, node.id, reason))
+        self._post(internal_events.CancelRequested(self.run_id, node.id, reason))
 
     def close(self, node: Node[Any]) -> None:
         """See `Submit.close`."""
@@ -171,7 +164,25 @@ class Run:
                 f"the engine {node.work.model!r} cannot close an output validly",
                 hint="Cancel without close=True, or use an embedded engine",
             )
-        self._post(CloseRequested(self.run_id, node.id, self.now_s()))
+        self._post(internal_events.CloseRequested(self.run_id, node.id, self.now_s()))
+
+    async def attempt(
+        self, node: Node[Any], task: Task, body: Callable[[], Awaitable[Any]]
+    ) -> TaskEnd:
+        """Run the body of a node's task, in the scope that ends it."""
+        end = TaskEnd()
+        with task.scope:
+            try:
+                if task.stop_error is not None:  # stopped before it could begin
+                    raise task.stop_error
+                end = TaskEnd(await body())
+            except Exception as error:
+                end = TaskEnd(error=error)
+            except SystemExit as system_exit:
+                end = TaskEnd(error=self.exit(node, system_exit))
+        if task.scope.cancelled_caught:
+            end = TaskEnd(error=task.stop_error, timed_out=task.stop_error is None)
+        return end
 
     def exit(self, node: Node[Any], system_exit: SystemExit) -> NodeCancelled:
         """End the whole run in order, because a program called `sys.exit`.
@@ -183,7 +194,7 @@ class Run:
         code = "" if system_exit.code is None else repr(system_exit.code)
         reason = f"sys.exit({code})"
         if self.root is not None and node is not self.root:
-            self._post(CancelRequested(self.run_id, self.root.id, reason))
+            self._post(internal_events.CancelRequested(self.run_id, self.root.id, reason))
         return NodeCancelled(f"{node.label} called {reason}", reason=reason)
 
     def end(self, error: AgentrtError) -> None:

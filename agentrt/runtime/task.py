@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 
 from agentrt.base.notifier import Notifier
+from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
 
 
+@dataclass(slots=True, eq=False)
 class Task:
     """The handle by which the task of a node is ended.
 
@@ -21,12 +25,24 @@ class Task:
         progress: The path that had taken the time when the deadline passed; None before.
     """
 
-    __slots__ = ("progress", "scope", "stop_error")
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    stop_error: Exception | None = None
+    progress: RunProgress | None = None
 
-    def __init__(self) -> None:
-        self.scope = anyio.CancelScope()
-        self.stop_error: Exception | None = None
-        self.progress: RunProgress | None = None
+
+@record
+class TaskEnd:
+    """The end of a task.
+
+    Attributes:
+        value: The value of the node; None with an error.
+        error: The error of the node, or None.
+        timed_out: Whether the deadline of the task passed.
+    """
+
+    value: Any = None
+    error: Exception | None = None
+    timed_out: bool = False
 
 
 class TaskSet:

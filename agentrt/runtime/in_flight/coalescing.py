@@ -8,7 +8,7 @@ them needs the output. A prompt with holes is like no other until it is complete
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
@@ -19,6 +19,7 @@ Bucket = tuple[object, ...]
 _NO_REQUEST, _NO_RUN, _NO_NODE = RequestId(-1), RunId(""), NodeId("")
 
 
+@dataclass(slots=True, eq=False)
 class CoalescedRequest:
     """A request of an engine with an output that several nodes may share.
 
@@ -30,14 +31,11 @@ class CoalescedRequest:
         stopping: Whether the engine has been told to end it.
     """
 
-    __slots__ = ("bucket", "deltas", "info_of", "request", "stopping")
-
-    def __init__(self, request: GenerateRequest, bucket: Bucket) -> None:
-        self.request = request
-        self.bucket = bucket
-        self.deltas: list[Delta] = []
-        self.info_of: dict[RequestId, SchedulingInfo] = {}
-        self.stopping = False
+    request: GenerateRequest
+    bucket: Bucket
+    deltas: list[Delta] = field(default_factory=list)
+    info_of: dict[RequestId, SchedulingInfo] = field(default_factory=dict)
+    stopping: bool = False
 
     @property
     def request_id(self) -> RequestId:

@@ -78,13 +78,13 @@ class ValueReader:
         return ""
 
 
-class ItemReader:
+class ItemReader(ValueReader):
     """A JSON array, item by item."""
 
     def __init__(self, parse: Callable[[str], Any]) -> None:
         from agentrt.structured import ItemScanner  # native libraries come along
 
-        self._parse = parse
+        super().__init__(parse, is_json=True)
         self._scanner = ItemScanner()
         self._items: list[Any] = []
 
@@ -100,12 +100,6 @@ class ItemReader:
 
     def partial(self, text: str) -> Any:
         return list(self._items)
-
-    def calls(self) -> tuple[CallMade, ...]:
-        return ()
-
-    def content(self) -> str:
-        return ""
 
 
 class CallReader:

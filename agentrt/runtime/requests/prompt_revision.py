@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from agentrt.base.errors import ContextOverflow, NodeCancelled, UsageError
+from agentrt.base.errors import ContextOverflow, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.program import Chat, Gen, Scope, in_scope
 from agentrt.protocol.events import PromptRevised
-from agentrt.runtime.completion import failed
+from agentrt.runtime.completion import failed, torn_down
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.run import Run
-from agentrt.runtime.task import Task
+from agentrt.runtime.task import Task, TaskEnd
 from agentrt.scheduler import InternalEvent
 
 
@@ -60,30 +61,18 @@ class PromptRevisions:
         task: Task,
         refused: ContextOverflow | None,
     ) -> None:
-        torn_down = NodeCancelled(f"{gen.label} was torn down", reason="torn down")
-        error: Exception | None = torn_down
-        deps: tuple[NodeId, ...] = ()
+        end = TaskEnd(error=torn_down(gen))
         try:
-            with task.scope:
-                try:
-                    if task.stop_error is not None:  # stopped before it could begin
-                        raise task.stop_error
-                    deps = await self._revise(run, gen, engine, refused)
-                    error = None
-                except Exception as raised:
-                    error = raised
-                except SystemExit as system_exit:
-                    error = run.exit(gen, system_exit)
-            if task.scope.cancelled_caught:
-                error = task.stop_error
+            body = partial(self._revise, run, gen, engine, refused)
+            end = await run.attempt(gen, task, body)
         finally:
             run.tasks.pop(gen.id, None)
             if gen.done:
                 pass
-            elif error is not None:
-                self._post(failed(run, gen, error))
+            elif end.error is not None:
+                self._post(failed(run, gen, end.error))
             else:
-                self._post(PromptRevised(run.run_id, gen.id, deps, run.now_s()))
+                self._post(PromptRevised(run.run_id, gen.id, end.value, run.now_s()))
 
     async def _revise(
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None

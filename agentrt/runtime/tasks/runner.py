@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record_of
+from agentrt.base.errors import AgentrtError, DeadlineExceeded, UsageError, record_of
 from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
-from agentrt.runtime.completion import failed, succeeded
+from agentrt.runtime.completion import failed, succeeded, torn_down
 from agentrt.runtime.options import PersonQuestion
 from agentrt.runtime.run import Run
-from agentrt.runtime.task import Task
+from agentrt.runtime.task import Task, TaskEnd
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
@@ -50,33 +50,18 @@ class TaskRunner:
         run.task_set.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
 
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
+        end = TaskEnd(error=torn_down(node))
         try:
-            await self._settle(run, node, task)
+            end = await run.attempt(node, task, partial(self._value, run, node, task))
+            if end.timed_out:
+                end = TaskEnd(error=self._too_late(run, node, task))
         finally:
-            if not node.done:  # cancelled from outside, by SystemExit or the end of the loop
-                gone = f"{node.label} was torn down"
-                self._post(failed(run, node, NodeCancelled(gone, reason="torn down")))
-
-    async def _settle(self, run: Run, node: Node[Any], task: Task) -> None:
-        error: Exception | None = None
-        value: Any = None
-        with task.scope:
-            try:
-                if task.stop_error is not None:  # stopped before it could begin
-                    raise task.stop_error
-                value = await self._value(run, node, task)
-            except Exception as raised:
-                error = raised
-            except SystemExit as system_exit:
-                error = run.exit(node, system_exit)
-        if task.scope.cancelled_caught:
-            error = task.stop_error or self._too_late(run, node, task)
-        if node.done:  # the loop has ended, and every node with it
-            return
-        if error is not None:
-            self._post(failed(run, node, error))
-        else:
-            self._post(succeeded(run, node, value))
+            if node.done:  # the loop has ended, and every node with it
+                pass
+            elif end.error is not None:
+                self._post(failed(run, node, end.error))
+            else:
+                self._post(succeeded(run, node, end.value))
 
     async def _value(self, run: Run, node: Node[Any], task: Task) -> Any:
         work = node.work

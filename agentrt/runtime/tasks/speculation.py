@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -37,6 +38,7 @@ MOST_ARGUMENT_CHARACTERS = 10_000
 Key = tuple[Any, ...]
 
 
+@dataclass(slots=True, eq=False)
 class SpeculatedCall:
     """A call made ahead.
 
@@ -51,17 +53,14 @@ class SpeculatedCall:
         scope: Cancels the call.
     """
 
-    __slots__ = ("began_s", "done", "ended_s", "error", "node_id", "scope", "spec", "value")
-
-    def __init__(self, node_id: NodeId, spec: ToolSpec, began_s: float) -> None:
-        self.node_id = node_id
-        self.spec = spec
-        self.began_s = began_s
-        self.ended_s: float | None = None
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.done = anyio.Event()
-        self.scope = anyio.CancelScope()
+    node_id: NodeId
+    spec: ToolSpec
+    began_s: float
+    ended_s: float | None = None
+    value: Any = None
+    error: BaseException | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     def is_stale(self, now_s: float) -> bool:
         stable_s = PURE_STABLE_S if self.spec.effects == "pure" else self.spec.stable_for_s or 0.0
@@ -71,6 +70,7 @@ class SpeculatedCall:
         return (now_s if self.ended_s is None else self.ended_s) - self.began_s
 
 
+@dataclass(slots=True, eq=False)
 class _CallHistory:
     """The tool calls of one run.
 
@@ -81,11 +81,10 @@ class _CallHistory:
         ahead: Calls made ahead that have not been called for.
     """
 
-    def __init__(self) -> None:
-        self.before: tuple[EndedCall, ...] = ()
-        self.since = 0
-        self.specs: dict[str, ToolSpec] = {}
-        self.ahead: dict[Key, SpeculatedCall] = {}
+    before: tuple[EndedCall, ...] = ()
+    since: int = 0
+    specs: dict[str, ToolSpec] = field(default_factory=dict)
+    ahead: dict[Key, SpeculatedCall] = field(default_factory=dict)
 
 
 class Speculation:
@@ -222,10 +221,7 @@ class Speculation:
             ahead.done.set()
 
     def _history(self, run: Run) -> _CallHistory:
-        history = self._histories.get(run.run_id)
-        if history is None:
-            history = self._histories[run.run_id] = _CallHistory()
-        return history
+        return self._histories.setdefault(run.run_id, _CallHistory())
 
     def _waste(self, run_id: RunId, ahead: SpeculatedCall, why: str) -> None:
         spent_s = ahead.spent_s(self._clock.now_s())
