@@ -1,12 +1,14 @@
-"""What the next `StepDone` will tell, and how a sequence ends."""
+"""What the next `StepDone` holds, and how a sequence ends."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from agentrt.base.errors import record_of
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import KvAllocator
+from agentrt.engine.runner.executor import StepExecutor
 from agentrt.engine.sampling import sequence_output
-from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.scheduling.scheduler import Scheduler
 from agentrt.engine.sequence.metrics import RequestMetrics
@@ -18,21 +20,23 @@ class StepOutputs:
     """Deltas and ends since the last delivery.
 
     Args:
-        roster: From which what is over goes.
-        grammars: The same.
-        paging: Whose free pages are told.
+        scheduler: Forgets sequences that are over.
+        executor: Forgets them, too.
+        paging: Says how many pages are free.
     """
 
-    def __init__(self, roster: Scheduler, grammars: GrammarRequests, paging: KvAllocator) -> None:
-        self._roster = roster
-        self._grammars = grammars
+    def __init__(
+        self, scheduler: Scheduler, executor: StepExecutor[Any], paging: KvAllocator
+    ) -> None:
+        self._scheduler = scheduler
+        self._executor = executor
         self._paging = paging
         self._deltas: list[Delta] = []
         self._ends: list[End] = []
 
     @property
     def has_ends(self) -> bool:
-        """Whether somebody has to be told of an end."""
+        """Whether there is an end to deliver."""
         return bool(self._ends)
 
     def tell(self, sequence: Sequence) -> None:
@@ -49,8 +53,8 @@ class StepOutputs:
         account.book(sequence.waits_in, now_s)
         if account.first_token_at_s == 0.0 and sequence.output_tokens:
             account.first_token_at_s = now_s
-        self._roster.remove(sequence)
-        self._grammars.forget(sequence.request.request_id)
+        self._executor.forget(sequence)
+        self._scheduler.remove(sequence)
         self._ends.append(
             End(
                 request_id=sequence.request.request_id,
@@ -83,6 +87,22 @@ class StepOutputs:
         """Everything, for delivery, with those that got their place in the step."""
         deltas, ends = tuple(self._deltas), tuple(self._ends)
         self._deltas, self._ends = [], []
+        return self._done(step, deltas, ends, admissions)
+
+    def take_steps(
+        self, steps: list[StepRecord], admissions: tuple[Admission, ...]
+    ) -> list[StepDone]:
+        """One delivery a step; the last has everything."""
+        before = [self._done(step) for step in steps[:-1]]
+        return [*before, self.take(steps[-1], admissions)]
+
+    def _done(
+        self,
+        step: StepRecord | None,
+        deltas: tuple[Delta, ...] = (),
+        ends: tuple[End, ...] = (),
+        admissions: tuple[Admission, ...] = (),
+    ) -> StepDone:
         return StepDone(
             step=step,
             deltas=deltas,

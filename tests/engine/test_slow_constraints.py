@@ -75,7 +75,7 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
         "masked_by",
         property(lambda self: Held(masked_by(self), let_go)),
     )
-    monkeypatch.setattr(grammar_requests, "is_suspect", lambda spec: True)
+    monkeypatch.setattr(grammar_requests, "may_be_hostile", lambda spec: True)
     core = build(overlap=overlap)
     core.submit(engine.request(1, PROMPT, seed=5, **how))
     core.submit(engine.request(2, PROMPT[1:], max_tokens=12))
@@ -158,7 +158,7 @@ def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, ea
 
 
 def one_of(core):
-    return next(iter(core._roster))
+    return next(iter(core.scheduler))
 
 
 def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monkeypatch):

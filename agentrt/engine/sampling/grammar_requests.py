@@ -39,10 +39,13 @@ class GrammarRequests:
         self._jumps = jumps
         self._drafts = drafts
         self._compiles = CompileCache()
-        self._compiles.prepare(codec.vocab)
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
         self._suspects: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
         self._spellers: WeakKeyDictionary[CompiledConstraint, TokenGuesser] = WeakKeyDictionary()
+
+    def prepare(self) -> None:
+        """Get what every compilation needs of the vocabulary ready, on a thread."""
+        self._compiles.prepare(self._codec.vocab)
 
     def begin(self, request: GenerateRequest) -> None:
         """Start to compile what the request asks for."""

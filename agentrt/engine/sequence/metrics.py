@@ -78,15 +78,17 @@ class RequestMetrics:
         self.add(bucket, seconds)
         self.mark_s += seconds
 
-    def book_step(self, bucket: Bucket, now_s: float, masks_s: float, batch_size: int) -> None:
-        """A step the sequence took part in is over; `masks_s` of it went to its grammar."""
+    def book_step(
+        self, bucket: Bucket, now_s: float, masks_s: float, batch_size: int, steps: int = 1
+    ) -> None:
+        """A step of the sequence is over, or several equal ones; its grammar took `masks_s`."""
         passed_s = now_s - self.mark_s
         masks_s = min(masks_s, passed_s)
         self.constraint_s += masks_s
         self.add(bucket, passed_s - masks_s)
         self.mark_s = now_s
-        self.steps += 1
-        self.batch_size_sum += batch_size
+        self.steps += steps
+        self.batch_size_sum += steps * batch_size
         if bucket == "prefill":
             self.prefill_chunks += 1
 

@@ -23,6 +23,7 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.ops.cpu_threads import forget
+from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.lab.bench.gpu_idle import watched
 from agentrt.lab.bench.roofline import measured
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
@@ -41,7 +42,10 @@ class EngineArm:
         self._constrained = bool(settings.pop("constrained", False))
         config = EngineConfig(**settings)
         forget(config)  # what was measured beside other work says little of now
-        self._core = EngineCore(config, MonotonicClock())
+        clock = MonotonicClock()
+        executor = ModelExecutor(config, clock)
+        self._runner = executor.runner
+        self._core = EngineCore(config, clock, executor)
         self._serial = 0
 
     def round(
@@ -106,8 +110,8 @@ class EngineArm:
 
     def about(self) -> dict[str, Any]:
         """What the engine says of itself."""
-        core = self._core
-        return {**dataclasses.asdict(core.report), "threads": dataclasses.asdict(core.threads)}
+        runner, report = self._runner, self._runner.model.report
+        return {**dataclasses.asdict(report), "threads": dataclasses.asdict(runner.threads)}
 
     def _request(self, prompt: list[int], new_tokens: int, ignore_eos: bool) -> GenerateRequest:
         self._serial += 1
