@@ -36,15 +36,38 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     Args:
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
+        start_s: The first instant.
+
+    Attributes:
+        now_s: The instant.
+        on_idle: Called before time moves on, with the instant of the next timer, infinity if there
+            is none. It returns whether there is more to do at this instant.
     """
 
-    def __init__(self, patience_s: float = 10.0) -> None:
-        self.now_s = START_S
+    def __init__(self, patience_s: float = 10.0, start_s: float = START_S) -> None:
+        self.now_s = start_s
+        self.on_idle: Callable[[float], bool] | None = None
         self._calls_in_threads = 0
         super().__init__(_JumpingSelector(self, patience_s))
 
     def time(self) -> float:
         return self.now_s
+
+    @property
+    def next_timer_s(self) -> float:
+        """The instant of the next timer; infinity if there is none."""
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        return timers[0].when() if timers else float("inf")
+
+    def idles(self) -> bool:
+        """Whether there is nothing more to do at this instant."""
+        return self.on_idle is None or not self.on_idle(self.next_timer_s)
+
+    def jump(self, seconds: float) -> None:
+        """Move on by so many seconds: exactly to the next timer, if that is what they lead to."""
+        ahead_s = self.next_timer_s - self.now_s
+        near = ahead_s <= seconds + _POLL_S
+        self.now_s = max(self.now_s, self.next_timer_s) if near else self.now_s + seconds
 
     def real_work_pending(self, open_files: int) -> bool:
         """Whether a thread or a socket of this loop may still bring something.
@@ -90,6 +113,8 @@ class _JumpingSelector(selectors.DefaultSelector):
             ready = super().select(0)
             if ready or timeout == 0:
                 return ready
+            if not pending and not self._loop.idles():
+                return ready
             now_s = time.monotonic()
             give_up_at_s = give_up_at_s or now_s + self._patience_s
             if pending and now_s < give_up_at_s:
@@ -98,7 +123,7 @@ class _JumpingSelector(selectors.DefaultSelector):
                     return ready
                 continue
             if timeout is not None:
-                self._loop.now_s += timeout
+                self._loop.jump(timeout)
                 return ready
             if not pending and now_s >= give_up_at_s:
                 raise Stuck(
@@ -119,7 +144,10 @@ def _anyio_thread_busy(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def run_virtual(
-    main: Callable[[Unpack[Args]], Awaitable[T]], *args: *Args, patience_s: float = 10.0
+    main: Callable[[Unpack[Args]], Awaitable[T]],
+    *args: *Args,
+    patience_s: float = 10.0,
+    start_s: float = START_S,
 ) -> T:
     """Run `main` on a loop whose time jumps.
 
@@ -135,9 +163,10 @@ def run_virtual(
         main: Coroutine function.
         args: Its arguments.
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
+        start_s: The first instant.
 
     Raises:
         Stuck: Every task waits for another.
     """
-    factory = partial(VirtualTimeLoop, patience_s)
+    factory = partial(VirtualTimeLoop, patience_s, start_s)
     return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": factory})

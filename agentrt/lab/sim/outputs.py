@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 
-class Output:
+class GivenOutput:
     """What a call will put out.
 
     Args:

@@ -13,7 +13,7 @@ END_ID = 0
 """Stands behind every message, as templates have it."""
 
 START_ID = 4
-_HEADER_IDS = {"system": 1, "user": 2, "assistant": 3}
+HEADER_IDS = {"system": 1, "user": 2, "assistant": 3}
 _FIRST_ID = 16
 _MOST_ID = 2**31 - 1
 MESSAGE_TOKENS = 2
@@ -47,16 +47,12 @@ class TokenIds:
         """What a call of a run puts out."""
         return self._range(("output", run_id, call), tokens)
 
-    def share_output(self, run_id: RunId, call: str, ids: range) -> None:
-        """A call puts out what another one does, whose output these ids are."""
-        self._ranges["output", run_id, call] = ids
-
-    def result(self, run_id: RunId, part: TraceResult) -> range:
+    def result(self, run_id: RunId, tool: str, tokens: int) -> range:
         """What a tool of a run answers."""
-        return self._range(("result", run_id, part.tool, str(part.tokens)), part.tokens)
+        return self._range(("result", run_id, tool, str(tokens)), tokens)
 
     def forget(self, run_id: RunId, program: ProgramTrace) -> None:
-        """The run is over: nobody asks for its own texts again."""
+        """The run is over: nothing quotes its own texts again."""
         for node in program.nodes:
             self._ranges.pop(("output", run_id, node.name), None)
             if isinstance(node, TraceCall):
@@ -105,10 +101,10 @@ class PromptIds:
         self._outputs = outputs
         self._parts: list[Part | int] = [*ids.start]
         for role, message in call.prompt:
-            self._parts.append(_HEADER_IDS[role])
+            self._parts.append(HEADER_IDS[role])
             self._parts.extend(message)
             self._parts.append(END_ID)
-        self._parts.append(_HEADER_IDS["assistant"])
+        self._parts.append(HEADER_IDS["assistant"])
         self._at = 0
 
     @property
@@ -136,6 +132,6 @@ class PromptIds:
             else:
                 if part.tool not in ended:
                     break
-                found += self._ids.result(self._run_id, part)
+                found += self._ids.result(self._run_id, part.tool, part.tokens)
             self._at += 1
         return tuple(found)
