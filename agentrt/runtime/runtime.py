@@ -65,6 +65,8 @@ class Runtime:
         estimates: What past runs told; they go on learning here.
         patterns: Which tools past runs called next; the same.
         on_run_ended: Called when a run is over and what it taught is known; must return at once.
+        state: What another runtime with these roles and settings knew when it was closed; its
+            estimates go on learning. None begins anew.
     """
 
     def __init__(
@@ -78,13 +80,16 @@ class Runtime:
         estimates: Estimates | None = None,
         patterns: CallPatterns | None = None,
         on_run_ended: Callable[[], None] | None = None,
+        state: State | None = None,
     ) -> None:
         if "default" not in backends:
             raise UsageError("no engine has the role 'default'", hint="Name one of them so")
         self._clock = clock or MonotonicClock()
         self._config = config or RunConfig()
         self.scheduler = scheduler or SchedulerConfig()
-        self.estimates = Estimates() if estimates is None else estimates
+        known = Estimates() if state is None else state.estimates
+        self.estimates = known if estimates is None else estimates
+        self._state = state
         self.patterns = CallPatterns() if patterns is None else patterns
         self._on_run_ended = on_run_ended
         self._engines = {
@@ -264,7 +269,7 @@ class Runtime:
             if engine.capabilities.holes and engine.codec is not None
         ]
         threads = self._config.max_concurrent_tools
-        state = State(
+        state = self._state or State(
             incomplete_roles=incomplete,
             max_threaded=threads,
             config=self.scheduler,

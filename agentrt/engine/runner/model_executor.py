@@ -114,7 +114,8 @@ class ModelExecutor:
             if part.wants_logits:
                 rows.append(sequence)
                 drafts = drafts or bool(sequence.draft)
-        masks = None if plan.ahead else self._sampler.begin(rows)  # ahead, they wait for the last step
+        # Ahead of the tokens of the last step a grammar does not know what it masks.
+        masks = None if plan.ahead else self._sampler.begin(rows)
         if drafts and not plan.ahead:
             self._add_drafts(plan.shares, parts)
         logits = self.runner.forward(parts)

@@ -14,6 +14,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import Unsupported
 from agentrt.base.ids import PageId, RequestId
 from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch, StepSpan
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
@@ -68,7 +69,7 @@ class SimulatedExecutor:
         self.offload: OffloadCache[TimedCopier] | None = opened[0] if opened else None
         self._copier = opened[1] if opened else None
         self._page_tokens = config.page_tokens
-        self.tables = NoTables()
+        self.tables: BlockTableWriter = NoTables()
         self.pages = config.kv_pages
         self.logits_size = _MOST_ID
         self.window_tokens = 0
@@ -94,10 +95,6 @@ class SimulatedExecutor:
     def expect(self, request_id: RequestId, output: GivenOutput) -> None:
         """Say what a request puts out, before it is submitted."""
         self._outputs[request_id] = output
-
-    def output_of(self, request_id: RequestId) -> GivenOutput | None:
-        """What a request puts out, unless it is over."""
-        return self._outputs.get(request_id)
 
     def hinted(self, now_s: float) -> None:
         """What was copied for a hint between two steps holds up the next."""

@@ -32,11 +32,6 @@ class GivenOutput:
         self.forced_tokens = min(forced_tokens, len(ids) - 1)
         self._marks = sorted(marks)
 
-    def watch(self, marks: tuple[int, ...], length: int) -> None:
-        """Somebody else looks at these lengths too; at the next token for those that it has."""
-        more = {mark if mark > length else length + 1 for mark in marks}
-        self._marks = sorted(more.union(self._marks))
-
     def __len__(self) -> int:
         return len(self._ids)
 

@@ -82,13 +82,18 @@ class Player:
     async def play(self) -> None:
         """What the program's own code does."""
         await anyio.sleep(self.costs.run_s)
-        while True:
-            self._note_ends()
-            self._declare()
-            self._spare()
-            if self._is_over:
-                return
-            await self._changed.wait()
+        try:
+            while True:
+                self._note_ends()
+                self._declare()
+                self._spare()
+                if self._is_over:
+                    return
+                await self._changed.wait()
+        finally:  # its chats go with the program: what engines are told of prefixes depends on it
+            self._tree = ChatTree()
+            self._nodes.clear()
+            self._readers.clear()
 
     @property
     def costs(self) -> SimCosts:

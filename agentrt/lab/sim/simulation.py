@@ -24,13 +24,14 @@ from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import ProgramTrace, Workload
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
-from agentrt.scheduler import Estimates
+from agentrt.scheduler import Estimates, State
 from agentrt.testing.clock import LoopClock
 from agentrt.testing.loop import VirtualTimeLoop, run_virtual
 
 BEGIN_S = 1_000.0
 """Not 0: a ledger's 0.0 means "never"."""
 MOST_STEPS = 1 << 20
+ROLE = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,15 @@ class Simulation:
             SimulatedExecutor(config, setup.costs, self._codec) for _ in range(setup.engines)
         ]
         self._cores = [EngineCore(config, self._clock, one) for one in self._executors]
+        self._states = [
+            State(
+                incomplete_roles=(ROLE,),
+                config=setup.scheduler,
+                estimates=self._estimates,
+                kv_tokens={ROLE: (setup.kv_tokens, setup.host_kv_tokens)},
+            )
+            for _ in range(setup.engines)
+        ]
 
     def run(
         self, workload: Workload, costs: Sequence[tuple[float, SimCosts]] = ()
@@ -145,7 +155,8 @@ class Simulation:
             loop.call_at(began_s + at_s, self._take, taken)
         async with AsyncExitStack() as stack:
             runtimes = [
-                await stack.enter_async_context(self._runtime(one, players)) for one in backends
+                await stack.enter_async_context(self._runtime(one, state, players))
+                for one, state in zip(backends, self._states, strict=True)
             ]
             plays: list[asyncio.Task[None]] = []
             arrivals = sorted(workload, key=lambda one: one.at_s)
@@ -200,7 +211,7 @@ class Simulation:
             kv_tokens=setup.kv_tokens,
             host_kv_tokens=setup.host_kv_tokens,
         )
-        spare_pages = int(ROOM_SHARE * executor.pages) if setup.scheduler.retention else 0
+        spare_pages = 1 + int(ROOM_SHARE * executor.pages) if setup.scheduler.retention else 0
         return SimulatedBackend(
             core,
             executor,
@@ -211,13 +222,15 @@ class Simulation:
             spare_pages=spare_pages,
         )
 
-    def _runtime(self, backend: SimulatedBackend, players: Mapping[RunId, Player]) -> Runtime:
+    def _runtime(
+        self, backend: SimulatedBackend, state: State, players: Mapping[RunId, Player]
+    ) -> Runtime:
         return Runtime(
-            {"default": (backend, self._codec)},
+            {ROLE: (backend, self._codec)},
             clock=self._clock,
             observers=[OutcomeObserver(players, backend)],
             scheduler=self._setup.scheduler,
-            estimates=self._estimates,
+            state=state,
         )
 
     def _take(self, costs: SimCosts) -> None:
