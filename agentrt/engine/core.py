@@ -220,7 +220,7 @@ class EngineCore:
         Args:
             most_steps: Up to so many equal decode steps are computed at once, if the executor can
                 do that and nothing can come between them. The results are those of single steps.
-            spare_pages: Of those steps all but the first leave so many pages free.
+            spare_pages: With fewer free pages each change of them is told at once.
         """
         step = self._launch(ahead=False, most_steps=most_steps, spare_pages=spare_pages)
         if step is not None:
@@ -250,9 +250,11 @@ class EngineCore:
         if not shares:
             return None
         if most_steps > 1:
+            scarce = self.paging.pool.free_pages < spare_pages
+            news = scarce and self.paging.pool.free_pages != self._outputs.told_free_pages
             plain = self.executor.plain_steps
             equal = equal_steps(self.scheduler, self.paging, shares, plain, spare_pages)
-            most_steps = min(most_steps, equal)
+            most_steps = 1 if news else min(most_steps, equal)
         waiting = self.scheduler.waiting
         step = self._steps.launch(ScheduledBatch(shares, began_s, waiting, ahead, most_steps))
         step.admissions = self.scheduler.line.take_admissions()

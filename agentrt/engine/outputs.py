@@ -19,6 +19,9 @@ from agentrt.protocol.step_output import Admission, Delta, End, StepDone, StepRe
 class StepOutputs:
     """Deltas and ends since the last delivery.
 
+    Attributes:
+        told_free_pages: Free pages as last delivered.
+
     Args:
         scheduler: Forgets sequences that are over.
         executor: Forgets them, too.
@@ -31,6 +34,7 @@ class StepOutputs:
         self._scheduler = scheduler
         self._executor = executor
         self._paging = paging
+        self.told_free_pages = paging.pool.free_pages
         self._deltas: list[Delta] = []
         self._ends: list[End] = []
 
@@ -103,11 +107,12 @@ class StepOutputs:
         ends: tuple[End, ...] = (),
         admissions: tuple[Admission, ...] = (),
     ) -> StepDone:
+        self.told_free_pages = self._paging.pool.free_pages
         return StepDone(
             step=step,
             deltas=deltas,
             ends=ends,
-            free_pages=self._paging.pool.free_pages,
+            free_pages=self.told_free_pages,
             evictable_pages=self._paging.tree.evictable_pages,
             admissions=admissions,
         )

@@ -206,6 +206,7 @@ class Scope:
             raise
         self._ended = True
         lost = self._lost()
+        self._nodes = {}  # else chats of nodes that failed wait for the garbage collector
         if len(lost) == 1:
             raise lost[0]
         if lost:
@@ -223,6 +224,7 @@ class Scope:
             self.cancel_all(reason)
             await self.settle()
         self._ended = True
+        self._nodes = {}
 
     def _lost(self) -> list[Exception]:
         seen = {id(node.error) for node in self._nodes if node.is_handled}

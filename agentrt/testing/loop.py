@@ -9,11 +9,13 @@ that a timeout over a thread that never answers still fires.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import selectors
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from heapq import heappush
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio
@@ -48,10 +50,26 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.now_s = start_s
         self.on_idle: Callable[[float], bool] | None = None
         self._calls_in_threads = 0
+        self._set_timers = 0
         super().__init__(_JumpingSelector(self, patience_s))
 
     def time(self) -> float:
         return self.now_s
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Args]], object],
+        *args: Unpack[Args],
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As of any loop, but timers of one instant fire in the order in which they were set."""
+        self._set_timers += 1
+        timer = _OrderedTimer(when, callback, args, self, context)
+        timer.serial = self._set_timers
+        heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
 
     @property
     def next_timer_s(self) -> float:
@@ -95,6 +113,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _call_returned(self, _future: asyncio.Future[Any]) -> None:
         self._calls_in_threads -= 1
+
+
+class _OrderedTimer(asyncio.TimerHandle):
+    __slots__ = ("serial",)
+
+    serial: int
+
+    def __lt__(self, other: asyncio.TimerHandle) -> bool:
+        assert isinstance(other, _OrderedTimer)
+        return (self.when(), self.serial) < (other.when(), other.serial)
 
 
 class _JumpingSelector(selectors.DefaultSelector):
