@@ -11,6 +11,8 @@ from tests.test_floors import FLOORS
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+ROOMS = {room for row in FLOORS for room in row}
 DEPENDENCIES = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
     "dependencies"
 ]
@@ -23,23 +25,41 @@ def test_the_readme_is_short_and_opens_with_the_two_commands() -> None:
     assert lines[4].startswith("make test")
 
 
+def test_the_architecture_is_short() -> None:
+    assert len(ARCHITECTURE.splitlines()) <= 200
+
+
 def test_the_floors_are_those_that_are_tested() -> None:
     block = ARCHITECTURE.split("## Floors")[1].split("```")[1]
-    drawn: dict[str, int] = {}
-    for line in block.splitlines():
-        row = re.match(r" ?(\d+)  (\S.*?)(?: {4,}.*)?$", line)
-        if row:
-            drawn |= {room: int(row[1]) for room in re.findall(r"\w+", row[2])}
-    assert drawn == {room: level for level, row in enumerate(FLOORS) for room in row}
+    drawn = [tuple(line.split("    ")[0].split()) for line in block.strip().splitlines()]
+    assert [set(row) for row in reversed(drawn)] == [set(row) for row in FLOORS]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_and_paths_exist(document: Path) -> None:
+    text = document.read_text("utf-8")
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (document.parent / link).exists(), f"{document}: {link}"
+    for path in re.findall(r"`(?:agentrt/)?((?:[a-z_]+/)+[a-z_]+)(?:\.py)?`", text):
+        if path.split("/")[0] in ROOMS:
+            there = ROOT / "agentrt" / path
+            assert there.is_dir() or there.with_suffix(".py").exists(), f"{document}: {path}"
 
 
 @pytest.mark.parametrize("requirement", DEPENDENCIES)
 def test_every_dependency_has_a_reason(requirement: str) -> None:
     name = re.match(r"[\w-]+", requirement)
     assert name
-    reasons = ARCHITECTURE.split("## Dependencies")[1].split("\n## ")[0]
     said = "OTLP/HTTP exporter" if "otlp" in name[0] else name[0]
-    assert said in reasons
+    assert said in (ROOT / "docs" / "dependencies.md").read_text("utf-8")
+
+
+def test_the_glossary_names_each_noun_once() -> None:
+    rows = re.findall(
+        r"^\| ([a-zA-Z][^|]*?) \|", (ROOT / "docs/glossary.md").read_text("utf-8"), re.M
+    )
+    nouns = [row for row in rows if row != "noun"]
+    assert len(nouns) == len(set(nouns)) > 50
 
 
 def test_folders_named_in_the_readme_exist() -> None:

@@ -17,13 +17,16 @@ from agentrt.analysis.gantt import MARKS, Bar, bars, gantt
 from agentrt.analysis.latency_bound import LatencyBound, bound
 from agentrt.analysis.latency_line import latency_line, trace_line
 from agentrt.analysis.latency_split import Split, split
+from agentrt.analysis.model_shape import ModelShape, shape_in
+from agentrt.analysis.model_work import model_work
 from agentrt.analysis.order import order
 from agentrt.analysis.parallelism import parallelism, work_s
 from agentrt.analysis.recorder import RunRecorder
 from agentrt.analysis.replay import replay_s, saving_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.analysis.slack import slack_s
-from agentrt.analysis.stages import LABELS, Label, Stage, stages
+from agentrt.analysis.stage import LABELS, Label, Stage
+from agentrt.analysis.stages import stages
 from agentrt.analysis.summary import SCHEMA, error_object, summary
 from agentrt.analysis.usage import Usage, usage
 
@@ -39,6 +42,7 @@ __all__ = [
     "Label",
     "LatencyBound",
     "MachineRates",
+    "ModelShape",
     "ModelWork",
     "NodeRecord",
     "PathStep",
@@ -57,10 +61,12 @@ __all__ = [
     "error_object",
     "gantt",
     "latency_line",
+    "model_work",
     "order",
     "parallelism",
     "replay_s",
     "saving_s",
+    "shape_in",
     "slack_s",
     "split",
     "stages",

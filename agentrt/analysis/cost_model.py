@@ -1,4 +1,4 @@
-"""What computing tokens takes at the least: by the machine's rates, or by an engine's own steps."""
+"""Least time to compute tokens: by the machine's rates, or by an engine's own steps."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class ForwardCosts(Protocol):
     """
 
     def prompt_s(self, new: int, context: int) -> float:
-        """Of computing part of a prompt, beside whatever else the engine does."""
+        """Least time of a part of a prompt, beside any other work of the engine."""
         ...
 
     def pass_s(self, new: int, context: int) -> float:
-        """Of a forward over the end of a prompt, at whose end the first output token is known."""
+        """Least time of the forward pass over the end of a prompt, which gives the first token."""
         ...
 
     def decode_s(self, tokens: int, context: int) -> float:
-        """Of so many more output tokens of one sequence, one after the other."""
+        """Least time of further output tokens of one sequence, one after the other."""
         ...
 
     def work_s(self, prompt: int, output: int) -> float:
-        """Of so many tokens of prompts and outputs, however many at once."""
+        """Least time of tokens of prompts and outputs, in batches of any size."""
         ...
 
 
 @record
 class MachineRates:
-    """What a machine does at most, as measured.
+    """Highest rates of a machine, as measured.
 
     Attributes:
         read_bytes_s: Streamed from memory.
@@ -48,13 +48,13 @@ class MachineRates:
 
 @record
 class ModelWork:
-    """What a model takes.
+    """Work of a model per token and per forward pass.
 
     Attributes:
         weight_bytes: Read by every forward.
-        flops_a_token: Of the layers.
+        flops_a_token: Operations of the layers.
         flops_a_history_token: More of it, for each token attended to.
-        head_flops: Of the output layer, where logits are wanted.
+        head_flops: Operations of the output layer, for rows with logits.
         kv_bytes_a_token: Keys and values of one token.
     """
 
@@ -70,8 +70,8 @@ class HardwareCosts:
     """By what the machine can do: nothing that computes the model in its dtype is faster.
 
     Attributes:
-        machine: Its rates.
-        model: What is computed.
+        machine: Rates of the machine.
+        model: Work of the model.
     """
 
     machine: MachineRates
@@ -104,7 +104,7 @@ class HardwareCosts:
 
 @record
 class Step:
-    """What an engine's step did, and how long it took.
+    """One step of an engine, with its duration.
 
     Attributes:
         seconds: From planning to tokens.
@@ -145,7 +145,7 @@ class StepCosts:
 
 
 def step_costs(steps: Sequence[Step]) -> StepCosts | None:
-    """What steps of these kinds took, by medians; None where none decoded a sequence alone."""
+    """Durations of steps by kind, as medians; None if no step decoded a sequence alone."""
     pure = [step for step in steps if not step.prefill_tokens and step.decode_tokens]
     alone = [step.seconds for step in pure if step.decode_tokens == 1]
     if not alone:

@@ -48,7 +48,7 @@ def critical_path(record: RunRecord, causes: Causes | None = None) -> tuple[Path
 
     Args:
         record: A run that is over, however it ended.
-        causes: Of the same record, when the caller has them already.
+        causes: Causes of the same record, if already known.
     """
     return _CriticalWalk(record, causes or Causes(record)).steps()
 

@@ -10,7 +10,7 @@ _NO_HINT = "run with -v for the traceback"
 
 
 def error_lines(error: BaseException | ErrorRecord) -> tuple[str, str, str]:
-    """What happened, where (`file:line` in the user's program), and how to mend it; one line each.
+    """Event, place (`file:line` in the user's program) and remedy of an error, one line each.
 
     Notes that the runtime added to an exception (`in node ...`) tell the place more exactly.
     """

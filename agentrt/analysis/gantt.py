@@ -8,7 +8,8 @@ from agentrt.analysis.causes import Causes
 from agentrt.analysis.critical_path import critical_path
 from agentrt.analysis.replay import saving_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
-from agentrt.analysis.stages import Label, Stage, stages
+from agentrt.analysis.stage import Label, Stage
+from agentrt.analysis.stages import stages
 
 MARKS: dict[Label, str] = {
     "admission": ":",
@@ -31,12 +32,12 @@ class Bar:
     """One node over time.
 
     Attributes:
-        name: Its id below the program.
+        name: Id below the program.
         start_s: From the run's start to its last input.
         end_s: From the run's start to its end.
-        stages: What it did, in order.
+        stages: Stages of the node, in order.
         critical: Whether the critical path goes through it.
-        saving_s: What the run would have gained, had it taken no time.
+        saving_s: Time that the run would gain if the node took none.
         outcome: How it ended; "" while it is open.
     """
 

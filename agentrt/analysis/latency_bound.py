@@ -15,7 +15,7 @@ from agentrt.analysis.critical_path import critical_path
 from agentrt.analysis.latency_split import split
 from agentrt.analysis.replay import replay_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
-from agentrt.analysis.stages import Label
+from agentrt.analysis.stage import Label
 from agentrt.base.record import record
 
 

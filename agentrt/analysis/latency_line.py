@@ -13,7 +13,7 @@ from agentrt.base.ids import RunId, trace_id_of
 
 
 def latency_line(record: RunRecord, trace: str = "") -> str:
-    """Such as `compound 2.31 s = queue 0.04 + prefill 0.31 + decode 1.96 | parallelism 1.9x | ...`.
+    """Latency line: `compound 2.31 s = queue 0.04 + prefill 0.31 + decode 1.96 | parallelism 1.9x`.
 
     The numbers printed add up; parts that round to nothing are left out, and so is the parallelism
     of a run that did nothing. Runs under a second are told in ms.
@@ -44,10 +44,10 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
 
 
 def trace_line(run_id: RunId, trace: str = "") -> str:
-    """Such as `trace 1bf3296 -> traces/runs/x.json`: all there is to tell of a run not begun.
+    """Trace line, such as `trace 1bf3296 -> traces/runs/x.json`; the only line of a run not begun.
 
     Args:
-        run_id: Of the run.
+        run_id: Id of the run.
         trace: Where its trace is: a file or an address.
     """
     line = f"trace {trace_id_of(run_id)[:7]}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.critical_path import PathStep, critical_path
 from agentrt.analysis.run_record import RunRecord
-from agentrt.analysis.stages import LABELS, Label, stages
+from agentrt.analysis.stage import LABELS, Label
+from agentrt.analysis.stages import stages
 from agentrt.base.record import record
 
 TOLERANCE_S = 1e-6
@@ -23,7 +24,7 @@ class Split:
         prefill: Computing prompts.
         decode: Producing tokens.
         constraint: Compiling grammars and waiting for masks.
-        tool: Tools at work, their retries, and people who were asked.
+        tool: Tools at work, their retries, and questions to a person.
         orchestration: The program's own code, and the runtime between program and engine.
         network: On the way to and from a remote engine.
         unattributed: No event or ledger tells.
@@ -55,8 +56,8 @@ def split(
 
     Args:
         record: The run.
-        path: Its critical path, when the caller has it already.
-        causes: Of the same record, when the caller has them already.
+        path: Critical path of the record, if already known.
+        causes: Causes of the same record, if already known.
     """
     causes = causes or Causes(record)
     parts: dict[Label, float] = dict.fromkeys(LABELS, 0.0)

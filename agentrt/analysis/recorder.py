@@ -21,19 +21,19 @@ class RunRecorder:
         self._on_run = on_run
         self._open: dict[RunId, RunRecord] = {}
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take a batch of events."""
         for event in events:
             if isinstance(event, (StepDone, BackendDown)):
                 for record in self._open.values():
-                    record.see((event,))
+                    record.on_events((event,))
                 continue
             if isinstance(event, RunStarted):
                 self._open[event.run_id] = RunRecord(event.run_id)
             found = self._open.get(event.run_id)
             if found is None:
                 continue
-            found.see((event,))
+            found.on_events((event,))
             if isinstance(event, RunFinished):
                 del self._open[event.run_id]
                 self._on_run(found)

@@ -24,14 +24,14 @@ def replay_s(
     Args:
         record: A run that is over.
         length_s: Seconds of a generation, tool or question from its last input to its end.
-        causes: Of the same record, when the caller has them already.
+        causes: Causes of the same record, if already known.
         code: Whether code takes its time.
     """
     return _Replay(record, length_s, causes or Causes(record), code=code).compound_s()
 
 
 def saving_s(record: RunRecord, node_id: NodeId, causes: Causes | None = None) -> float:
-    """What the run would have gained, had one node's work taken no time."""
+    """Time that the run would gain if one node's work took none."""
     free = replay_s(
         record, lambda node, length_s: 0.0 if node.node_id == node_id else length_s, causes
     )

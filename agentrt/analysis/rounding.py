@@ -20,7 +20,7 @@ def shared_quanta(parts: Mapping[K, float], total: int, per_second: int) -> dict
 
     Args:
         parts: Seconds by key, none negative.
-        total: What the units have to sum to; `quanta` of the sum of `parts`.
+        total: Required sum of the units; `quanta` of the sum of `parts`.
         per_second: Units in a second.
     """
     exact = {key: seconds * per_second for key, seconds in parts.items()}

@@ -1,4 +1,4 @@
-"""What happened in one run, gathered from its events.
+"""Record of one run, gathered from its events.
 
 A record only stores; what follows from it (order, critical path, split, slack) is computed by the
 modules beside it, after the run. Events come in causal order, so each gets a sequence number: of
@@ -61,19 +61,19 @@ class NodeRecord:
         declared: How it came to be.
         seq: When, in the order of events.
         children: Nodes that its scope owns, in order of declaration (programs only).
-        demanded_at_s: Somebody first waited for it; None when nobody did.
+        demanded_at_s: Instant of the first demand; None without one.
         sent: Each time it was handed to a backend; more than once after an engine died.
-        filled_at_s: Its last hole was filled; None when it had none.
-        first_token_at_s: Its first output reached the runtime.
+        filled_at_s: Instant at which the last hole was filled; None without holes.
+        first_token_at_s: Arrival of the first output at the runtime.
         items: Index of a streamed item -> when it was complete.
-        attempts: Of a tool.
+        attempts: Attempts of a tool.
         failed: Answers of a generation that did not pass their check, each with its sending.
         lost: Prefixes that could not be shared.
-        scheduled: What was decided about it, in order.
+        scheduled: Decisions of the scheduler about it, in order.
         finished: How it ended; None while it is open.
         finished_seq: When, in the order of events.
-        node_id: Its path in the run.
-        kind: What it is.
+        node_id: Path in the run.
+        kind: Kind of node.
     """
 
     declared: NodeDeclared
@@ -129,7 +129,7 @@ class RunRecord:
 
     @property
     def run_id(self) -> RunId:
-        """Of the run; empty before it started."""
+        """Events of the run; empty before it started."""
         return self.started.run_id if self.started else (self._run_id or RunId(""))
 
     @property
@@ -161,7 +161,7 @@ class RunRecord:
         """When the node ended; a node still open ended with the run."""
         return node.finished.at_s if node.finished else self.ended_at_s
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take a batch of events; those of other runs are passed over."""
         for event in events:
             if isinstance(event, StepDone):

@@ -14,7 +14,7 @@ from agentrt.base.record import record
 
 @record
 class LatestEnd:
-    """What a node's end must not delay, and the time there is until then."""
+    """Latest end of a node that delays nothing, and the time until then."""
 
     node_id: NodeId
     gap_s: float
@@ -24,8 +24,8 @@ def slack_s(record: RunRecord, causes: Causes | None = None) -> dict[NodeId, flo
     """Node -> slack, never negative; 0 for every node whose end the critical path goes through.
 
     All other durations are taken as they were. An input that arrived before the last one may come
-    later by the difference; code that waited for a node moves with it; a node that nobody waited
-    for has to be over when its program is.
+    later by the difference; code that waited for a node moves with it; a node without
+    demand must end by the end of its program.
     """
     bounds = _bounds(record, causes or Causes(record))
     needs = {node_id: [bound.node_id for bound in bounds[node_id]] for node_id in record.nodes}

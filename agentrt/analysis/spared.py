@@ -1,4 +1,4 @@
-"""What a run had from others and ahead of time, and what was done in vain."""
+"""Work that a run got from others or ahead of time, and work done in vain."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Spared:
 
     Attributes:
         joined: Generations that joined a like one under way.
-        joined_tokens: Of their prompts and outputs: the engine computed them once, for another.
+        joined_tokens: Tokens of coalesced prompts and outputs, computed once for another request.
         ahead: Tools that were called ahead.
-        taken: Of those, what a real call took or joined.
+        taken: Speculated calls that a real call took or joined.
         saved_s: Time that those calls did not have to wait.
         wasted_s: Time that tools worked in vain.
     """
@@ -50,7 +50,7 @@ class Spared:
 
 
 def spared(record: RunRecord) -> Spared:
-    """What the scheduler's decisions say of it."""
+    """Spared work according to the scheduler's decisions."""
     joined = joined_tokens = ahead = taken = 0
     saved_s = wasted_s = 0.0
     for node in record.nodes.values():

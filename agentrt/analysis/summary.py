@@ -33,7 +33,7 @@ def summary(
 
     Args:
         record: The run.
-        output: Its result, as plain JSON data; None when it failed.
+        output: Result as plain JSON data; None if the run failed.
         trace_file: Where its trace was written.
         trace_url: Where its trace can be looked at.
         error: Why it failed, when the run itself could not say so.

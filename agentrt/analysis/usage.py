@@ -13,12 +13,12 @@ class Usage:
     """Tokens over all generations of a run.
 
     Attributes:
-        input_tokens: Of prompts.
-        cached_tokens: Of those, found in the prefix cache.
+        input_tokens: Tokens of prompts.
+        cached_tokens: Prompt tokens found in the prefix cache.
         output_tokens: Produced, those of cancelled generations included.
-        forced_tokens: Of those, forced by a grammar.
-        cancelled_tokens: Of those, produced by generations that were cancelled.
-        retried_tokens: Of those, in answers that did not pass their check and were asked for again.
+        forced_tokens: Output tokens forced by a grammar.
+        cancelled_tokens: Output tokens of cancelled generations.
+        retried_tokens: Output tokens of answers that failed their check and were generated again.
     """
 
     input_tokens: int = 0

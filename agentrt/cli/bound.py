@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from agentrt.analysis import HardwareCosts, RunRecord, Step, bound, bound_line, step_costs
+from agentrt.analysis import (
+    HardwareCosts,
+    MachineRates,
+    RunRecord,
+    Step,
+    bound,
+    bound_line,
+    model_work,
+    shape_in,
+    step_costs,
+)
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.models.load_plan import dtype_name
-from agentrt.lab.bench.compound.bound import measured_machine, model_work
-from agentrt.lab.bench.shapes import shape_in
+from agentrt.engine.ops.roofline import roofline_in_process
 
 
 class BoundLimits:
     """Costs of an embedded engine's model on this machine, measured when it is made.
 
     Args:
-        engine: Of the runs, which has ended: what it did would be measured along.
+        engine: Config of the engine, which has ended: what it did would be measured along.
 
     Raises:
-        UsageError: The model is of a kind whose work is not known, or it ran on another device.
+        UsageError: The work of such a model is unknown, or it ran on another device.
     """
 
     def __init__(self, engine: EngineConfig | str) -> None:
@@ -28,11 +37,12 @@ class BoundLimits:
             )
         shape = shape_in(engine.model_path)
         dtype = dtype_name(engine)
-        self._machine = measured_machine(dtype)
+        limit = roofline_in_process("cpu", dtype)
+        self._machine = MachineRates(limit.read_bytes_s, limit.flops_s)
         self._hardware = HardwareCosts(self._machine, model_work(shape, dtype))
 
     def lines(self, record: RunRecord) -> list[str]:
-        """Of one run: by the machine, and by the engine's own steps where they tell."""
+        """One line by the machine, and one by the engine's own steps if there were enough."""
         reads, does = self._machine.read_bytes_s / 1e9, self._machine.flops_s / 1e9
         by = f"by the machine (reads {reads:.0f} GB/s, multiplies {does:.0f} GFLOP/s)"
         found = [bound_line(bound(record, self._hardware), by)]

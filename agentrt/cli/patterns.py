@@ -41,7 +41,7 @@ def lines_of(kept: Kept, pattern: str) -> list[str]:
 
 
 def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
-    """All of it; of an argument that nobody knows the origin of, null."""
+    """All patterns as data; null for an argument of unknown origin."""
     told = [
         {
             "engines": engines,

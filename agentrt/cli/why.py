@@ -44,7 +44,7 @@ def node_of(story: Story, wanted: str) -> Span:
     """The span of a node.
 
     Args:
-        story: Of a run.
+        story: Spans of a run.
         wanted: A node's id, the end of one, or its name.
 
     Raises:

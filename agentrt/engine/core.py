@@ -110,13 +110,13 @@ class EngineCore:
     def submit(self, request: GenerateRequest) -> None:
         """Take a request; what is wrong with it comes as its `End`."""
         now_s = self._clock.now_s()
-        account = RequestMetrics(received_at_s=now_s, mark_s=now_s)
+        account = RequestMetrics(received_at_s=now_s, recorded_until_s=now_s)
         try:
             token_ids = check_request(request, self.executor.logits_size)
             if self.scheduler.find(request.request_id) is not None:
                 raise InternalError(f"request {request.request_id} was submitted twice")
-            facts = self.scheduler.facts_of(request, now_s)
-            self.scheduler.line.check(facts, now_s)
+            info = self.scheduler.initial_info(request, now_s)
+            self.scheduler.queue.check_info(info, now_s)
         except AgentrtError as error:
             self._outputs.refuse(request.request_id, error, account, now_s)
             return
@@ -124,23 +124,23 @@ class EngineCore:
         sequence = Sequence(
             request=request,
             serial=self._serial,
-            facts=facts,
+            info=info,
             tokens=list(token_ids),
             prompt_tokens=len(token_ids),
             complete=False,
-            account=account,
+            metrics=account,
             detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
             stops=StopStrings(request.sampling.stop),
         )
         self._serial += 1
-        self.scheduler.add(sequence)
-        self._grammars.begin(request)
+        self.scheduler.add_sequence(sequence)
+        self._grammars.start_compile(request)
         if request.prompt.complete:
             self._complete(sequence, now_s)
         else:
             self._fits(sequence)
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to a prompt that was submitted incomplete; a request that is over is no error."""
         sequence = self.scheduler.find(request_id)
         if sequence is None:
@@ -152,16 +152,16 @@ class EngineCore:
         except AgentrtError as error:
             self._fail(sequence, error)
             return
-        self.scheduler.fill(sequence, fill.token_ids)
+        self.scheduler.extend_prompt(sequence, fill.token_ids)
         if fill.complete:
             self._complete(sequence, self._clock.now_s())
         else:
             self._fits(sequence)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
-        for fact in facts:
-            self.scheduler.tell(fact)
+        for info in updates:
+            self.scheduler.update_info(info)
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """End a request; what it computed stays in the tree. One that is over is no error."""
@@ -175,9 +175,10 @@ class EngineCore:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Say what will become of a prefix."""
-        self._hints.obey(token_ids, hint, until_s, from_tokens)
+        self._hints.apply_hint(token_ids, hint, until_s, from_tokens, cache_salt)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         """Compile what will be asked for, aside from all steps; waits for it at most so long."""
@@ -189,7 +190,7 @@ class EngineCore:
             self._ahead is not None
             or self._outputs.has_ends
             or self.scheduler.has_runnable
-            or bool(self._grammars.awaited(self.scheduler))
+            or bool(self._grammars.pending_compiles(self.scheduler))
             or bool(ready_to_score(self.scheduler))
         )
 
@@ -202,7 +203,7 @@ class EngineCore:
         if step is None:
             if self._outputs.has_ends:
                 return self._outputs.take(None)
-            wait(self._grammars.awaited(self.scheduler), timeout=_COMPILE_WAIT_S)
+            wait(self._grammars.pending_compiles(self.scheduler), timeout=_COMPILE_WAIT_S)
             return None
         following = self._launch(ahead=True) if self.executor.overlaps else None
         (done,) = self.end_step(step)
@@ -245,7 +246,7 @@ class EngineCore:
         """Plan a step and start to compute it."""
         self._settle(self._clock.now_s())
         began_s = self._clock.now_s()
-        shares = self.scheduler.plan(began_s)
+        shares = self.scheduler.schedule(began_s)
         self._end_starved(began_s)
         if not shares:
             return None
@@ -255,26 +256,26 @@ class EngineCore:
             plain = self.executor.plain_steps
             equal = equal_steps(self.scheduler, self.paging, shares, plain, spare_pages)
             most_steps = 1 if news else min(most_steps, equal)
-        waiting = self.scheduler.waiting
+        waiting = self.scheduler.waiting_count
         step = self._steps.launch(ScheduledBatch(shares, began_s, waiting, ahead, most_steps))
-        step.admissions = self.scheduler.line.take_admissions()
+        step.admissions = self.scheduler.queue.take_admissions()
         return step
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:
         """The prompt is whole: from here it queues, or waits for its grammar."""
         if sequence.phase is not Phase.RUNNING:
-            sequence.account.book("hole", now_s)
-        sequence.account.completed_at_s = now_s
+            sequence.metrics.record_until("hole", now_s)
+        sequence.metrics.completed_at_s = now_s
         sequence.complete = True
         most = sequence.request.sampling.max_tokens
         if self._window_tokens:
             most = min(most, self._window_tokens - sequence.prompt_tokens)
-        sequence.most_output_tokens = most
+        sequence.max_output_tokens = most
         if not self._fits(sequence):
             return
         if sequence.request.scored:
             self._take_options(sequence)
-        elif self._grammars.are_open_for(sequence):
+        elif self._grammars.is_pending(sequence):
             self._take_guide(sequence, now_s)
         elif sequence.request.thinking_tokens is not None:
             self._let_think(sequence, now_s)
@@ -282,7 +283,7 @@ class EngineCore:
     def _let_think(self, sequence: Sequence, now_s: float) -> None:
         """Its answer is free, its thought has a frame and an end."""
         try:
-            finish = self._grammars.think(sequence, self._window_tokens)
+            finish = self._grammars.attach_reasoning(sequence, self._window_tokens)
         except AgentrtError as error:
             self._fail(sequence, error)
             return
@@ -292,7 +293,7 @@ class EngineCore:
     def _take_options(self, sequence: Sequence) -> None:
         """Spell what is to be scored."""
         try:
-            longest_tokens = self._scorer.spell(sequence)
+            longest_tokens = self._scorer.tokenize_options(sequence)
             check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
             total = self.paging.pool.total_pages
             wanted = -(-(sequence.prompt_tokens + longest_tokens + 1) // self._config.page_tokens)
@@ -309,7 +310,7 @@ class EngineCore:
             return None
         began_s = self._clock.now_s()
         try:
-            served = self._scorer.score(ready)
+            served = self._scorer.score_options(ready)
         except Exception as error:  # of these alone; the others go on
             for sequence in ready:
                 self._fail(sequence, error)
@@ -318,7 +319,7 @@ class EngineCore:
             return None
         record = self._steps.tell_scored(served, began_s, self._clock.now_s())
         for sequence in served:
-            if (finish := sequence_output.choose(sequence)) is not None:
+            if (finish := sequence_output.choose_option(sequence)) is not None:
                 self._outputs.end(sequence, finish, record.ended_at_s)
         return self._outputs.take(record)
 
@@ -339,33 +340,33 @@ class EngineCore:
 
     def _take_guide(self, sequence: Sequence, now_s: float) -> None:
         """Give the sequence its compiled constraint, or let it wait alone until there is one."""
-        if not self._grammars.is_ready_for(sequence):
+        if not self._grammars.is_compiled(sequence):
             if sequence.phase is Phase.RUNNING:
-                self.scheduler.rest(sequence)
+                self.scheduler.hold(sequence)
             sequence.phase = Phase.COMPILING
             return
         if sequence.phase is Phase.COMPILING:
-            sequence.account.book("constraint", now_s)
+            sequence.metrics.record_until("constraint", now_s)
             sequence.phase = Phase.WAITING
         opened_at_s = self._clock.now_s()
         try:
-            finish = self._grammars.give(sequence, self._window_tokens)
+            finish = self._grammars.attach_grammar(sequence, self._window_tokens)
         except Exception as error:  # whatever a compiler raises is the matter of this request alone
             self._fail(sequence, error)
             return
         now_s = self._clock.now_s()
-        sequence.account.spend("constraint", now_s - opened_at_s)
+        sequence.metrics.record_seconds("constraint", now_s - opened_at_s)
         if finish is not None:
             self._outputs.end(sequence, finish, now_s)
 
     def _settle(self, now_s: float) -> None:
         """Hints that end, grammars that are ready, outputs to be closed for their deadline."""
-        self._hints.settle(now_s)
+        self._hints.update(now_s)
         soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
         for sequence in self.scheduler:
             if sequence.phase is Phase.COMPILING:
                 self._take_guide(sequence, now_s)
-            deadline = sequence.facts.deadline_at_s
+            deadline = sequence.info.deadline_at_s
             if deadline is not None and deadline <= soon_s and sequence.complete:
                 self._close_in_time(sequence, now_s)
 
@@ -376,15 +377,15 @@ class EngineCore:
             return
         if request.scored or self.scheduler.find(request.request_id) is not sequence:
             return  # no forward is spared by ending it otherwise, or it has just ended
-        if sequence.guide is None or sequence.guide.closes:
-            self._outputs.end(sequence, sequence_output.close(sequence), now_s)
+        if sequence.grammar is None or sequence.grammar.can_close:
+            self._outputs.end(sequence, sequence_output.close_output(sequence), now_s)
 
     def _end_starved(self, now_s: float) -> None:
         total = self.paging.pool.total_pages
-        for sequence in self.scheduler.starved:
+        for sequence in self.scheduler.unschedulable:
             wanted = -(-(len(sequence.tokens) + 1) // self._config.page_tokens)
             self._fail(sequence, out_of_pages(wanted, total))
-        self.scheduler.starved.clear()
+        self.scheduler.unschedulable.clear()
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
         self._outputs.fail(sequence, error, self._clock.now_s())

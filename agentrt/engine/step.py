@@ -88,7 +88,7 @@ class StepRunner:
                 sequence.reached_tokens = reached
             if not decoded:
                 prefill_tokens += count
-                self._paging.publish(sequence)  # whoever reads it is launched later
+                self._paging.cache_prefix(sequence)  # whoever reads it is launched later
         return InFlightStep(plan, batch, decodes, prefill_tokens, kv_tokens)
 
     def draw(self, step: InFlightStep) -> None:
@@ -118,15 +118,16 @@ class StepRunner:
         for sequence, decoded in members:
             bucket: Bucket = "decode" if decoded else "prefill"
             masks_s = sampled.masks_s.get(sequence.request.request_id, 0.0)
-            sequence.account.book_step(bucket, ended_s, masks_s, len(members), batch.steps)
-            if sequence.keeps_pages and not sequence.pending_tokens(self._paging.page_tokens):
-                self._scheduler.rest(sequence)
+            sequence.metrics.record_step(bucket, ended_s, masks_s, len(members), batch.steps)
+            page_tokens = self._paging.page_tokens
+            if sequence.computes_whole_pages and not sequence.pending_tokens(page_tokens):
+                self._scheduler.hold(sequence)
         told = 0
         for sequence, lives in zip(batch.sampled, alive, strict=True):
             if lives:
                 told += 1
-                if sequence.account.first_token_at_s == 0.0 and sequence.output_tokens:
-                    sequence.account.first_token_at_s = ended_s
+                if sequence.metrics.first_token_at_s == 0.0 and sequence.output_tokens:
+                    sequence.metrics.first_token_at_s = ended_s
                 self._outputs.tell(sequence)
         for sequence, finish in sampled.finishes:
             self._outputs.end(sequence, finish, ended_s)
@@ -135,11 +136,11 @@ class StepRunner:
     def tell_scored(self, scored: Rows[Sequence], began_s: float, ended_s: float) -> StepRecord:
         """A forward that scored options is a step of its own."""
         for sequence in scored:
-            account, size = sequence.account, self._paging.page_tokens
+            account, size = sequence.metrics, self._paging.page_tokens
             if account.admitted_at_s == 0.0:  # all of its prompt was known
                 account.cached_tokens += (sequence.prompt_tokens - 1) // size * size
-            account.start("queue", began_s)
-            account.book_step("decode", ended_s, 0.0, len(scored))
+            account.start_running("queue", began_s)
+            account.record_step("decode", ended_s, 0.0, len(scored))
         self._ended_s = ended_s
         self._steps += 1
         return StepRecord(
@@ -185,7 +186,7 @@ class StepRunner:
     def _note_prefill(self, record: StepRecord) -> None:
         """How fast prompts are computed decides what is worth keeping."""
         seconds = record.ended_at_s - record.started_at_s
-        self._scheduler.line.note_prefill(record.prefill_tokens, seconds)
+        self._scheduler.queue.note_prefill(record.prefill_tokens, seconds)
         if self._executor.offload is not None:
             self._executor.offload.rates.note_prefill(record.prefill_tokens, seconds)
 

@@ -99,6 +99,7 @@ class Codec:
         tools: tuple[ToolSchema, ...],
         segments: Sequence[Segment],
         history: History = "template",
+        cache_salt: str = "",
     ) -> Encoded:
         """The ids of a prompt, up to its first hole.
 
@@ -106,12 +107,14 @@ class Codec:
             tools: Offered to the model; the same for all of a chat, or its prefix is lost.
             segments: Whole messages; an open last message is continued by the model.
             history: How earlier answers of this model stand in it.
+            cache_salt: Prompts of one salt are remembered for that salt alone: how long encoding
+                takes tells nothing of the prompts of another.
 
         Raises:
             Unsupported: The template refuses these messages.
         """
         view = self._views.of(tools)
-        prefix = view.prefixes.roots[history]
+        prefix = view.prefixes.root(history, cache_salt)
         for index, segment in enumerate(segments):
             if isinstance(segment, Hole):
                 return self._sealed(view, prefix, segment)
@@ -153,7 +156,7 @@ class Codec:
     ) -> tuple[int, ...]:
         """Tokens that each segment takes, its share of the template's text with it; holes are 0."""
         view = self._views.of(tools)
-        prefix = view.prefixes.roots[history]
+        prefix = view.prefixes.root(history)
         sizes: list[int] = []
         settled = total = 0
         for segment in segments:
@@ -212,7 +215,7 @@ class Codec:
                 view, messages, self.fingerprint, self._templates.telling, history
             )
         except TemplateRefused as error:
-            answers = [s.for_others() if isinstance(s, Generated) else s for s in segments]
+            answers = [s.without_thinking() if isinstance(s, Generated) else s for s in segments]
             if answers != list(segments):  # it takes no thought in a content
                 return self.encode(view.tools, answers, history)
             raise _unsupported(error) from error

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from agentrt.base.segments import Segment
+from agentrt.base.segments import History, Segment
 from agentrt.prompt.composer import Composer
 from agentrt.prompt.prefix import Prefix
 
 MOST_PREFIXES = 20_000
 MOST_WHOLE = 256
 """Prefixes whose ids are kept in one piece: those that chats fork from."""
+MOST_ROOTS = 256
+"""Salts whose prefixes are remembered; of further ones the oldest is forgotten."""
 
 
 class PrefixCache:
@@ -24,11 +26,18 @@ class PrefixCache:
         self._young: dict[tuple[Prefix, Segment], Prefix] = {}
         self._old: dict[tuple[Prefix, Segment], Prefix] = {}
         self._whole: dict[Prefix, tuple[int, ...]] = {}
-        self.roots = {
-            "template": Prefix(),
-            "append": Prefix(appends=True),
-        }
+        self._roots: dict[tuple[History, str], Prefix] = {}
         self.misses = 0
+
+    def root(self, history: History, cache_salt: str = "") -> Prefix:
+        """The empty prefix. Each salt has one of its own: what it was extended by tells nothing."""
+        key = (history, cache_salt)
+        found = self._roots.get(key)
+        if found is None:
+            if len(self._roots) >= MOST_ROOTS:
+                del self._roots[next(iter(self._roots))]
+            found = self._roots[key] = Prefix(appends=history == "append")
+        return found
 
     def extended(self, prefix: Prefix, segment: Segment) -> Prefix:
         """`prefix` and one more segment.

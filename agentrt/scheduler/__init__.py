@@ -28,8 +28,7 @@ from agentrt.scheduler.internal_events import (
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.policies.policy import Policy, policy
 from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 from agentrt.scheduler.state import State
 
 __all__ = [

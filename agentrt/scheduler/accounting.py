@@ -8,8 +8,8 @@ from agentrt.scheduler.admission.kv_need import peak_tokens
 from agentrt.scheduler.admission.thrashing import ROUNDING_TOKENS
 from agentrt.scheduler.learning import node_ended, service_s
 from agentrt.scheduler.order.order import QUANTUM_S
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import Footprint, RunState
+from agentrt.scheduler.runs.footprint import Footprint
+from agentrt.scheduler.runs.run import NodeState, RunState
 from agentrt.scheduler.state import State
 
 REST_CHANGE = 0.25
@@ -107,7 +107,7 @@ def _occupy(node: NodeState) -> None:
     own = min(whole, node.place.mean("own_tokens", whole))
     node.context_tokens = own
     footprint = _footprint(node)
-    footprint.begin(node)
+    footprint.begin_generation(node.node_id, node.prompt_tokens)
     footprint.running_tokens += own
     footprint.share(whole - own)
     footprint.look()
@@ -136,7 +136,7 @@ def _vacate(node: NodeState, event: NodeFinished) -> None:
 def _lost_tokens(node: NodeState, ledger: Ledger) -> float:
     """Of its prompt, what the run had had in the cache, and found no more."""
     footprint = node.run.footprints.get(node.model)
-    awaited = 0.0 if footprint is None else footprint.awaited_tokens.pop(node, 0.0)
+    awaited = 0.0 if footprint is None else footprint.awaited_tokens.pop(node.node_id, 0.0)
     computed = max(0, ledger.prompt_tokens - ledger.cached_tokens)
     return min(float(computed), max(0.0, awaited - ROUNDING_TOKENS - ledger.cached_tokens))
 

@@ -49,8 +49,7 @@ from agentrt.scheduler.internal_events import (
 )
 from agentrt.scheduler.learning import run_ended
 from agentrt.scheduler.order.upward_rank import CHANGE, catch_up, raise_rank
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 from agentrt.scheduler.state import State
 
 

@@ -23,7 +23,7 @@ from agentrt.scheduler.decisions import (
 )
 from agentrt.scheduler.order.dispatch_order import in_dispatch_order
 from agentrt.scheduler.order.request_info import InfoUpdates
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 from agentrt.scheduler.state import State
 
 
@@ -84,7 +84,7 @@ def _start(state: State, now_s: float, ending: set[NodeState], decisions: list[D
         run_id, node_id = node.run.run_id, node.node_id
         if node.kind == "generate":
             held_s = 0.0 if node.held_at_s is None else now_s - node.held_at_s
-            decisions.append(Send(run_id, node_id, telling.facts(node, next(numbers)), held_s))
+            decisions.append(Send(run_id, node_id, telling.info(node, next(numbers)), held_s))
         else:
             decisions.append(Start(run_id, node_id))
 
@@ -96,5 +96,5 @@ def _tell(state: State, now_s: float, decisions: list[Decision]) -> None:
     telling = InfoUpdates(now_s)
     for model, nodes in by_model.items():
         decisions.append(
-            UpdateInfo(model, tuple(telling.facts(node, node.request_id) for node in nodes))
+            UpdateInfo(model, tuple(telling.info(node, node.request_id) for node in nodes))
         )

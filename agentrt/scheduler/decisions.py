@@ -15,13 +15,13 @@ class Send:
     Attributes:
         run_id: Its run.
         node_id: The generation.
-        facts: What its place among waiting requests depends on, and the number of the request.
+        info: Scheduling info of the request, its number included.
         held_s: For how long the admission gate has held it.
     """
 
     run_id: RunId
     node_id: NodeId
-    facts: SchedulingInfo
+    info: SchedulingInfo
     held_s: float = 0.0
 
 
@@ -60,15 +60,15 @@ class Expire:
 
 @record
 class UpdateInfo:
-    """Tell an engine what the order of its waiting work depends on.
+    """Update the scheduling info of requests in flight.
 
     Attributes:
         model: Role of the engine.
-        facts: What changed.
+        updates: Info of each request whose info changed.
     """
 
     model: str
-    facts: tuple[SchedulingInfo, ...]
+    updates: tuple[SchedulingInfo, ...]
 
 
 @record

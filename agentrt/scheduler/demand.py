@@ -6,7 +6,7 @@ value. The code of a program is demanded when the program's node is; a run's roo
 
 from __future__ import annotations
 
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 from agentrt.scheduler.state import State
 
 

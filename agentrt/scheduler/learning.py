@@ -13,8 +13,7 @@ from agentrt.protocol.events import NodeFinished, RunFinished
 from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler.admission.kv_need import engine_site
 from agentrt.scheduler.estimates.estimates import depth_class
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 
 
 def service_s(ledger: Ledger) -> float:

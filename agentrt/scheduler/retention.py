@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from agentrt.base.record import record
 from agentrt.protocol.backend import KvHint
 from agentrt.protocol.step_output import Ledger
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 
 FIRST_GAP_S = 2.0
 """How long a prefix is kept for work of which nothing is known; three of four tools take less."""

@@ -13,8 +13,7 @@ from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.order.tool_slots import ToolSlots
 from agentrt.scheduler.policies.policy import policy
 from agentrt.scheduler.runs.fair_share import FairShare
-from agentrt.scheduler.runs.node import NodeState, Status
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState, Status
 
 __all__ = ["NodeState", "RunState", "State", "Status"]
 

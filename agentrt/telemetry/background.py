@@ -1,9 +1,9 @@
-"""What Jaeger's critical path would take for the path though it is not, and how that is prevented.
+"""Spans that Jaeger's critical path would wrongly take, and how they are kept out.
 
 Jaeger walks back from the end of a span through whichever child ended last. While a program's own
-code runs, a node that nobody waited for may end; the walk would go through it. Such a node is
-published as work in the background: a CONSUMER span below a short PRODUCER span, which that walk
-leaves out. So is prefill done before a prompt was complete.
+code runs, an undemanded node may end; the walk would go through it. Such a node is published as
+background work: a CONSUMER span below a short PRODUCER span, which that walk leaves out. The same
+holds for prefill before a prompt was complete.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Background:
 
     Args:
         record: A run that is over.
-        path: Its critical path.
+        path: Critical path of the run.
         timeline: Where its spans lie.
     """
 

@@ -161,7 +161,7 @@ class _Builder:
         )
 
     def _engine(self, span: Span, node: NodeRecord) -> None:
-        """What the engine did for a generation, stage by stage, on its own lane."""
+        """Spans of the engine's work for a generation, stage by stage, on a lane of their own."""
         ledger = node.ledger
         at_us = span.start_us
         late_s = 0.0

@@ -23,7 +23,7 @@ _SECRET_VALUE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|\bBearer\s+[A-Za-z0-9._~+/-]
 
 
 def capture_of(environment: Mapping[str, str]) -> Capture:
-    """What the environment asks for; anything not understood captures nothing."""
+    """Content capture according to the environment; an unknown value captures nothing."""
     asked = environment.get(CAPTURE_VARIABLE, "").strip().upper()
     match asked:
         case "SPAN_ONLY" | "EVENT_ONLY" | "SPAN_AND_EVENT":

@@ -1,4 +1,4 @@
-"""What the scheduler decided about a node, as events of its span."""
+"""Decisions of the scheduler about a node, as events of its span."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def decision_events(
 
     Args:
         record: The run.
-        node: Of it.
-        timeline: Of the run.
-        start_us: Of the node's span.
-        end_us: Of the node's span.
+        node: The node.
+        timeline: Timeline of the run.
+        start_us: Start of the node's span.
+        end_us: End of the node's span.
     """
     return tuple(
         SpanEvent(

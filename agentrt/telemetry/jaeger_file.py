@@ -27,7 +27,7 @@ class JaegerFile:
         folder: Made when it does not exist.
         max_files: Most files to keep.
         max_bytes: Most bytes to keep; the newest file is kept whatever its size.
-        resources: Who the spans are from; None reads the environment.
+        resources: Resources of the spans; None reads the environment.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the span of a node says about it."""
+"""Attributes of a node's span."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attr
 
 
 def given_attributes(node: NodeRecord) -> Attributes:
-    """What the runtime gave a node for its span; these win over ours."""
+    """Attributes set by the runtime for a node's span; they override the others."""
     given = node.declared.attributes
     if node.finished is not None and node.finished.attributes:
         return {**given, **node.finished.attributes}

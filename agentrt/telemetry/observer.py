@@ -78,10 +78,10 @@ class SpanObserver:
         """Whether the user asked for what was said; the runtime then puts it on events."""
         return self._settings.enabled and self._settings.capture != "NO_CONTENT"
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take a batch of events; returns at once."""
         if self._settings.enabled and not self._closed:
-            self._recorder.see(events)
+            self._recorder.on_events(events)
 
     def file_of(self, run_id: RunId, timeout_s: float = FLUSH_S) -> Path | None:
         """The trace file of a finished run; None when it goes to a collector or was not written."""

@@ -18,7 +18,7 @@ def read(path: Path) -> tuple[Trace, ...]:
     """The traces of a file, that of the run first.
 
     Raises:
-        UsageError: It cannot be read, or holds no trace.
+        UsageError: The file cannot be read or has no trace.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Who the spans are from: one service a lane, so that each has its own colour."""
+"""Resources of spans: one service per lane, so that each has its own colour."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Resources:
 
 
 def resources_of(environment: Mapping[str, str]) -> Resources:
-    """What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say."""
+    """Resource according to `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`."""
     given: Attributes = {}
     for pair in environment.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
         key, equals, value = pair.partition("=")

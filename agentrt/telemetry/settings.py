@@ -1,4 +1,4 @@
-"""What the environment says about telemetry: the standard `OTEL_*` variables."""
+"""Telemetry settings from the environment: the standard `OTEL_*` variables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Settings:
         endpoint: Set when spans go to a collector over OTLP/HTTP; "" writes files.
         capture: Where message content goes.
         steps_every: One engine step in so many is told; 0 none.
-        folder: Of the files.
+        folder: Folder of the files.
         viewer: Address of a page that shows a trace, with `{trace_id}` in it; "" when unknown.
     """
 

@@ -20,7 +20,7 @@ def step_trace(record: RunRecord, run: Trace, every: int) -> Trace | None:
 
     Args:
         record: The run.
-        run: Its own trace, to link to.
+        run: Trace of the run, to link to.
         every: 0 tells no steps at all.
     """
     started = record.started

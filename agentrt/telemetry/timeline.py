@@ -17,7 +17,7 @@ class Timeline:
 
     Args:
         record: A run that is over.
-        causes: Of the same record.
+        causes: Causes of the same record.
     """
 
     def __init__(self, record: RunRecord, causes: Causes) -> None:

@@ -17,7 +17,7 @@ class Wait:
     """A part of a node's time.
 
     Attributes:
-        label: Of which kind: `inputs`, `gate`, `queue`, `grammar`, `reload`, `prefill`, `decode`,
+        label: Kind of wait: `inputs`, `gate`, `queue`, `grammar`, `reload`, `prefill`, `decode`,
             `tool`, `work` (of a program's nodes) or `other`.
         ms: How long.
         why: In plain words.
@@ -29,7 +29,7 @@ class Wait:
 
 
 class Story:
-    """What a trace tells of the nodes of its run.
+    """Nodes of a run as read from its trace.
 
     Attributes:
         root: The span of the run.
@@ -53,7 +53,7 @@ class Story:
         return (span.end_us - self.root.start_us) / 1e3
 
     def decisions(self, span: Span) -> list[SpanEvent]:
-        """What the scheduler decided about a node, in order of time."""
+        """Decisions of the scheduler about a node, in order of time."""
         made = [event for event in span.events if event.name == names.SCHEDULED]
         return sorted(made, key=lambda event: number_of(event.attributes, names.AT_MS))
 

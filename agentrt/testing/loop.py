@@ -60,7 +60,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self,
         when: float,
         callback: Callable[[Unpack[Args]], object],
-        *args: Unpack[Args],
+        *args: *Args,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """As of any loop, but timers of one instant fire in the order in which they were set."""
@@ -189,7 +189,7 @@ def run_virtual(
 
     Args:
         main: Coroutine function.
-        args: Its arguments.
+        args: Arguments of `main`.
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
         start_s: The first instant.
 

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.analysis import RunRecord, bars, gantt
-from agentrt.testing.random_programs import random_body
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, WaitStatement, Work
+from tests.oracles.random_programs import random_body
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Statement, WaitStatement, Work
 
 
 def played(*body: Statement) -> RunRecord:
     record = RunRecord()
-    record.see(play(body))
+    record.on_events(play(body))
     return record
 
 

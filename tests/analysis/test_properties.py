@@ -19,9 +19,9 @@ from agentrt.analysis import (
     split,
     stages,
 )
-from agentrt.testing.random_programs import random_body
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import CallStatement, Race, Statement, WaitStatement, Work
+from tests.oracles.random_programs import random_body
+from tests.oracles.random_runs import play
+from tests.oracles.statements import CallStatement, Race, Statement, WaitStatement, Work
 
 EPSILON_S = 1e-9
 randoms = st.randoms(use_true_random=False)
@@ -30,7 +30,7 @@ quick = settings(max_examples=100, derandomize=True, deadline=None)
 
 def record_of(body: tuple[Statement, ...], *, tell_after: bool = True) -> RunRecord:
     record = RunRecord()
-    record.see(play(body, tell_after=tell_after, gate_s=0.0005))
+    record.on_events(play(body, tell_after=tell_after, gate_s=0.0005))
     return record
 
 

@@ -3,19 +3,19 @@
 from agentrt.analysis import RunRecord, latency_line, summary
 from agentrt.base.ids import NodeId
 from agentrt.protocol.events import Event, Scheduled
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Work
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Work
 
 
 def record_of(*said: tuple[str, dict[str, float]]) -> RunRecord:
     record = RunRecord()
     events: list[Event] = list(play((Work("generate", prefill_s=0.1, decode_s=0.2),)))
-    record.see(events)
+    record.on_events(events)
     node = next(node for node in record.works())
     for decision, terms in said:
         told = tuple(terms.items())
         event = Scheduled(record.run_id, NodeId(node.node_id), 0.0, decision, "why", terms=told)
-        record.see([event])
+        record.on_events([event])
     return record
 
 

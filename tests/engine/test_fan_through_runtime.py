@@ -25,7 +25,7 @@ Opened = Callable[[], Any]
 def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Opened:
     """A runtime over a thread's engine, and that engine's core, to count its forwards."""
     cores: list[EngineCore] = []
-    load = main.load
+    load = main.load_core
 
     def keep(*given: Any) -> Any:
         cores.append(load(*given))  # type: ignore[arg-type]

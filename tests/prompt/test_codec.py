@@ -20,6 +20,7 @@ from agentrt.base.segments import (
     ToolSchema,
 )
 from agentrt.prompt import Codec, Encoded, PrefixLoss
+from agentrt.prompt.prefix_cache import MOST_ROOTS
 
 SYSTEM = (Open("system"), Text("You are brief."), Close())
 ASK = (Open("user"), Text("Which of AAPL and IBM?"), Close())
@@ -199,6 +200,19 @@ def test_extending_costs_only_the_new_part(codec):
     assert prefixes.misses - before == 1 + 8 * 5  # one `Open` shared; then five segments a fork
 
 
+def test_each_salt_encodes_for_itself(codec):
+    chat = (Open("user"), Text("a question of its own " * 50), Close())
+    plain = codec.encode((), chat)
+    prefixes = codec._views.of(()).prefixes
+    for salt, missed in (("a", 3), ("a", 0), ("b", 3), ("", 0)):
+        before = prefixes.misses
+        assert codec.encode((), chat, "template", salt) == plain
+        assert prefixes.misses - before == missed
+    for number in range(2 * MOST_ROOTS):
+        codec.encode((), chat[:1], "template", f"salt {number}")
+    assert len(prefixes._roots) <= MOST_ROOTS
+
+
 def test_sizes_sum_to_the_prompt(codec):
     chat = (*SYSTEM, Open("user"), Text("word " * 500), Text("?"), Close())
     sizes = codec.sizes(TOOLS, chat)
@@ -225,7 +239,7 @@ def test_placeholders_of_the_codec_are_no_way_in(codec):
         assert text in text_of(codec, codec.encode((), chat).token_ids)
         view = codec._views.of(())
         with pytest.raises(Unsupported, match="characters from U"):
-            codec._whole(view, chat, view.prefixes.roots["template"])
+            codec._whole(view, chat, view.prefixes.root("template"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def cache():
 
 
 def ask(cache, text):
-    prefix = cache.roots["template"]
+    prefix = cache.root("template")
     for segment in (Open("user"), Text(text), Close()):
         prefix = cache.extended(prefix, segment)
     return prefix

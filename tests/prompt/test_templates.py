@@ -167,12 +167,12 @@ def check(codec, tools, segments, what):
     """Whether the short path holds for a chat that the template takes."""
     view = codec._views.of(tools)
     try:
-        whole = codec._whole(view, segments, view.prefixes.roots["template"])
+        whole = codec._whole(view, segments, view.prefixes.root("template"))
     except Unsupported:
         return False
     assert text_of(codec, whole.token_ids) == codec.render(tools, segments), what
     try:
-        prefix = view.prefixes.roots["template"]
+        prefix = view.prefixes.root("template")
         for segment in segments:
             prefix = view.prefixes.extended(prefix, segment)
         ids = (*view.prefixes.token_ids(prefix), *view.composer.answered(prefix))

@@ -137,7 +137,7 @@ def test_others_are_told_the_answer_only():
     answer = Generated(
         "<think>\nhm\n</think>\n\n4", (1, 2), "c", (), "4", "<think>\nhm\n</think>\n\n"
     )
-    assert answer.said == "4"
-    assert answer.for_others() == Generated("4", content="4")
+    assert answer.visible_text == "4"
+    assert answer.without_thinking() == Generated("4", content="4")
     plain = Generated("4", (1,), "c")
-    assert plain.for_others() is plain
+    assert plain.without_thinking() is plain

@@ -117,6 +117,7 @@ class Serving:
             sampling=SamplingParams(max_tokens=limit, stop=tuple(body.get("stop") or ()), **given),
             constraint=spec,
             keep_special=spec is not None and spec.kind == "calls",
+            cache_salt=body.get("cache_salt", ""),
         )
 
 

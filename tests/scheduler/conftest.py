@@ -168,7 +168,7 @@ class World:
         return RequestSent(
             run_id,
             node_id,
-            decision.facts.request_id,
+            decision.info.request_id,
             "world",
             "m",
             True,

@@ -106,7 +106,7 @@ class Table:
             sent = RequestSent(
                 decision.run_id,
                 decision.node_id,
-                decision.facts.request_id,
+                decision.info.request_id,
                 "s",
                 "m",
                 True,

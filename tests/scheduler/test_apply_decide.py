@@ -101,7 +101,7 @@ def test_demanded_work_goes_first() -> None:
     state = started(declared("a#0"), declared("b#0"), NodeDemanded(RUN, NodeId("b#0"), 0.0))
     decisions = run(state)
     assert names(decisions, Send) == ["b#0", "a#0"]
-    assert [d.facts.demanded for d in decisions if isinstance(d, Send)] == [True, False]
+    assert [d.info.demanded for d in decisions if isinstance(d, Send)] == [True, False]
 
 
 @pytest.mark.parametrize("holes", [True, False])
@@ -130,10 +130,10 @@ def test_demand_walks_back_and_is_told_once() -> None:
     run(state)
     apply(state, NodeDemanded(RUN, NodeId("c#0"), 0.0))
     told = [d for d in run(state) if isinstance(d, UpdateInfo)]
-    assert [[f.demanded for f in d.facts] for d in told] == [[True, True, True]]
+    assert [[f.demanded for f in d.updates] for d in told] == [[True, True, True]]
     apply(state, DemandEnded(RUN, NodeId("c#0")))
     told = [d for d in run(state) if isinstance(d, UpdateInfo)]
-    assert [[f.demanded for f in d.facts] for d in told] == [[False, False, False]]
+    assert [[f.demanded for f in d.updates] for d in told] == [[False, False, False]]
 
 
 def test_demand_of_a_shared_input_lasts_as_long_as_one_needs_it() -> None:

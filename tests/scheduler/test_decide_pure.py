@@ -34,14 +34,28 @@ JOBS = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(
+PLAYS = given(
     drawn=JOBS,
     informed=st.booleans(),
     holds=st.booleans(),
     policy=st.sampled_from(["fcfs", "rwa", "plas", "lpm"]),
 )
-def test_deciding_leaves_the_state_as_it_is(
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@PLAYS
+def test_deciding_leaves_the_state_as_it_is(world: Make, job: Any, **play: Any) -> None:
+    play_and_compare(world, job, **play)
+
+
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None, derandomize=True)
+@PLAYS
+def test_deciding_leaves_many_states_as_they_are(world: Make, job: Any, **play: Any) -> None:
+    play_and_compare(world, job, **play)
+
+
+def play_and_compare(
     world: Make, job: Any, drawn: Any, informed: bool, holds: bool, policy: str
 ) -> None:
     jobs = [job(**one) for one in drawn]

@@ -15,8 +15,7 @@ from agentrt.scheduler.admission.kv_prior import ENOUGH, declared_tokens, expect
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.estimates.histogram import Learned
 from agentrt.scheduler.runs.fair_share import FairShare
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 
 Make = Callable[..., Any]
 LIMIT, KV = 1000, 1250

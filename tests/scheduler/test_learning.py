@@ -79,7 +79,7 @@ def test_the_next_run_is_told(world: Make, job: Any) -> None:
     one = world()
     jobs = [job(100.0 * n, (1.0, 2.0, 4.0), 600) for n in range(5)]
     one.run(jobs)
-    sent = [d.facts for _, d in one.decisions if isinstance(d, Send)]
+    sent = [d.info for _, d in one.decisions if isinstance(d, Send)]
     assert [(f.rest_s, f.rank_s, f.path_p50_s, f.output_tokens) for f in sent[:3]] == [(0,) * 4] * 3
     first, second, third = sent[-3:]
     assert [f.rest_s for f in (first, second, third)] == pytest.approx([7, 6, 4])
@@ -87,7 +87,7 @@ def test_the_next_run_is_told(world: Make, job: Any) -> None:
     assert [f.path_p90_s for f in (first, second, third)] == pytest.approx([7, 6, 4])
     assert [f.attained_s for f in (first, second, third)] == pytest.approx([0, 1, 3])
     assert [f.output_tokens for f in (first, second, third)] == pytest.approx([128] * 3)
-    assert first.run_started_at_s == first.told_at_s == 400.0
+    assert first.run_started_at_s == first.as_of_s == 400.0
 
 
 def test_a_short_branch_does_not_shorten_the_path_of_a_long_one(world: Make, job: Any) -> None:

@@ -16,7 +16,7 @@ from agentrt.scheduler.retention import (
     advise,
     gap_of,
 )
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 
 RUN = RunId("0" * 16)
 seconds = st.floats(0, 1e4)

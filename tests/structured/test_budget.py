@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import jsonschema
 import numpy as np
@@ -26,8 +25,7 @@ from agentrt.structured import (
     regex_shape,
     shape_of,
 )
-from agentrt.structured.backends import llguidance_backend, llguidance_closing
-from agentrt.structured.closing import budget
+from agentrt.structured.closing.budget import WAYS_KEPT, EndPaths
 from agentrt.structured.matcher import allowed_ids
 
 DATA = Path(__file__).parent / "data"
@@ -236,18 +234,30 @@ def test_forks_share_nothing(compiled):
     assert twin.left_tokens == 19
 
 
-def test_a_way_out_is_searched_for_once(compiled, vocab, monkeypatch):
+class Counted:
+    """A constraint, or a state of it, that counts searches for a way to the end."""
+
+    def __init__(self, inner, searches):
+        self.inner, self.searches = inner, searches
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def start(self):
+        return Counted(self.inner.start(), self.searches)
+
+    def fork(self):
+        return Counted(self.inner.fork(), self.searches)
+
+    def completion(self, limit):
+        self.searches.append(limit)
+        return self.inner.completion(limit)
+
+
+def test_a_way_out_is_searched_for_once(compiled, vocab):
     """What one output found the next guesses; a guess is checked from where it stands."""
-    constraint = compiled(json_schema_shape(NODE).spec)
-    searches = []
-    find = llguidance_closing.find_completion
-
-    def counted(state, limit, alphabet):
-        searches.append(limit)
-        return find(state, limit, alphabet)
-
-    monkeypatch.setattr(llguidance_backend, "find_completion", counted)
-    monkeypatch.setattr(budget, "_WAYS", WeakKeyDictionary())
+    searches: list[object] = []
+    constraint = Counted(compiled(json_schema_shape(NODE).spec), searches)
     counts = []
     for _ in range(3):
         searches.clear()
@@ -258,10 +268,10 @@ def test_a_way_out_is_searched_for_once(compiled, vocab, monkeypatch):
     assert counts[1:] == [0, 0]
 
 
-def test_ways_are_kept_within_bounds(monkeypatch):
-    monkeypatch.setattr(budget, "_WAYS_KEPT", 2)
-    ways = budget.EndPaths()
-    for token in range(3):
+def test_ways_are_kept_within_bounds():
+    ways = EndPaths()
+    for token in range(WAYS_KEPT + 1):
         ways.keep((9,), (token,), (token, 9))
     assert ways.guess((9,), (0,)) is None
-    assert ways.guess((9,), (2,)) == (2, 9)
+    assert ways.guess((9,), (1,)) == (1, 9)
+    assert ways.guess((9,), (WAYS_KEPT,)) == (WAYS_KEPT, 9)

@@ -10,8 +10,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agentrt.analysis import RunRecord
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Statement, WaitStatement, Work
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Statement, WaitStatement, Work
 
 FINANCE: tuple[Statement, ...] = (
     Work("generate", prefill_s=0.1, decode_s=0.4, items=2),
@@ -98,7 +98,7 @@ def finance() -> list[Any]:
 def recorded() -> Callable[..., RunRecord]:
     def make(body: tuple[Statement, ...], **how: Any) -> RunRecord:
         record = RunRecord()
-        record.see(play(body, **how))
+        record.on_events(play(body, **how))
         return record
 
     return make

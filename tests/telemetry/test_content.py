@@ -20,7 +20,7 @@ MESSAGES = json.dumps(
 def chat_span(capture: Any) -> Span:
     record = RunRecord()
     told: dict[str, Any] = {"gen_ai.input.messages": MESSAGES, "gen_ai.request.max_tokens": 9}
-    record.see(
+    record.on_events(
         [
             RunStarted(RUN, "p", "p.py:p", 5.0, 1_700_000_000_000_000_000),
             NodeDeclared(RUN, NodeId("p"), "program", "p", None, (), "p.py:1", 5.0),

@@ -15,16 +15,16 @@ from agentrt.protocol.events import (
     RunStarted,
 )
 from agentrt.telemetry import JaegerFile, SpanObserver, build, settings_of
-from agentrt.testing import jaeger
-from agentrt.testing.random_runs import play
-from agentrt.testing.statements import Work
+from tests.oracles import jaeger
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Work
 
 RUN = RunId("00000000000000a1")
 
 
 def observed(folder: Path, events: list[Any], **environment: str) -> SpanObserver:
     observer = SpanObserver(folder=folder, environment=environment)
-    observer.see(events)
+    observer.on_events(events)
     observer.close()
     return observer
 
@@ -136,8 +136,8 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(
     blocked.write_text("")
     told: list[str] = []
     observer = SpanObserver(folder=blocked / "runs", environment={}, warn=told.append)
-    observer.see(finance)
-    observer.see(play((Work("tool"),), run_id="00000000000000b2"))
+    observer.on_events(finance)
+    observer.on_events(play((Work("tool"),), run_id="00000000000000b2"))
     observer.close()
     assert len(told) == 1
     assert observer.files == {}
@@ -184,7 +184,7 @@ def test_settings_that_cannot_be_obeyed_are_errors(environment: dict[str, str]) 
 
 def test_the_file_of_a_run_can_be_asked_for_at_once(tmp_path: Path, finance: list[Any]) -> None:
     observer = SpanObserver(folder=tmp_path, environment={})
-    observer.see(finance)
+    observer.on_events(finance)
     assert observer.file_of(RUN) in list(tmp_path.iterdir())
     observer.close()
 

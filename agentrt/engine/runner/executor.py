@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.sequence_output import SampledStep
-from agentrt.engine.scheduling.scheduler import Share
+from agentrt.engine.scheduling.scheduler import ScheduledSequence
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
 
@@ -42,7 +42,7 @@ class ScheduledBatch:
             decodes one token of every sequence.
     """
 
-    shares: list[Share]
+    shares: list[ScheduledSequence]
     began_s: float
     waiting: int
     ahead: bool = False

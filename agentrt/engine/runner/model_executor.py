@@ -16,7 +16,7 @@ from torch import Tensor
 
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier, open_offload
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch
@@ -25,7 +25,7 @@ from agentrt.engine.sampling.grammar_masks import GrammarMasks
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.sequence_output import SampledStep
 from agentrt.engine.sampling.token_sampler import PendingSample, TokenSampler
-from agentrt.engine.scheduling.scheduler import Share
+from agentrt.engine.scheduling.scheduler import ScheduledSequence
 from agentrt.engine.sequence.jump_forward import DraftedTokens
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
@@ -93,12 +93,12 @@ class ModelExecutor:
         )
         offload = open_offload(config, self.runner.kv, model.kernels, clock)
         self.offload: OffloadCache[TimedCopier] | None = offload
-        self.runner.arrivals = offload.copier if offload is not None else None
+        self.runner.kv_arrival = offload.copier if offload is not None else None
         on_cuda = model.layout.device.type == "cuda"
         self.overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
         # A step that is launched before the last is told would not know which guesses were right.
         drafts = config.jump_forward and not self.overlaps
-        self.grammars = GrammarRequests(self.codec, jumps=config.jump_forward, drafts=drafts)
+        self.grammars = GrammarRequests(self.codec, jump_forward=config.jump_forward, drafts=drafts)
         self.grammars.prepare()
         self._step_tokens = config.step_tokens
         self._page_tokens = config.page_tokens
@@ -113,9 +113,9 @@ class ModelExecutor:
             parts.append(part)
             if part.wants_logits:
                 rows.append(sequence)
-                drafts = drafts or bool(sequence.draft)
+                drafts = drafts or bool(sequence.draft_tokens)
         # Ahead of the tokens of the last step a grammar does not know what it masks.
-        masks = None if plan.ahead else self._sampler.begin(rows)
+        masks = None if plan.ahead else self._sampler.begin_masks(rows)
         if drafts and not plan.ahead:
             self._add_drafts(plan.shares, parts)
         logits = self.runner.forward(parts)
@@ -133,13 +133,13 @@ class ModelExecutor:
         if len(rows) < len(batch.rows):
             kept = set(rows)
             logits = logits[[at for at, sequence in enumerate(batch.rows) if sequence in kept]]
-        batch.pending = self._sampler.draw(batch.sampled, logits, batch.masks)
+        batch.pending = self._sampler.sample(batch.sampled, logits, batch.masks)
         if self.overlaps:  # else every token is known here before the next step is packed
-            self.runner.remember([one.slot for one in rows], batch.pending.token_ids)
+            self.runner.remember_tokens([one.slot for one in rows], batch.pending.token_ids)
 
     def collect(self, batch: ModelBatch, alive: Rows[bool]) -> SampledStep:
         """Wait for the tokens, and append each to its sequence."""
-        return self._sampler.append(batch.sampled, batch.pending, alive, batch.drafted)
+        return self._sampler.append_tokens(batch.sampled, batch.pending, alive, batch.drafted)
 
     def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> Tensor:
         """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
@@ -158,16 +158,17 @@ class ModelExecutor:
         self.grammars.close()
         self._sampler.close()
 
-    def _add_drafts(self, shares: Rows[Share], parts: list[SequenceSlice]) -> None:
+    def _add_drafts(self, shares: Rows[ScheduledSequence], parts: list[SequenceSlice]) -> None:
         """Guesses go with what is known, if there is room for them without asking."""
         left = self._step_tokens - sum(len(part.token_ids) for part in parts)
         for (sequence, _), part in zip(shares, parts, strict=True):
-            if not sequence.draft or not part.wants_logits:
+            if not sequence.draft_tokens or not part.wants_logits:
                 continue
-            room = len(sequence.pages) * self._page_tokens - part.position - len(part.token_ids)
-            guess = sequence.draft[: max(0, min(left, room))]
+            known_tokens = part.first_position + len(part.token_ids)
+            room = len(sequence.pages) * self._page_tokens - known_tokens
+            guess = sequence.draft_tokens[: max(0, min(left, room))]
             part.token_ids = [*part.token_ids, *guess]
-            part.drafted = len(guess)
+            part.draft_tokens = len(guess)
             left -= len(guess)
 
 
@@ -180,9 +181,9 @@ def _apart(
     at = 0
     for sequence, part in zip(rows, parts, strict=True):
         own.append(at)
-        past = at + 1 + part.drafted
-        if part.drafted:
-            guess = list(part.token_ids[-part.drafted :])
+        past = at + 1 + part.draft_tokens
+        if part.draft_tokens:
+            guess = list(part.token_ids[-part.draft_tokens :])
             drafted[sequence] = DraftedTokens(guess, logits[at + 1 : past])
         at = past
     return logits[own], drafted

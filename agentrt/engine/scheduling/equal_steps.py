@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentrt.engine.kv.allocator import KvAllocator
-from agentrt.engine.scheduling.scheduler import Scheduler, Share
+from agentrt.engine.scheduling.scheduler import ScheduledSequence, Scheduler
 from agentrt.engine.sequence.sequence import Phase, Sequence
 
 _UNPLANNED = (Phase.WAITING, Phase.COMPILING)
@@ -14,7 +14,7 @@ _UNPLANNED = (Phase.WAITING, Phase.COMPILING)
 def equal_steps(
     scheduler: Scheduler,
     paging: KvAllocator,
-    shares: list[Share],
+    shares: list[ScheduledSequence],
     plain_steps: Callable[[Sequence], int],
     spare_pages: int,
 ) -> int:
@@ -34,7 +34,7 @@ def equal_steps(
         return 1
     steps = 1 << 30
     for sequence, count in shares:
-        if count != 1 or sequence.prefills or sequence.deadline_at_s is not None:
+        if count != 1 or sequence.is_prefilling or sequence.deadline_at_s is not None:
             return 1
         steps = min(steps, plain_steps(sequence))
         if steps <= 1:

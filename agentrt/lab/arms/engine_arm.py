@@ -22,10 +22,10 @@ from agentrt.base.errors import AgentrtError
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
-from agentrt.engine.ops.cpu_threads import forget
+from agentrt.engine.ops.cpu_threads import forget_choice
+from agentrt.engine.ops.roofline import roofline
 from agentrt.engine.runner.model_executor import ModelExecutor
-from agentrt.lab.bench.gpu_idle import watched
-from agentrt.lab.bench.roofline import measured
+from agentrt.lab.arms.gpu_idle import watched
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
 _SETTLING_STEPS = 4
@@ -41,7 +41,7 @@ class EngineArm:
         settings = {**settings, "model_path": Path(settings["model_path"])}
         self._constrained = bool(settings.pop("constrained", False))
         config = EngineConfig(**settings)
-        forget(config)  # what was measured beside other work says little of now
+        forget_choice(config)  # what was measured beside other work says little of now
         clock = MonotonicClock()
         executor = ModelExecutor(config, clock)
         self._runner = executor.runner
@@ -110,8 +110,8 @@ class EngineArm:
 
     def about(self) -> dict[str, Any]:
         """What the engine says of itself."""
-        runner, report = self._runner, self._runner.model.report
-        return {**dataclasses.asdict(report), "threads": dataclasses.asdict(runner.threads)}
+        report, threads = self._runner.model.report, self._runner.threads
+        return {**dataclasses.asdict(report), "threads": dataclasses.asdict(threads)}
 
     def _request(self, prompt: list[int], new_tokens: int, ignore_eos: bool) -> GenerateRequest:
         self._serial += 1
@@ -171,7 +171,7 @@ def main() -> None:
             case "idle":
                 return arms[-1].idle(question["prompts"])
             case "ceilings":
-                return dataclasses.asdict(measured(question["device"], question["dtype"]))
+                return dataclasses.asdict(roofline(question["device"], question["dtype"]))
             case other:
                 return {"error": f"no question is called {other!r}"}
 

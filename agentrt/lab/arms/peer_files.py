@@ -9,10 +9,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.gguf import gguf_job
-from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import ModelShape
+from agentrt.lab.checkpoints.gguf import gguf_job
+from agentrt.lab.errors import BenchFailed
 
 _SCRIPTS = Path(__file__).parent / "peers"
 _VERSION = 2  # of what is written into GGUF files

@@ -1,6 +1,6 @@
 """The arms of the compound bench: a client that plays programs, and the server it speaks to.
 
-A client is a process that answers lines of JSON (`lab/arms/child.py`):
+A client is a process that answers lines of JSON (`lab/arms/arm_process.py`):
 
     {"do": "open", "settings": {...}}          -> {"about": {...}}
     {"do": "play", "programs": [ProgramLine]}  -> {"samples": [ProgramTold], "steps": [...]}
@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agentrt.lab.arms.child import ArmChild
+from agentrt.lab.arms.arm_process import ArmChild
 from agentrt.lab.arms.wire import ProgramLine, ProgramTold, StepTold
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 
 OURS = "agentrt"
 CLIENTS = ("asyncio", "langgraph")

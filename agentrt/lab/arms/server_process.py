@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.lab.arms.process_group import Keeper
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 
 Json = dict[str, Any]
 _LOAD_S = 300.0

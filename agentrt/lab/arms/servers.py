@@ -16,12 +16,12 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
+from agentrt.analysis.model_shape import shape_in
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.server_process import ServerPlan
-from agentrt.lab.bench.checkpoint import cache_folder
-from agentrt.lab.bench.plan import PAGE_TOKENS
-from agentrt.lab.bench.shapes import shape_in
+from agentrt.lab.bench.engine.points import PAGE_TOKENS
+from agentrt.lab.checkpoints.checkpoint import cache_folder
 from agentrt.prompt import Codec
 
 _MOST_REQUESTS = 4096

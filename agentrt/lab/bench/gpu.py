@@ -15,20 +15,20 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from agentrt.analysis.model_work import decode_work
 from agentrt.base.errors import AgentrtError, EngineUnavailable
-from agentrt.engine.process.hardware import gpu_facts
-from agentrt.lab.arms.engine_arms import Arm, our_arm, peer_arms
-from agentrt.lab.arms.open_arm import OpenArm, OpenArms
+from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench.checkpoint import checkpoint
+from agentrt.lab.bench.engine.open_arms import OpenArm, OpenArms
+from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
+from agentrt.lab.bench.engine.result import ArmResult, RowResult, figures, machine
+from agentrt.lab.bench.engine.variants import Arm, our_arm, peer_arms
 from agentrt.lab.bench.gpu_plan import TARGETS, GpuPlan, SpeedPart
-from agentrt.lab.bench.plan import SweepPoint, prompts_of
-from agentrt.lab.bench.result import ArmResult, RowResult, figures, machine
-from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import shape_named
-from agentrt.lab.bench.work import decode_work
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import shape_named
+from agentrt.lab.errors import BenchFailed
 
-SCHEMA = "agentrt.lab.bench.gpu/1"
+SCHEMA = "agentrt.bench.gpu/1"
 _KERNELS_S = 240.0
 _PARITY_ROW = SweepPoint(3, 70, 12, 32, "float32")
 _OURS_ON = {
@@ -51,7 +51,7 @@ def check_gpu(plan: GpuPlan, path: Path, *, command: Sequence[str], tell: Tell) 
     Raises:
         EngineUnavailable: There is no GPU here.
     """
-    gpu = gpu_facts()
+    gpu = gpu_info()
     if plan.device == "cuda" and not gpu["count"]:
         raise EngineUnavailable(
             f"no GPU is here: {gpu['reason']}",

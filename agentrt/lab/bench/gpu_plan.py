@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt.lab.bench.plan import SweepPoint
+from agentrt.lab.bench.engine.points import SweepPoint
 
 
 @dataclass(frozen=True, slots=True)

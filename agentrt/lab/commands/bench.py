@@ -43,7 +43,7 @@ def engine(
     quick: Annotated[bool, typer.Option("--quick", help="Two rounds: that it works.")] = False,
 ) -> int:
     """Sweep prompt, batch, shared prefix and dtype over random weights of a named shape."""
-    from agentrt.lab.bench.command import EngineBench, run_engine_bench
+    from agentrt.lab.bench.engine.command import EngineBench, run_engine_bench
 
     asked = EngineBench(
         shape=shape,

@@ -151,9 +151,9 @@ def calibrate(
 
     from agentrt import embedded
     from agentrt.base.config import EngineConfig
-    from agentrt.lab.bench.checkpoint import checkpoint
-    from agentrt.lab.bench.result import machine
-    from agentrt.lab.bench.shapes import shape_named
+    from agentrt.lab.bench.engine.result import machine
+    from agentrt.lab.checkpoints.checkpoint import checkpoint
+    from agentrt.lab.checkpoints.shapes import shape_named
     from agentrt.lab.sim.calibrate import calibrate as calibrated
     from agentrt.lab.sim.copies import measure_copies
 

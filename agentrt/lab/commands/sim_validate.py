@@ -15,7 +15,7 @@ import anyio
 from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.errors import UsageError
 from agentrt.lab.bench.compound.real_time import RealTime, ScaledModel, stage_of
-from agentrt.lab.bench.result import machine
+from agentrt.lab.bench.engine.result import machine
 from agentrt.lab.commands.bench import tell
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.calibrate import calibrate

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agentrt.engine.ops.cpu_threads import at_most_cores
+from agentrt.base.cpu_cores import at_most_cores
 
 Threads = Annotated[
     int,

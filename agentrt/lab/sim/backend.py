@@ -107,8 +107,8 @@ class SimulatedBackend:
             marks,
             formed=call.forced_tokens > 0,
         )
-        if request.facts is not None:
-            request = replace(request, facts=self._known(request.facts))
+        if request.info is not None:
+            request = replace(request, info=self._known(request.info))
 
         def hear() -> None:
             self._executor.expect(request.request_id, output)
@@ -118,16 +118,16 @@ class SimulatedBackend:
 
         self._say(hear)
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to a prompt."""
         costs = self._executor.costs
         self._busy(costs.call_s + costs.call_token_s * len(fill.token_ids))
-        self._say(lambda: self._core.fill(request_id, fill))
+        self._say(lambda: self._core.fill_hole(request_id, fill))
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
-        known = tuple(map(self._known, facts))
-        self._say(lambda: self._core.facts(known))
+        known = tuple(map(self._known, updates))
+        self._say(lambda: self._core.update(known))
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """Stop a request."""
@@ -144,11 +144,12 @@ class SimulatedBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Say what will become of a prefix."""
 
         def hear() -> None:
-            self._core.hint(token_ids, hint, until_s, from_tokens)
+            self._core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
             self._executor.hinted(self._loop.time())
 
         self._say(hear)
@@ -170,10 +171,10 @@ class SimulatedBackend:
         self._loop.call_at(step.batch.spans[-1].ended_s, self._land)
         return True
 
-    def _known(self, facts: SchedulingInfo) -> SchedulingInfo:
-        """The facts of a request, with what its run really needs."""
-        player = self._players.get(facts.run_id)
-        return facts if player is None else replace(facts, true_rest_s=player.rest_s)
+    def _known(self, info: SchedulingInfo) -> SchedulingInfo:
+        """The scheduling info of a request, with what its run really needs."""
+        player = self._players.get(info.run_id)
+        return info if player is None else replace(info, true_rest_s=player.rest_s)
 
     def _say(self, act: Callable[[], None]) -> None:
         """What is said in a turn reaches the engine at once, when the thread is through."""

@@ -26,7 +26,7 @@ from agentrt.lab.sim.outputs import GivenOutput
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.scheduler.estimates.step_model import StepTime
 
-SCHEMA = "agentrt.lab.bench.engine/1"
+SCHEMA = "agentrt.bench.engine/1"
 _FLOAT32_BYTES, _OTHER_BYTES = 4, 2
 _HINT = "Give a file that `agentrt bench engine --json PATH` wrote"
 
@@ -103,7 +103,7 @@ def _planned(
             "planned",
             TokenPrompt(ids),
             SamplingParams(max_tokens=new),
-            facts=SchedulingInfo(RequestId(at), demanded=True),
+            info=SchedulingInfo(RequestId(at), demanded=True),
         )
         executor.expect(RequestId(at), GivenOutput(range(first + own, first + own + new)))
         core.submit(request)

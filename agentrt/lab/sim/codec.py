@@ -56,6 +56,7 @@ class SimulatedCodec(Codec):
         tools: tuple[ToolSchema, ...],
         segments: Sequence[Segment],
         history: History = "template",
+        cache_salt: str = "",
     ) -> Encoded:
         """The ids of a prompt, up to its first hole."""
         found = [*self._start]

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentrt.base.errors import UsageError
+from agentrt.lab.operating_point import operating_point
 from agentrt.lab.sim.arms import SimArm, arms_named
 from agentrt.lab.sim.costs import SimCosts, load_costs
-from agentrt.lab.sim.operating_point import operating_point
 from agentrt.lab.sim.simulation import Setup
 from agentrt.lab.sim.study import Mixed, Study
 from agentrt.lab.sim.sweep import Sweep, sweep

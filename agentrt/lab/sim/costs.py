@@ -10,7 +10,7 @@ from typing import Any
 from agentrt.base.errors import UsageError
 from agentrt.scheduler.estimates.step_model import StepTime
 
-SCHEMA = "agentrt.lab.sim.model/1"
+SCHEMA = "agentrt.sim.model/1"
 
 
 @dataclass(frozen=True, slots=True)

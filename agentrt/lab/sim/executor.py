@@ -13,7 +13,7 @@ from torch import Tensor
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import Unsupported
 from agentrt.base.ids import PageId, RequestId
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch, StepSpan
@@ -127,7 +127,7 @@ class SimulatedExecutor:
                 self.totals.unheard_tokens += batch.steps
                 continue
             self._append(sequence, batch.steps)
-            if sequence.output_tokens >= sequence.most_output_tokens:
+            if sequence.output_tokens >= sequence.max_output_tokens:
                 found.finishes.append((sequence, Finish("length")))
         self._sum_up(batch)
         return found
@@ -160,11 +160,11 @@ class SimulatedExecutor:
         output.append_to(sequence.tokens, sequence.prompt_tokens, steps)
         new = sequence.tokens[known:]
         forced_tokens = len(new) - steps
-        fresh = sequence.fresh
+        fresh = sequence.new_output
         fresh.token_ids += new
         fresh.text.append(sequence.detokenizer.push(new))
         fresh.forced_tokens += forced_tokens
-        sequence.account.forced_tokens += forced_tokens
+        sequence.metrics.forced_tokens += forced_tokens
 
     def _spans(
         self, work: StepWork, sequences: int, began_s: float, copied_s: float, most_steps: int
@@ -191,7 +191,7 @@ class SimulatedExecutor:
             draws = _draws(sequence, count)
             decode_tokens += draws
             formed += draws and self._outputs[sequence.request.request_id].formed
-            if sequence.prefills:
+            if sequence.is_prefilling:
                 prefill_tokens += count
                 pairs += count * (done + count / 2)
             elif count > 1:  # forced tokens, or those of an output that lost its pages

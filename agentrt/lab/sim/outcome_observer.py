@@ -26,7 +26,7 @@ class OutcomeObserver:
         self._declared_at_s: dict[Key, float] = {}
         self._joined: set[Key] = set()
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take what happened."""
         for event in events:
             match event:

@@ -8,11 +8,14 @@ plan calls is declared when its arguments are complete in the plan's output.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from contextvars import Context
 from functools import lru_cache
 from typing import Any
 
 import anyio
 
+from agentrt.base.errors import NodeCancelled
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.notifier import Notifier
 from agentrt.base.segments import CallMade
@@ -158,7 +161,7 @@ class Player:
             self._names[node.id] = name
             node.when_done(self._node_ended)
             if name in self._awaited:
-                node.want()
+                node.add_demand()
 
     def _may_declare(self, node: TraceNode) -> bool:
         if not self._ended.issuperset(node.after):
@@ -192,15 +195,17 @@ class Player:
             options |= {"temperature": 1.0, "top_k": 1, "seed": self._seeds[call.name]}
         gen = self._tree.find(call.prompt, self._part).generate(**options)
         if marks := self.marks(call):
-            self._readers.append(asyncio.create_task(self._read(gen, marks)))
+            self._readers.append(asyncio.create_task(self._read(gen, marks), context=Context()))
         return gen
 
     async def _read(self, plan: Gen[str], marks: tuple[int, ...]) -> None:
         """Wake the program whenever the arguments of a tool are complete in its plan."""
-        for mark in sorted(marks):
-            while plan.produced_tokens < mark and not plan.done:
-                await plan.change()
-            self._changed.ring()
+        left = sorted(marks)
+        with suppress(NodeCancelled):
+            async for _ in plan.stream():
+                if left and plan.produced_tokens >= left[0]:
+                    left = [mark for mark in left if mark > plan.produced_tokens]
+                    self._changed.notify_all()
 
     def _part(self, part: Part) -> str | Node[Any]:
         match part:
@@ -213,7 +218,7 @@ class Player:
 
     def _node_ended(self, node: Node[Any]) -> None:
         self._closed.append(node)
-        self._changed.ring()
+        self._changed.notify_all()
 
     def _spare(self) -> None:
         """With a quorum, or the whole result, there, the rest is given up."""
@@ -228,7 +233,7 @@ class Player:
             self._undeclared.pop(name, None)
             node = self._nodes.get(name)
             if node is not None:
-                node.handled()
+                node.mark_handled()
                 node.cancel("not needed any more")
 
     @property

@@ -15,12 +15,12 @@ import numpy as np
 from agentrt.analysis.plot import Interval
 from agentrt.analysis.statistics import percentiles
 from agentrt.analysis.target import Target
+from agentrt.lab.operating_point import OperatingPoint
 from agentrt.lab.sim.arms import SimArm
-from agentrt.lab.sim.operating_point import OperatingPoint
 from agentrt.lab.sim.statistics import over_seeds, ratio_over_seeds
 from agentrt.lab.sim.study import Study, StudyPoint
 
-SCHEMA = "agentrt.lab.sim.sweep/1"
+SCHEMA = "agentrt.sim.sweep/1"
 BASELINE, PLAIN, BEST = "rwa", "fcfs", "oracle"
 AROUND = (0.5, 0.7, 0.85, 1.0, 1.15)
 """Rates of the curves, by the rate of the comparison."""

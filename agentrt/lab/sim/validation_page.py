@@ -11,7 +11,7 @@ from agentrt.analysis.plot import Interval, PlotLine, lines
 from agentrt.lab.sim.ranking import Ranking
 from agentrt.lab.sim.validate import LEAST_TAU, MOST_ERROR, Validation, ValidationCase
 
-SCHEMA = "agentrt.lab.sim.validation/3"
+SCHEMA = "agentrt.sim.validation/3"
 
 
 def to_json(found: Validation, about: Mapping[str, Any]) -> dict[str, Any]:

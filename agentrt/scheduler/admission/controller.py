@@ -30,8 +30,8 @@ from agentrt.scheduler.decisions import AdmissionDecision, Admit
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.order.request_info import InfoUpdates
 from agentrt.scheduler.policies.priority_key import PriorityKey
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import Footprint, RunState
+from agentrt.scheduler.runs.footprint import Footprint
+from agentrt.scheduler.runs.run import NodeState, RunState
 
 RESERVE_AFTER_PATHS = 10.0
 RESERVE_AFTER_S = 1.0
@@ -291,7 +291,7 @@ class AdmissionControl:
         node = next(iter(run.held))
         peak = max((need.peak_tokens for need in needs.values()), default=0.0)
         return order.key(
-            now_s, InfoUpdates(now_s).facts(node, RequestId(node.order)), int(peak)
+            now_s, InfoUpdates(now_s).info(node, RequestId(node.order)), int(peak)
         ), run.started_at_s
 
     def _reserved(self, now_s: float) -> RunState | None:

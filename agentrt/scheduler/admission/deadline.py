@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentrt.scheduler.decisions import Refusal
 from agentrt.scheduler.estimates.estimates import chain
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 
 ENOUGH = 10
 """Past runs that have to agree before one is refused."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentrt.scheduler.estimates.histogram import Learned
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 
 ENOUGH = 10
 """Past runs beside which nothing else counts; before, that counts as one of them, and ever less."""

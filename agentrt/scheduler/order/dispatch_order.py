@@ -7,8 +7,7 @@ from math import floor
 from operator import attrgetter
 
 from agentrt.scheduler.order.order import QUANTUM_S
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 
 Urgency = tuple[bool, int, int, float, float, int]
 

@@ -25,7 +25,7 @@ OVERDUE_S = 30.0
 OVERDUE_PATHS = 20.0
 """A request is overdue after this wait, and this many times the path that its run needs."""
 
-EXPRESS_SHARE = 0.1
+OVERDUE_SHARE = 0.1
 """Of a step's tokens and of all slots, for what is overdue; one request may always go."""
 
 
@@ -37,26 +37,26 @@ class Slack(IntEnum):
     HOPELESS = 2
 
 
-def slack_of(now_s: float, facts: SchedulingInfo) -> tuple[Slack, float]:
+def slack_of(now_s: float, info: SchedulingInfo) -> tuple[Slack, float]:
     """The class of a request, and the seconds that its deadline leaves beyond the path; 0 without.
 
     Hopeless is what even an ordinary course would finish too late: it goes last, and is served.
     """
-    if facts.deadline_at_s is None:
+    if info.deadline_at_s is None:
         return Slack.ON_TRACK, 0.0
-    left_s = facts.deadline_at_s - now_s
-    slack_s = left_s - facts.path_p90_s
-    if facts.path_p50_s > left_s or left_s <= 0:
+    left_s = info.deadline_at_s - now_s
+    slack_s = left_s - info.path_p90_s
+    if info.path_p50_s > left_s or left_s <= 0:
         return Slack.HOPELESS, slack_s
-    if slack_s < AT_RISK_PATHS * facts.path_p90_s:
+    if slack_s < AT_RISK_PATHS * info.path_p90_s:
         return Slack.AT_RISK, slack_s
     return Slack.ON_TRACK, slack_s
 
 
-def is_overdue(now_s: float, facts: SchedulingInfo, since_s: float) -> bool:
+def is_overdue(now_s: float, info: SchedulingInfo, since_s: float) -> bool:
     """Whether a request that waits since `since_s` belongs to the express lane."""
     waited_s = now_s - since_s
-    return waited_s > OVERDUE_S and waited_s > OVERDUE_PATHS * facts.path_p90_s
+    return waited_s > OVERDUE_S and waited_s > OVERDUE_PATHS * info.path_p90_s
 
 
 class Order:
@@ -69,52 +69,52 @@ class Order:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
-    def among(self, waiting: int) -> Order:
+    def limited_to(self, waiting: int) -> Order:
         """The order to use when so many wait: policies may have a bound, then arrival decides."""
-        most = self.policy.most_waiting
+        most = self.policy.max_waiting
         return self if most is None or waiting <= most else BY_ARRIVAL
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
     ) -> PriorityKey:
         """Sort key; the smallest goes first. Ties go by arrival, which the caller knows.
 
         Raises:
-            UsageError: The facts lack what the policy cannot do without.
+            UsageError: The info lacks what the policy cannot do without.
         """
-        slack, slack_s = slack_of(now_s, facts)
+        slack, slack_s = slack_of(now_s, info)
         return (
-            _quanta(facts),
-            -facts.priority,
+            _quanta(info),
+            -info.priority,
             slack,
             slack_s + now_s if slack is Slack.AT_RISK else 0.0,  # the latest instant to begin
-            *self.policy.key(now_s, facts, uncached_tokens, cached_tokens),
+            *self.policy.key(now_s, info, uncached_tokens, cached_tokens),
         )
 
-    def lasts(self, facts: SchedulingInfo) -> bool:
+    def is_time_invariant(self, info: SchedulingInfo) -> bool:
         """Whether a key holds at any later instant, of the same facts and cached tokens."""
-        return self.policy.timeless and facts.deadline_at_s is None
+        return self.policy.time_invariant and info.deadline_at_s is None
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
     ) -> KeyTerms:
         """What the key was worked out from: all of the policy's, of the rest what was set."""
-        slack, slack_s = slack_of(now_s, facts)
+        slack, slack_s = slack_of(now_s, info)
         shell: list[tuple[str, float]] = []
-        if facts.tenant_debt_s:
-            shell.append(("tenant_quanta", float(_quanta(facts))))
-        if facts.priority:
-            shell.append(("priority", float(facts.priority)))
-        if facts.deadline_at_s is not None:
+        if info.tenant_debt_s:
+            shell.append(("tenant_quanta", float(_quanta(info))))
+        if info.priority:
+            shell.append(("priority", float(info.priority)))
+        if info.deadline_at_s is not None:
             shell += [("slack_class", float(slack)), ("slack_s", slack_s)]
-        return (*shell, *self.policy.terms(now_s, facts, uncached_tokens, cached_tokens))
+        return (*shell, *self.policy.terms(now_s, info, uncached_tokens, cached_tokens))
 
 
-BEFORE_TIES = 5
+TIE_BREAK_FROM = 5
 """Elements of an `Order.key` up to what the policy goes by; those behind only break ties."""
 
 BY_ARRIVAL = Order(Fcfs())
 
 
-def _quanta(facts: SchedulingInfo) -> int:
-    return floor(facts.tenant_debt_s / QUANTUM_S)
+def _quanta(info: SchedulingInfo) -> int:
+    return floor(info.tenant_debt_s / QUANTUM_S)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from agentrt.base.ids import RequestId, RunId
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.estimates.estimates import SiteEstimates
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 
 _OfRun = tuple[
     float, float, RunId, str, float, int, float, float, int, float, float, float | None, float
@@ -32,7 +31,7 @@ class InfoUpdates:
         self._runs: dict[RunState, _OfRun] = {}
         self._lengths: dict[SiteEstimates, float] = {}
 
-    def facts(self, node: NodeState, request_id: RequestId | None) -> SchedulingInfo:
+    def info(self, node: NodeState, request_id: RequestId | None) -> SchedulingInfo:
         """What its engine needs for the order of waiting work.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from agentrt.scheduler.order.dispatch_order import Urgency, dispatch_key
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.runs.run import NodeState
 
 
 class ToolSlots:

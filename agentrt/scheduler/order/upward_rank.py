@@ -11,8 +11,7 @@ up with once the graph has grown by a tenth: all in all that visits a node about
 
 from __future__ import annotations
 
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 
 CHANGE = 0.1
 LEAST_GROWTH = 8

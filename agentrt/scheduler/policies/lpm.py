@@ -16,19 +16,19 @@ class Lpm:
     """The request whose prompt the cache knows most tokens of."""
 
     name: Name = "lpm"
-    most_waiting: int | None = 128
-    fresh_steps: int = 1
-    timeless: bool = True
-    together: bool = False
+    max_waiting: int | None = 128
+    refresh_steps: int = 1
+    time_invariant: bool = True
+    groups_forks: bool = False
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Cached tokens, most first."""
         return (-cached_tokens,)
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """Cached tokens."""
         return (("cached_tokens", float(cached_tokens)),)

@@ -13,16 +13,16 @@ class Oracle(Rwa):
 
     name: Name = "oracle"
 
-    def rest_s(self, facts: SchedulingInfo) -> float:
+    def rest_s(self, info: SchedulingInfo) -> float:
         """Service that the run still needs.
 
         Raises:
             UsageError: Nobody knows it: this is no replay.
         """
-        if facts.true_rest_s is None:
+        if info.true_rest_s is None:
             raise UsageError(
-                f"request {facts.request_id} of run {facts.run_id or '?'} does not tell what its "
+                f"request {info.request_id} of run {info.run_id or '?'} does not tell what its "
                 "run will need, which the policy 'oracle' goes by",
                 hint="Only replays know that: use the policy 'rwa', which learns it",
             )
-        return facts.true_rest_s
+        return info.true_rest_s

@@ -12,7 +12,7 @@ from __future__ import annotations
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.priority_key import (
-    FRESH_STEPS,
+    REFRESH_STEPS,
     KeyTerms,
     PriorityKey,
     aged_s,
@@ -31,29 +31,29 @@ class Plas:
     """The run that had the least service."""
 
     name: Name = "plas"
-    most_waiting: int | None = None
-    fresh_steps: int = FRESH_STEPS
-    timeless: bool = False
-    together: bool = False
+    max_waiting: int | None = None
+    refresh_steps: int = REFRESH_STEPS
+    time_invariant: bool = False
+    groups_forks: bool = False
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Queue of the aged service, 0 first."""
-        level = level_of(_aged_s(now_s, facts)) - _FIRST_LEVEL
+        level = level_of(_aged_s(now_s, info)) - _FIRST_LEVEL
         return (float(min(max(0, level), _QUEUES - 1)),)
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """Service, waiting, what the one makes of the other, and the queue."""
         return (
-            ("attained_s", facts.attained_s),
-            ("waited_s", waited_s(now_s, facts)),
-            ("aged_s", _aged_s(now_s, facts)),
-            ("queue", self.key(now_s, facts, uncached_tokens)[0]),
+            ("attained_s", info.attained_s),
+            ("waited_s", waited_s(now_s, info)),
+            ("aged_s", _aged_s(now_s, info)),
+            ("queue", self.key(now_s, info, uncached_tokens)[0]),
         )
 
 
-def _aged_s(now_s: float, facts: SchedulingInfo) -> float:
-    return aged_s(facts.attained_s, facts.attained_s, waited_s(now_s, facts))
+def _aged_s(now_s: float, info: SchedulingInfo) -> float:
+    return aged_s(info.attained_s, info.attained_s, waited_s(now_s, info))

@@ -1,6 +1,6 @@
 """Policies: in which order waiting requests are served.
 
-A policy is pure: it is given the instant and the facts, and keeps nothing. Engines, the loop and
+A policy is pure: it is given the instant and the info, and keeps nothing. Engines, the loop and
 the simulator ask the same code. What holds whatever the policy (tenants, the user's priority,
 deadlines, the express lane) is in `order`.
 """
@@ -27,35 +27,35 @@ class Policy(Protocol):
     Attributes:
         name: As it is chosen by.
         most_waiting: With more requests waiting, arrival decides instead; None for any number.
-        fresh_steps: Engine steps for which a key may be kept while the facts are the same.
-        timeless: A key depends on the facts and the cached tokens alone, not on the instant.
+        fresh_steps: Engine steps for which a key may be kept while the info is the same.
+        timeless: A key depends on the info and the cached tokens alone, not on the instant.
         together: Whether requests of one run that share a prefix are let in together.
     """
 
     name: Name
-    most_waiting: int | None
-    fresh_steps: int
-    timeless: bool
-    together: bool
+    max_waiting: int | None
+    refresh_steps: int
+    time_invariant: bool
+    groups_forks: bool
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Sort key of a waiting request; the smallest goes first.
 
         Args:
             now_s: When the order is asked for.
-            facts: Of the request and its run.
+            info: Scheduling info of the request and its run.
             uncached_tokens: Tokens of its prompt to compute; 0 where nobody knows.
             cached_tokens: Tokens of its prompt that are computed.
 
         Raises:
-            UsageError: The facts lack what the policy cannot do without.
+            UsageError: The info lacks what the policy cannot do without.
         """
         ...
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """What the key of the same arguments was worked out from, to be told to people."""
         ...

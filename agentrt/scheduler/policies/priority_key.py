@@ -18,16 +18,16 @@ AGEING = 8.0
 AGEING_FLOOR_S = 0.05
 """Runs that need next to nothing age as if they needed at least this much."""
 
-FRESH_STEPS = 8
+REFRESH_STEPS = 8
 """Engine steps for which a place stands while nothing is told: waiting changes it slowly."""
 
 _TELLABLE_S = 1e-3
 
 
-def waited_s(now_s: float, facts: SchedulingInfo) -> float:
+def waited_s(now_s: float, info: SchedulingInfo) -> float:
     """How long runnable nodes of its run have waited, until now."""
-    since_s = now_s - facts.told_at_s
-    return facts.waited_s + facts.waiting * since_s if since_s > 0 else facts.waited_s
+    since_s = now_s - info.as_of_s
+    return info.waited_s + info.waiting * since_s if since_s > 0 else info.waited_s
 
 
 def aged_s(size_s: float, service_s: float, waited_s: float) -> float:

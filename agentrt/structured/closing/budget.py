@@ -18,7 +18,7 @@ from agentrt.structured.matcher import CompiledConstraint, ConstraintState, Mask
 _TAILS = 8
 """How many tails of the old witness are tried before a search."""
 
-_WAYS_KEPT = 256
+WAYS_KEPT = 256
 
 _Way = tuple[int, ...]
 
@@ -42,7 +42,7 @@ class EndPaths:
     def keep(self, before: _Way, taken: _Way, found: _Way) -> None:
         """Remember what a search found."""
         self._kept[before, taken] = found
-        if len(self._kept) > _WAYS_KEPT:
+        if len(self._kept) > WAYS_KEPT:
             self._kept.popitem(last=False)
 
 

@@ -59,7 +59,7 @@ def main() -> None:
 def _orders() -> Iterator[Order]:
     reader = FrameReader()
     while data := os.read(0, _READ_BYTES):
-        for payload in reader.push(data):
+        for payload in reader.feed_data(data):
             yield ORDERS.value(payload)
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms import peer_files
-from agentrt.lab.arms.engine_arms import our_arm, peer_arms
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench.plan import SweepPoint
-from agentrt.lab.bench.shapes import SHAPES
+from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.bench.engine.variants import our_arm, peer_arms
+from agentrt.lab.checkpoints.shapes import SHAPES
 
 MICRO = SHAPES["micro"]
 ALONE = SweepPoint(4, 64, 8, 0, "bfloat16")

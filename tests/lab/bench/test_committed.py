@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.lab.bench.result import SCHEMA
+from agentrt.lab.bench.engine.result import SCHEMA
 
 FOLDER = Path(__file__).resolve().parents[3] / "traces" / "bench"
 FILES = [
     path for path in sorted(FOLDER.glob("*.json")) if f'"{SCHEMA}"' in path.read_text("utf-8")[:200]
 ]
+
+
+def test_there_are_files() -> None:
+    """A renamed schema would leave nothing to check."""
+    assert FILES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.analysis import HardwareCosts, MachineRates, Step, StepCosts, step_costs
-from agentrt.lab.bench.compound.bound import bound_s, model_work
+from agentrt.analysis import HardwareCosts, MachineRates, Step, StepCosts, model_work, step_costs
+from agentrt.lab.bench.compound.bound import bound_s
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import widest, working_set_tokens
-from agentrt.lab.bench.shapes import SHAPES as MODELS
+from agentrt.lab.checkpoints.shapes import SHAPES as MODELS
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import SHAPES, drawn
 from agentrt.lab.workloads.trace import (

@@ -17,7 +17,7 @@ from agentrt.lab.arms.wire import CallTold, ProgramLine, ProgramTold, program_li
 from agentrt.lab.bench.compound.figures import hit_rate, played
 from agentrt.lab.bench.compound.measure import ArmSamples, check_equal
 from agentrt.lab.bench.compound.result import comparison, figures
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import (
     Arrival,

@@ -9,11 +9,11 @@ import pytest
 from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench import sweep
-from agentrt.lab.bench.plan import SweepPoint
-from agentrt.lab.bench.result import RowResult
-from agentrt.lab.bench.sample import BenchFailed
-from agentrt.lab.bench.shapes import SHAPES
+from agentrt.lab.bench.engine import sweep
+from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.bench.engine.result import RowResult
+from agentrt.lab.checkpoints.shapes import SHAPES
+from agentrt.lab.errors import BenchFailed
 
 MICRO = [
     *("bench", "engine", "--shape", "micro", "--kernels", "torch", "--threads", "1"),

@@ -3,9 +3,9 @@
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.plan import prompts_of, rows_of
-from agentrt.lab.bench.shapes import SHAPES, shape_named
-from agentrt.lab.bench.weights import FIRST_WORD_ID
+from agentrt.lab.bench.engine.points import prompts_of, rows_of
+from agentrt.lab.checkpoints.shapes import SHAPES, shape_named
+from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
 
 MICRO = SHAPES["micro"]
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from agentrt.lab.arms.engine_arms import Arm
-from agentrt.lab.bench.plan import SweepPoint
-from agentrt.lab.bench.result import ArmResult, RowResult, figures, ratio_of_rounds, to_json
-from agentrt.lab.bench.sample import BenchFailed, Sample, check_equal_work, sample_from
-from agentrt.lab.bench.shapes import SHAPES
-from agentrt.lab.bench.table import table_of
+from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.bench.engine.result import ArmResult, RowResult, figures, ratio_of_rounds, to_json
+from agentrt.lab.bench.engine.sample import Sample, check_equal_work, sample_from
+from agentrt.lab.bench.engine.table import table_of
+from agentrt.lab.bench.engine.variants import Arm
+from agentrt.lab.checkpoints.shapes import SHAPES
+from agentrt.lab.errors import BenchFailed
 
 TINY = SHAPES["tiny"]
 ROW = SweepPoint(batch=4, prompt_tokens=100, new_tokens=9, shared_tokens=0, dtype="bfloat16")
@@ -105,5 +106,5 @@ def test_the_file_holds_every_sample_and_no_secret() -> None:
     assert [len(arm["samples"]) for arm in row["arms"]] == [2, 2]
     assert row["ratios"] == {"hf": {"prefill": 1.0, "decode": 2.5}}
     assert row["arms"][0]["environment"] == {"OMP_NUM_THREADS": "2"}
-    assert row["arms"][0]["settings"] == {"model_path": "lab/bench/tiny", "threads": 2}
+    assert row["arms"][0]["settings"] == {"model_path": "bench/tiny", "threads": 2}
     assert table_of(TINY, [found]).row_count == 2

@@ -82,7 +82,7 @@ def test_too_little_to_fit() -> None:
         ("{", "is no JSON"),
         ("[]", "does not hold"),
         ('{"schema": "other"}', "does not hold"),
-        ('{"schema": "agentrt.lab.bench.engine/1", "rows": [{}]}', "lacks"),
+        ('{"schema": "agentrt.bench.engine/1", "rows": [{}]}', "lacks"),
     ],
 )
 def test_other_files_are_refused(text: str, wrong: str, tmp_path: Path) -> None:

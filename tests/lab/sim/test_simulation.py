@@ -281,7 +281,7 @@ def test_a_plan_is_waited_for_by_whoever_wants_its_tool(
     plan = TraceCall("plan", says(Piece("p", 40)), 30, site="plan")
     tool = ToolUse("tool", 0.1, plan="plan", at_token=20, result_tokens=5, site="tool")
     told: list[Event] = []
-    monkeypatch.setattr(OutcomeObserver, "see", lambda _, events: told.extend(events))
+    monkeypatch.setattr(OutcomeObserver, "on_events", lambda _, events: told.extend(events))
     alone(costs, plan, tool)
     first = next(one for one in told if isinstance(one, NodeDeclared) and one.kind == "generate")
     later = next(one for one in told if isinstance(one, NodeDeclared) and one.kind == "tool")

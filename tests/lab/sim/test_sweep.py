@@ -8,9 +8,9 @@ import pytest
 
 from agentrt.analysis.statistics import jain
 from agentrt.base.errors import UsageError
+from agentrt.lab.operating_point import RateLook, operating_point
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.command import SimRequest
-from agentrt.lab.sim.operating_point import RateLook, operating_point
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.statistics import kendall_tau, over_seeds, ratio_over_seeds
 from agentrt.lab.sim.study import AMPLE_TOKENS, Study
@@ -54,7 +54,7 @@ def test_memory_follows_the_working_set(monkeypatch: pytest.MonkeyPatch) -> None
         ample = kv_tokens == AMPLE_TOKENS
         return RateLook(rate, kv_tokens, 10.0, 30_000.0 if ample else 9_000.0)
 
-    monkeypatch.setattr("agentrt.lab.sim.operating_point._look", look)
+    monkeypatch.setattr("agentrt.lab.operating_point._look", look)
     where = operating_point(study(), kv_share=1 / 3, slowdown=10, seeds=2)
     assert where.kv_tokens == 10_000, "by the mix, not by what is under way with so little memory"
     full = study().full_rate
@@ -134,7 +134,7 @@ def test_names_that_are_none(names: str) -> None:
 
 
 def test_a_point_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentrt.lab.sim.operating_point._MOST_RATES", 1.5)
+    monkeypatch.setattr("agentrt.lab.operating_point._MOST_RATES", 1.5)
     with pytest.raises(UsageError, match="are no point"):
         operating_point(study(), kv_share=0.0, slowdown=10)
     with pytest.raises(UsageError, match="Give more programs"):

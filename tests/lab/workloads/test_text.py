@@ -7,8 +7,8 @@ from tokenizers import Tokenizer
 
 from agentrt import embedded
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.checkpoint import checkpoint
-from agentrt.lab.bench.shapes import SHAPES
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import SHAPES
 from agentrt.lab.workloads.text import KeySpeller, words_of
 
 

@@ -1,7 +1,7 @@
 """Write a GGUF file from a safetensors checkpoint, as the job on standard input says.
 
 Runs in the peers' environment, with the `gguf` package of llama.cpp's authors. What goes where is
-decided by `agentrt.lab.arms.gguf`; here it is only done.
+decided by `agentrt.lab.checkpoints.gguf`; here it is only done.
 """
 
 from __future__ import annotations

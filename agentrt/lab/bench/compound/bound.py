@@ -7,21 +7,25 @@ The bound is the longest path, or all the work at once where that takes longer.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from agentrt.analysis import ForwardCosts, HardwareCosts, MachineRates, ModelWork, Step, step_costs
-from agentrt.lab.arms.child import ArmChild
+from agentrt.analysis import (
+    ForwardCosts,
+    HardwareCosts,
+    MachineRates,
+    Step,
+    model_work,
+    step_costs,
+)
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.engine.ops.roofline import roofline_in_process
 from agentrt.lab.arms.wire import StepTold
 from agentrt.lab.bench.compound.ideal import CallShare, PrefixTree
 from agentrt.lab.bench.compound.measure import ArmSamples
 from agentrt.lab.bench.compound.plan import Round
 from agentrt.lab.bench.compound.result import is_ours
-from agentrt.lab.bench.shapes import DTYPE_BYTES, ModelShape
-from agentrt.lab.bench.work import decode_work, flops_a_token
 from agentrt.lab.workloads.trace import ProgramTrace, ToolUse, TraceCall, needs
 
 
@@ -47,7 +51,8 @@ def bounds_of(
     if name is None or any(len(one.programs) > 1 for one in rounds):
         return {}
     tell("measuring what the machine can do")
-    machine = measured_machine(dtype)
+    limit = roofline_in_process("cpu", dtype)
+    machine = MachineRates(limit.read_bytes_s, limit.flops_s)
     hardware = HardwareCosts(machine, model_work(shape, dtype))
     steps = step_costs([step_of(told) for all_ in samples[name].steps.values() for told in all_])
     tree = PrefixTree()
@@ -145,30 +150,6 @@ def _first_s(
     last = share.new[-1]
     at_s = max(at_s, quoted)
     return at_s + costs.pass_s(last.tokens, share.prompt_tokens)
-
-
-def model_work(shape: ModelShape, dtype: str) -> ModelWork:
-    """What a decoder of a shape takes."""
-    none = decode_work(shape, dtype, batch=1, history_tokens=0)
-    flat = flops_a_token(shape, 0)
-    return ModelWork(
-        weight_bytes=none.weight_bytes,
-        flops_a_token=flat,
-        flops_a_history_token=flops_a_token(shape, 1) - flat,
-        head_flops=2.0 * shape.head_parameters,
-        kv_bytes_a_token=shape.layers * 2 * shape.kv_heads * shape.head_dim * DTYPE_BYTES[dtype],
-    )
-
-
-def measured_machine(dtype: str) -> MachineRates:
-    """What this machine does at most, measured in a process that does nothing else."""
-    command = (sys.executable, "-P", "-m", "agentrt.lab.arms.engine_arm")
-    child = ArmChild("ceilings", command, os.environ)
-    try:
-        told = child.ask({"do": "ceilings", "device": "cpu", "dtype": dtype})
-    finally:
-        child.close()
-    return MachineRates(float(told["read_bytes_s"]), float(told["flops_s"]))
 
 
 def step_of(told: StepTold) -> Step:

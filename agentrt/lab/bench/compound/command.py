@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from agentrt import embedded
+from agentrt.analysis.model_shape import ModelShape, shape_in
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.ops.cpu_threads import forget
+from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.arms.players import Wanted, check_names
 from agentrt.lab.arms.servers import Served
-from agentrt.lab.bench.checkpoint import checkpoint
 from agentrt.lab.bench.compound.bound import bounds_of
 from agentrt.lab.bench.compound.ground import ENOUGH_KV_TOKENS, OpenLoad
 from agentrt.lab.bench.compound.live import measured_live
@@ -29,6 +28,7 @@ from agentrt.lab.bench.compound.plan import (
     rounds_of_one,
     totals,
 )
+from agentrt.lab.bench.compound.players import Wanted, check_names
 from agentrt.lab.bench.compound.result import (
     SCHEMA,
     arms_json,
@@ -38,8 +38,9 @@ from agentrt.lab.bench.compound.result import (
     without_places,
 )
 from agentrt.lab.bench.compound.run import CompoundRun, run_rounds, with_room
-from agentrt.lab.bench.result import machine
-from agentrt.lab.bench.shapes import ModelShape, shape_in, shape_named
+from agentrt.lab.bench.engine.result import machine
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import is_large, shape_named
 from agentrt.lab.workloads.data import sizes_from
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import shape_named as program_shape_named
@@ -110,7 +111,7 @@ def run_compound_bench(
     drawing = _drawing(asked, model, shape)
     tell(f"scales {asdict(drawing.scale)}")
     if not asked.quick:  # peers' plans are tried in this run, and so are our engine's threads
-        forget(EngineConfig(model_path=model))
+        forget_choice(EngineConfig(model_path=model))
     with ExitStack() as stack:
         run = (_one_by_one if asked.load == "one" else _under_load)(
             asked, drawing, _served(asked, model, shape), stack, tell
@@ -173,7 +174,7 @@ def _drawing(asked: CompoundBench, model: Path, shape: ModelShape) -> ProgramDra
 
 def _served(asked: CompoundBench, model: Path, shape: ModelShape) -> Served:
     """What every engine is given: the same weights and dtype."""
-    return Served(model, asked.dtype or ("bfloat16" if shape.is_large else "float32"))
+    return Served(model, asked.dtype or ("bfloat16" if is_large(shape) else "float32"))
 
 
 def _scale(asked: CompoundBench, shape: ModelShape) -> Scale:

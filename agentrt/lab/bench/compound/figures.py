@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agentrt.lab.arms.wire import ProgramLine, ProgramTold
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 
 
 @dataclass(frozen=True, slots=True)

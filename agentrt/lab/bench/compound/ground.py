@@ -4,7 +4,7 @@ All of it is found on the engine itself, served first come first served and with
 gate, as an engine does that knows requests only. Memory is a share of the mix's working set: what
 the programs under way keep where that engine is so slow with all the memory that they want. With
 that memory it is so slow at a lower rate, which is found next; the set is not taken anew there, as
-memory and rate would then shrink together (as in `agentrt.lab.sim.operating_point`).
+memory and rate would then shrink together (as in `agentrt.lab.operating_point`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_
 from agentrt.lab.bench.compound.load_figures import counted
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round
 from agentrt.lab.bench.compound.rate import find_rate
-from agentrt.lab.bench.plan import PAGE_TOKENS
+from agentrt.lab.bench.engine.points import PAGE_TOKENS
 from agentrt.lab.workloads.arrivals import one_by_one
 
 ENOUGH_KV_TOKENS = 32_768

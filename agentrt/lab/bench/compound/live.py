@@ -18,7 +18,7 @@ from typing import Any
 
 from agentrt.analysis.statistics import percentiles
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 
 _LONGEST_S = 600.0
 

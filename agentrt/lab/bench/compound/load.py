@@ -8,13 +8,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.arms.players import Wanted, our_arm
 from agentrt.lab.arms.program_arm import OURS, OpenPlayer
 from agentrt.lab.bench.compound.ground import Ground, OpenLoad, PlayRound, Tell, find_ground
 from agentrt.lab.bench.compound.load_draw import LoadDraw, load_draw
 from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, verdicts
 from agentrt.lab.bench.compound.measure import ArmSamples, play_round
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
+from agentrt.lab.bench.compound.players import Wanted, our_arm
 from agentrt.lab.bench.compound.result import is_ours
 from agentrt.lab.bench.compound.run import CompoundRun, run_rounds, with_room
 

@@ -10,7 +10,7 @@ from agentrt.lab.arms.program_arm import OpenPlayer
 from agentrt.lab.arms.wire import StepTold
 from agentrt.lab.bench.compound.figures import PlayedProgram, played
 from agentrt.lab.bench.compound.plan import Round
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 
 
 @dataclass(slots=True)

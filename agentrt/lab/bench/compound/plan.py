@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.wire import ProgramLine, Salted, Spell, program_line
 from agentrt.lab.bench.compound.ideal import PrefixTree
-from agentrt.lab.bench.shapes import ModelShape
+from agentrt.lab.checkpoints.shapes import is_large
 from agentrt.lab.workloads.arrivals import one_by_one
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import drawn
@@ -158,7 +159,7 @@ def default_scale(shape: ModelShape) -> Scale:
 
     Times are scaled with outputs, so that tools keep the share of a program that they have in life.
     """
-    if shape.is_large:
+    if is_large(shape):
         return Scale(0.12, 0.1, 0.1, 0.3, 0.002)
     if shape.parameters > 5_000_000:
         return Scale(0.25, 0.25, 0.05, 0.5, 0.002)

@@ -13,15 +13,16 @@ from pathlib import Path
 from random import Random
 
 from agentrt import embedded
+from agentrt.analysis.model_shape import shape_in
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.players import our_arm
 from agentrt.lab.arms.program_arm import OpenPlayer
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.arms.wire import ProgramTold, StepTold
-from agentrt.lab.bench.checkpoint import checkpoint
 from agentrt.lab.bench.compound.plan import ProgramDraw, default_scale, longest_tokens
-from agentrt.lab.bench.shapes import shape_in, shape_named
+from agentrt.lab.bench.compound.players import our_arm
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import shape_named
 from agentrt.lab.workloads import ProgramTrace, Workload
 from agentrt.lab.workloads.mixes import mix
 from agentrt.lab.workloads.scale import Scale

@@ -22,7 +22,7 @@ from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.measure import ArmSamples
 from agentrt.lab.bench.compound.plan import Round
 
-SCHEMA = "agentrt.lab.bench.compound/1"
+SCHEMA = "agentrt.bench.compound/1"
 Json = dict[str, Any]
 
 

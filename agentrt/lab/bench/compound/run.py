@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentrt.lab.arms.players import Opened, Wanted, open_all
 from agentrt.lab.arms.wire import ProgramLine
 from agentrt.lab.bench.compound.measure import ArmSamples, take_turns
 from agentrt.lab.bench.compound.plan import Round, widest
+from agentrt.lab.bench.compound.players import Opened, Wanted, open_all
 from agentrt.lab.workloads.trace import ProgramTrace
 
 MOST_SLOTS = 32

@@ -17,15 +17,15 @@ from typing import Any
 from agentrt.analysis.statistics import interval
 from agentrt.base.record import record
 from agentrt.base.segments import Close, Open, Text
-from agentrt.lab.arms.engine_arms import Arm, our_arm
-from agentrt.lab.arms.open_arm import OpenArm
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import OpenPlayer
 from agentrt.lab.arms.server_process import ServerPlan
 from agentrt.lab.arms.servers import Served, gguf_of
 from agentrt.lab.arms.wire import CallLine, NodeLine, ProgramLine, TextLine
-from agentrt.lab.bench.plan import PAGE_TOKENS, SweepPoint
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.bench.engine.open_arms import OpenArm
+from agentrt.lab.bench.engine.points import PAGE_TOKENS, SweepPoint
+from agentrt.lab.bench.engine.variants import Arm, our_arm
+from agentrt.lab.errors import BenchFailed
 from agentrt.lab.workloads.text import words_of
 from agentrt.prompt import Codec
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench.result import machine
+from agentrt.lab.bench.engine.result import machine
 from agentrt.lab.bench.structured.cases import ConstraintCase, cases_of
 from agentrt.lab.bench.structured.figures import figures
 from agentrt.lab.bench.structured.libraries import OURS, LibraryArm, check_peers
@@ -20,7 +20,7 @@ from agentrt.lab.bench.structured.table import show
 from agentrt.lab.bench.structured.vocabularies import vocabulary_file, vocabulary_named
 from agentrt.structured.vocabulary import alphabet_of
 
-SCHEMA = "agentrt.lab.bench.structured/1"
+SCHEMA = "agentrt.bench.structured/1"
 _SEED = 0
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.child import ArmChild
+from agentrt.lab.arms.arm_process import ArmChild
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.bench.sample import BenchFailed
+from agentrt.lab.errors import BenchFailed
 
 OURS = "agentrt"
 PEERS = ("xgrammar", "outlines-core")
@@ -36,7 +36,7 @@ class LibraryArm:
         self._settings = {"vocabulary": str(vocabulary), "library": name}
         self._command: tuple[str, ...]
         if name == OURS:
-            self._command = (sys.executable, "-P", "-m", "agentrt.lab.bench.structured.our_arm")
+            self._command = (sys.executable, "-P", "-m", "agentrt.lab.arms.structured_arm")
         else:
             self._command = (str(files.python), str(files.script("structured_arm.py")), name)
         self._patience_s = patience_s

@@ -11,7 +11,7 @@ from typing import Any
 from agentrt import embedded
 from agentrt.base.errors import UsageError
 from agentrt.base.vocabulary import Vocab
-from agentrt.lab.bench.checkpoint import cache_folder
+from agentrt.lab.checkpoints.checkpoint import cache_folder
 from agentrt.prompt import Codec
 from agentrt.prompt.token_bytes import byte_of_character
 

@@ -23,7 +23,7 @@ from agentrt.lab.sim.fluid.routing import Routing, routing_named
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup
 
-SCHEMA = "agentrt.lab.sim.fleet/1"
+SCHEMA = "agentrt.sim.fleet/1"
 COMPARED_ENGINES = 8
 _COMPARED_LOADS = (0.3, 0.6, 0.9)
 _SAMPLES = 4000

@@ -1,0 +1,95 @@
+"""The least bytes that a forward reads and the least operations that it computes.
+
+The bytes are those of an engine that reads every weight once a step, every key and value once a
+sequence, and those of a shared prefix once for all sequences. No engine can do with less: a rate
+above the roofline is a mistake in this arithmetic.
+"""
+
+from __future__ import annotations
+
+from agentrt.analysis.cost_model import ModelWork
+from agentrt.analysis.model_shape import DTYPE_BYTES, ModelShape
+from agentrt.base.record import record
+
+
+@record
+class DecodeWork:
+    """Work of one decode step: one token for each sequence of a batch.
+
+    Attributes:
+        weight_bytes: Bytes of all matrices that the batch uses.
+        kv_bytes: Bytes of keys and values.
+        flops: Multiplications and additions.
+    """
+
+    weight_bytes: float
+    kv_bytes: float
+    flops: float
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of weights, keys and values."""
+        return self.weight_bytes + self.kv_bytes
+
+    def roofline_s(self, *, read_bytes_s: float, flops_s: float) -> float:
+        """Least seconds of the step on a machine of these rates."""
+        return max(self.bytes / read_bytes_s, self.flops / flops_s)
+
+
+def decode_work(
+    shape: ModelShape, dtype: str, *, batch: int, history_tokens: float, shared_tokens: int = 0
+) -> DecodeWork:
+    """Work of one decode step.
+
+    Args:
+        shape: Sizes of the model.
+        dtype: Name of the dtype in which the model computes.
+        batch: Sequences.
+        history_tokens: Context of each sequence, shared part included.
+        shared_tokens: Length of the prefix that all sequences share.
+    """
+    layer = shape.attention_parameters + used_experts(shape, batch) * shape.expert_parameters
+    layer += shape.experts * shape.router_parameters
+    weights = shape.layers * layer + shape.head_parameters
+    own_tokens = batch * (history_tokens - shared_tokens)
+    tokens_read = own_tokens + (shared_tokens if batch else 0)
+    return DecodeWork(
+        weight_bytes=weights * DTYPE_BYTES[dtype],
+        kv_bytes=tokens_read * shape.kv_bytes_a_token(dtype),
+        flops=batch * flops_a_token(shape, history_tokens) + batch * 2 * shape.head_parameters,
+    )
+
+
+def prefill_flops(shape: ModelShape, prompt_tokens: int, cached_tokens: int = 0) -> float:
+    """Operations that compute a prompt behind a cached prefix; only its last row has logits."""
+    new_tokens = prompt_tokens - cached_tokens
+    mean_history = cached_tokens + (new_tokens + 1) / 2
+    return new_tokens * flops_a_token(shape, mean_history) + 2 * shape.head_parameters
+
+
+def flops_a_token(shape: ModelShape, history_tokens: float) -> float:
+    """Operations of the layers for one token that attends to a history."""
+    layer = shape.attention_parameters + shape.experts_a_token * shape.expert_parameters
+    layer += shape.experts * shape.router_parameters
+    attention = 2 * shape.heads * shape.head_dim * history_tokens
+    return 2.0 * shape.layers * (layer + attention)
+
+
+def used_experts(shape: ModelShape, batch: int) -> float:
+    """Expected number of experts that a batch uses if all are equally likely."""
+    if shape.experts == 1:
+        return 1.0
+    unused = (1 - shape.experts_a_token / shape.experts) ** batch
+    return shape.experts * (1 - unused)
+
+
+def model_work(shape: ModelShape, dtype: str) -> ModelWork:
+    """Work of a decoder in the terms of the cost model."""
+    flat = flops_a_token(shape, 0)
+    return ModelWork(
+        weight_bytes=decode_work(shape, dtype, batch=1, history_tokens=0).weight_bytes,
+        flops_a_token=flat,
+        flops_a_history_token=flops_a_token(shape, 1) - flat,
+        head_flops=2.0 * shape.head_parameters,
+        kv_bytes_a_token=shape.kv_bytes_a_token(dtype),
+    )

@@ -1,0 +1,96 @@
+"""Dense decoders on a CPU with a compiler: all layers in one native call.
+
+In models of few parameters the calls between Python and torch cost more than the products; here one
+call computes a whole forward. It also releases the interpreter lock while it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from agentrt.engine.batch.batch import ForwardBatch
+from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.models.native.layer_weights import GatedWeights, take_layer_weights
+from agentrt.engine.models.native.rope import angles
+from agentrt.engine.models.native.shape import DecoderShape
+from agentrt_kernels.contract import Score
+from agentrt_kernels.cpu.kernel_set import CpuKernels
+from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
+
+
+class StackNetwork:
+    """A dense decoder in native code.
+
+    Args:
+        shape: Shape of the decoder; `fits_stack` holds for it.
+        weights: Weights by checkpoint name, of one dtype; consumed.
+        kernels: The native kernel set.
+
+    Attributes:
+        parameters: Number of parameters.
+    """
+
+    is_single_call = True
+
+    def __init__(
+        self, shape: DecoderShape, weights: dict[str, Tensor], kernels: CpuKernels
+    ) -> None:
+        self._shape = shape
+        self.parameters = sum(weight.numel() for weight in weights.values())
+        embedding = weights.pop("model.embed_tokens.weight")
+        self._stack = kernels.stack(
+            StackShape(
+                layers=shape.layers,
+                hidden=shape.hidden,
+                heads=shape.heads,
+                inner=shape.inner,
+                epsilon=shape.epsilon,
+                embedding_scale=shape.embedding_scale,
+                residual_scale=shape.residual_scale,
+                logits_scale=shape.logits_scale,
+            ),
+            embedding,
+            _layers(shape, weights),
+            weights.pop("model.norm.weight"),
+            embedding if shape.tied else weights.pop("lm_head.weight"),
+        )
+
+    def bind(self, kv: KvCache, max_rows: int) -> None:
+        """Prepare for this KV cache; the workspace grows with the forwards."""
+        shape = self._shape
+        positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
+        angle_table = angles(shape.rope, shape.head_dim, positions, kv.memory.device)
+        self._stack.bind(kv.memory, angle_table)
+
+    def __call__(self, batch: ForwardBatch) -> Tensor:
+        """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
+        batch.wait_layer(self._shape.layers - 1)  # its layers do not wait one by one
+        rows = batch.fields
+        return self._stack(
+            rows.token_ids, rows.positions, rows.slot_mapping, batch.paged, batch.logit_rows
+        )
+
+
+def fits_stack(shape: DecoderShape) -> bool:
+    """Whether the native call implements all parts of this shape."""
+    return shape.experts is None and shape.head_norms != "all"
+
+
+def _layers(shape: DecoderShape, weights: dict[str, Tensor]) -> Iterator[StackLayer]:
+    for number in range(shape.layers):
+        layer = take_layer_weights(shape, weights, number)
+        inner = layer.inner
+        assert isinstance(inner, GatedWeights)
+        yield StackLayer(
+            norm=layer.norm,
+            qkv=Matrix(layer.qkv, layer.qkv_bias),
+            query_norm=layer.query_norm,
+            key_norm=layer.key_norm,
+            out=Matrix(layer.out, layer.out_bias),
+            inner_norm=layer.inner_norm,
+            gate_up=Matrix(inner.gate_up, inner.gate_up_bias),
+            down=Matrix(inner.down, inner.down_bias),
+            score=Score(shape.scaling, window=shape.windows[number]),
+        )

@@ -1,0 +1,1 @@
+"""Checkpoints with random weights of named shapes, which engines and peers load alike."""

@@ -1,0 +1,161 @@
+"""Random weights of a shape as a real checkpoint directory, written once.
+
+Engine and peers read the same files, so that they compute the same function. The weights are
+saved in bf16; an arm that computes in another dtype converts them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from itertools import count, islice, product
+from pathlib import Path
+from string import ascii_letters
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.lab.checkpoints.shapes import config_of
+from agentrt.lab.checkpoints.weights import (
+    FIRST_WORD_ID,
+    WORD_LETTERS,
+    bf16_bytes,
+    letters_of,
+    random_values,
+    weights_of,
+)
+
+_SPECIAL = (
+    "<|begin|>",
+    "<|end|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|call|>",
+    "<|/call|>",
+    "<|result|>",
+    "<|pad|>",
+)
+_TEMPLATE = (
+    "<|begin|>{% for m in messages %}{{ '<|assistant|>' if m.role == 'assistant' else '<|user|>' }}"
+    "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+_VERSION = 4
+_SPACE = "\u0120"  # as byte-level tokenizers write it
+
+
+def cache_folder() -> Path:
+    """Where checkpoints of the bench are kept."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "agentrt" / "bench"
+
+
+def checkpoint(
+    shape: ModelShape,
+    *,
+    seed: int = 0,
+    with_weights: bool = True,
+    folder: Path | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Path:
+    """The directory of a shape's checkpoint; writes it when it is not there yet.
+
+    Args:
+        shape: Which.
+        seed: Of its weights.
+        with_weights: False leaves them out, for an engine that makes its own (`random_weights`).
+        folder: Of all checkpoints; None takes the cache.
+        tell: Called with what is being written, as that can take minutes.
+    """
+    root = folder or cache_folder()
+    name = shape.name if seed == 0 else f"{shape.name}-{seed}"
+    target = root / (name if with_weights else f"{name}-bare")
+    wanted = {"version": _VERSION, "seed": seed, "config": config_of(shape, "bfloat16")}
+    stamp = target / "written.json"
+    if stamp.is_file() and json.loads(stamp.read_text("utf-8")) == wanted:
+        return target
+    tell(f"writing {'weights' if with_weights else 'the config'} of {shape.name} to {target}")
+    root.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=root, prefix=f".{name}-"))
+    try:
+        _write_config(shape, draft)
+        if with_weights:
+            _write_weights(shape, seed, draft)
+        (draft / "written.json").write_text(json.dumps(wanted), "utf-8")
+        shutil.rmtree(target, ignore_errors=True)
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+def _write_config(shape: ModelShape, folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps(config_of(shape, "bfloat16"), indent=1), "utf-8")
+    _tokenizer(shape.vocabulary).save(str(folder / "tokenizer.json"))
+    settings = {
+        "bos_token": "<|begin|>",
+        "eos_token": "<|end|>",
+        "pad_token": "<|pad|>",
+        "chat_template": _TEMPLATE,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+
+
+def _tokenizer(vocabulary: int) -> Tokenizer:
+    """Bytes, special tokens, then words: a space and up to three letters, one token each.
+
+    A text of such words is read back as the tokens that wrote it, by every reader of the file.
+    """
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    first = len(alphabet) + len(_SPECIAL)
+    words = _words(vocabulary - first)
+    known = {char: at for at, char in enumerate(alphabet)}
+    known |= {word: first + at for at, word in enumerate(words)}
+    known |= {text: len(alphabet) + at for at, text in enumerate(_SPECIAL)}
+    merges = [(word[:-1], word[-1]) for word in words if word[-1] in ascii_letters]
+    tokenizer = Tokenizer(models.BPE(known, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in _SPECIAL])
+    return tokenizer
+
+
+def _words(many: int) -> list[str]:
+    """Shorter ones first, as each word is merged from the one that is a letter shorter.
+
+    They take as few letters of the alphabet as do; where all are too few, words of digits follow,
+    which no text is read as.
+    """
+    letters = letters_of(many + FIRST_WORD_ID)
+    lengths = range(1, WORD_LETTERS + 1)
+    made = (word for length in lengths for word in product(ascii_letters[:letters], repeat=length))
+    words = [_SPACE + "".join(word) for word in islice(made, many)]
+    return words + [f"{_SPACE}{at}" for at in islice(count(), many - len(words))]
+
+
+def _write_weights(shape: ModelShape, seed: int, folder: Path) -> None:
+    """A safetensors file: the length of its header, the header, then tensor after tensor.
+
+    Written here and not by the library, as that wants all tensors in memory at once.
+    """
+    facts = list(weights_of(shape))
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for fact in facts:
+        begin, end = end, end + 2 * math.prod(fact.shape)
+        header[fact.name] = {
+            "dtype": "BF16",
+            "shape": fact.shape,
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for index, fact in enumerate(facts):
+            file.write(bf16_bytes(random_values(fact, seed, index)))

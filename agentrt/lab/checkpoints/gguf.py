@@ -1,0 +1,205 @@
+"""Which tensor of a checkpoint becomes which of a GGUF file, and what the file says beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.lab.checkpoints.weights import weights_of
+from agentrt.lab.errors import BenchFailed
+
+_PLAIN = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+}
+_OF_A_LAYER = {
+    "input_layernorm.weight": "attn_norm.weight",
+    "self_attn.q_proj.weight": "attn_q.weight",
+    "self_attn.k_proj.weight": "attn_k.weight",
+    "self_attn.v_proj.weight": "attn_v.weight",
+    "self_attn.q_proj.bias": "attn_q.bias",
+    "self_attn.k_proj.bias": "attn_k.bias",
+    "self_attn.v_proj.bias": "attn_v.bias",
+    "self_attn.o_proj.weight": "attn_output.weight",
+    "post_attention_layernorm.weight": "ffn_norm.weight",
+    "mlp.gate_proj.weight": "ffn_gate.weight",
+    "mlp.up_proj.weight": "ffn_up.weight",
+    "mlp.down_proj.weight": "ffn_down.weight",
+    "block_sparse_moe.gate.weight": "ffn_gate_inp.weight",
+    "block_sparse_moe.experts.*.w1.weight": "ffn_gate_exps.weight",
+    "block_sparse_moe.experts.*.w3.weight": "ffn_up_exps.weight",
+    "block_sparse_moe.experts.*.w2.weight": "ffn_down_exps.weight",
+}
+_NORMAL, _CONTROL = 1, 3
+_NO_END = {"<|call|>": "<|call-|>"}
+"""llama.cpp takes a token of the first name for an end of text, whatever the file says of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """One tensor of the file.
+
+    Attributes:
+        target: Its name there.
+        sources: Names in the checkpoint; several are stacked.
+        stacked: Whether they are, be it only one.
+        rotated_heads: Heads whose rows are reordered, because llama.cpp rotates neighbours where
+            checkpoints rotate halves; 0 leaves them.
+        exact: Kept in fp32, as vectors are.
+    """
+
+    target: str
+    sources: tuple[str, ...]
+    stacked: bool
+    rotated_heads: int
+    exact: bool
+
+
+def gguf_job(shape: ModelShape, checkpoint: Path, target: Path, dtype: str) -> dict[str, Any]:
+    """What `peers/write_gguf.py` has to do.
+
+    Args:
+        shape: Of the model.
+        checkpoint: Its directory.
+        target: The file.
+        dtype: Of the matrices there, "bfloat16" or "float32".
+    """
+    return {
+        "source": str(checkpoint / "model.safetensors"),
+        "target": str(target),
+        "architecture": architecture_of(shape),
+        "dtype": dtype,
+        "fields": fields_of(shape, checkpoint),
+        "tensors": [asdict(tensor) for tensor in tensors_of(shape)],
+    }
+
+
+def architecture_of(shape: ModelShape) -> str:
+    """llama.cpp's name: Mixtral is a llama with experts there."""
+    return "qwen2" if shape.kind == "qwen2" else "llama"
+
+
+def tensors_of(shape: ModelShape) -> list[GgufTensor]:
+    """All tensors, in the order of the checkpoint."""
+    sources: dict[str, list[str]] = {}
+    vectors: set[str] = set()
+    for fact in weights_of(shape):
+        target = target_of(fact.name)
+        sources.setdefault(target, []).append(fact.name)
+        if len(fact.shape) == 1 or target.endswith("ffn_gate_inp.weight"):
+            vectors.add(target)
+    return [
+        GgufTensor(
+            target=target,
+            sources=tuple(names),
+            stacked=target.endswith("_exps.weight"),
+            rotated_heads=_rotated_heads(shape, target),
+            exact=target in vectors,
+        )
+        for target, names in sources.items()
+    ]
+
+
+def target_of(name: str) -> str:
+    """The GGUF name of a checkpoint's tensor."""
+    if name in _PLAIN:
+        return _PLAIN[name]
+    match = re.fullmatch(r"model\.layers\.(\d+)\.(.+)", name)
+    assert match, name
+    inner = re.sub(r"experts\.\d+\.", "experts.*.", match[2])
+    return f"blk.{match[1]}.{_OF_A_LAYER[inner]}"
+
+
+def _rotated_heads(shape: ModelShape, target: str) -> int:
+    if architecture_of(shape) != "llama":
+        return 0
+    if target.endswith("attn_q.weight"):
+        return shape.heads
+    return shape.kv_heads if target.endswith("attn_k.weight") else 0
+
+
+def fields_of(shape: ModelShape, checkpoint: Path) -> list[tuple[str, str, Any]]:
+    """Names, kinds and values of the file's own facts."""
+    arch = architecture_of(shape)
+    fields: list[tuple[str, str, Any]] = [
+        ("general.name", "text", shape.name),
+        (f"{arch}.context_length", "integer", shape.window_tokens),
+        (f"{arch}.embedding_length", "integer", shape.hidden),
+        (f"{arch}.block_count", "integer", shape.layers),
+        (f"{arch}.feed_forward_length", "integer", shape.inner),
+        (f"{arch}.attention.head_count", "integer", shape.heads),
+        (f"{arch}.attention.head_count_kv", "integer", shape.kv_heads),
+        (f"{arch}.attention.layer_norm_rms_epsilon", "number", _epsilon(checkpoint)),
+        (f"{arch}.rope.freq_base", "number", shape.rope_theta),
+        (f"{arch}.rope.dimension_count", "integer", shape.head_dim),
+        (f"{arch}.vocab_size", "integer", shape.vocabulary),
+    ]
+    if shape.experts > 1:
+        fields += [
+            (f"{arch}.expert_count", "integer", shape.experts),
+            (f"{arch}.expert_used_count", "integer", shape.experts_a_token),
+        ]
+    return fields + _vocabulary(checkpoint)
+
+
+def _epsilon(checkpoint: Path) -> float:
+    found: float = json.loads((checkpoint / "config.json").read_text("utf-8"))["rms_norm_eps"]
+    return found
+
+
+def _vocabulary(checkpoint: Path) -> list[tuple[str, str, Any]]:
+    """The tokenizer and the template.
+
+    Raises:
+        BenchFailed: llama.cpp does not cut text as this tokenizer does.
+    """
+    facts = json.loads((checkpoint / "tokenizer.json").read_text("utf-8"))
+    settings = json.loads((checkpoint / "tokenizer_config.json").read_text("utf-8"))
+    template = settings.get("chat_template")
+    if template is None:
+        template = (checkpoint / "chat_template.jinja").read_text("utf-8")
+    special = {token["content"]: token["id"] for token in facts["added_tokens"]}
+    ids = {**facts["model"]["vocab"], **special}
+    tokens = sorted(ids, key=ids.__getitem__)
+    bos_id, eos_id = special[settings["bos_token"]], special[settings["eos_token"]]
+    for text, other in _NO_END.items():
+        template = template.replace(text, other)
+    return [
+        ("tokenizer.ggml.model", "text", "gpt2"),
+        ("tokenizer.ggml.pre", "text", _cutting(facts["pre_tokenizer"])),
+        ("tokenizer.ggml.tokens", "list", [_NO_END.get(token, token) for token in tokens]),
+        (
+            "tokenizer.ggml.token_type",
+            "list",
+            [_CONTROL if token in special else _NORMAL for token in tokens],
+        ),
+        ("tokenizer.ggml.merges", "list", [" ".join(pair) for pair in facts["model"]["merges"]]),
+        ("tokenizer.ggml.bos_token_id", "integer", bos_id),
+        ("tokenizer.ggml.eos_token_id", "integer", eos_id),
+        ("tokenizer.ggml.add_bos_token", "truth", False),
+        ("tokenizer.chat_template", "text", template),
+    ]
+
+
+def _cutting(facts: dict[str, Any]) -> str:
+    """llama.cpp's name of how text is cut before it is merged."""
+    if facts["type"] == "ByteLevel" and facts.get("use_regex", True):
+        return "gpt-2"
+    if facts["type"] == "Sequence":
+        patterns = [one["pattern"]["Regex"] for one in facts["pretokenizers"] if "pattern" in one]
+        if patterns == [_WORD_BY_WORD]:
+            return "tekken"
+    raise BenchFailed("llama.cpp has no name for how this tokenizer cuts text")
+
+
+_WORD_BY_WORD = (
+    r"\p{Lu}|\p{N}|[^\r\n\p{L}\p{N}]?[\p{Ll}\p{Lm}\p{Lo}\p{Lt}\p{M}]+"
+    r"| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""The embedded model's: capitals and digits one by one, so that no merge has any of them. `tekken`
+cuts elsewhere only beside those, where nothing is merged either way."""

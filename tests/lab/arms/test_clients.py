@@ -1,0 +1,358 @@
+"""Plain clients play programs against a real server, and servers are started, stopped and tried."""
+
+import gc
+import json
+import sys
+import urllib.request
+import weakref
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+
+from agentrt import embedded
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import RequestId
+from agentrt.base.segments import Close, Open, Text
+from agentrt.lab.arms import runtime_arm
+from agentrt.lab.arms.clients import client_arm, open_best
+from agentrt.lab.arms.peer_files import PeerFiles, peers_root
+from agentrt.lab.arms.program_arm import OpenPlayer
+from agentrt.lab.arms.replay import Play
+from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
+from agentrt.lab.arms.servers import Served, plans_of
+from agentrt.lab.arms.wire import (
+    CallLine,
+    MessageLine,
+    NodeLine,
+    ProgramLine,
+    ProgramTold,
+    QuorumLine,
+    ThinkLine,
+    ToolLine,
+)
+from agentrt.lab.bench.compound.prompt_parity import chats_in, check_reading
+from agentrt.lab.bench.compound.server_efficiency import Reach, measure_reach
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import SHAPES
+from agentrt.lab.errors import BenchFailed
+from agentrt.prompt import Codec
+from agentrt.protocol.step_output import Delta, End, StepDone, StepRecord
+
+PEERS = PeerFiles(peers_root(), Path())
+needs_llama = pytest.mark.skipif(
+    not (PEERS.libraries / "llama-server").exists(), reason="`make peers` was not run"
+)
+needs_langgraph = pytest.mark.skipif(
+    not list(PEERS.root.glob("venv/lib/*/site-packages/langgraph")), reason="no LangGraph"
+)
+
+
+def call(
+    name: str, *messages: MessageLine, tokens: int = 6, needs: tuple[str, ...] = ()
+) -> CallLine:
+    return CallLine(
+        kind="call", name=name, site=name, needs=list(needs), messages=list(messages), tokens=tokens
+    )
+
+
+def tool(name: str, text: str, *needs: str) -> ToolLine:
+    return ToolLine(
+        kind="tool", name=name, site=name, needs=list(needs), seconds=0.001, plan="", at_token=0,
+        text=text,
+    )  # fmt: skip
+
+
+def program(
+    name: str, nodes: list[NodeLine], result: list[str], quorum: QuorumLine | None = None
+) -> ProgramLine:
+    return ProgramLine(
+        name=name, shape="made", tenant="", at_s=0.0, nodes=nodes, result=result, quorum=quorum
+    )
+
+
+ASK: MessageLine = ("user", [{"text": " a b c"}])
+CHAIN = program(
+    "chain/0",
+    [
+        call("plan", ("system", [{"text": " be b"}]), ASK),
+        tool("look", " d e", "plan"),
+        ThinkLine(kind="think", name="rest", needs=["plan"], seconds=0.001, text=" f"),
+        call(
+            "end",
+            ("system", [{"text": " be b"}]),
+            ASK,
+            ("assistant", [{"output": "plan"}]),
+            ("user", [{"result": "look"}, {"text": " g"}, {"result": "rest"}]),
+            tokens=5,
+            needs=("plan", "look", "rest"),
+        ),
+    ],
+    ["end"],
+)
+VOTE = program(
+    "vote/0",
+    [call(f"voter{at}", ASK, tokens=4 if at < 2 else 3000) for at in range(4)],
+    [],
+    {"names": [f"voter{at}" for at in range(4)], "least": 2},
+)
+TOO_LONG = program("long/0", [call("all", ("user", [{"text": " a" * 5000}]))], ["all"])
+
+
+@pytest.fixture(scope="module")
+def served() -> Served:
+    """The embedded model: it starts without transformers."""
+    return Served(embedded.path(), "float32", slots=4, kv_tokens=32_768)
+
+
+@pytest.fixture(scope="module")
+def files(served: Served, tmp_path_factory: pytest.TempPathFactory) -> PeerFiles:
+    """Of a machine without peers, so that the client runs in our own environment."""
+    return PeerFiles(tmp_path_factory.mktemp("no-peers"), served.model)
+
+
+@pytest.fixture(scope="module")
+def server(served: Served) -> Iterator[ServerProcess]:
+    (plan,) = plans_of("ours", served, Path(), cores=2)
+    opened = ServerProcess(plan)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def player(server: ServerProcess, files: PeerFiles) -> Iterator[OpenPlayer]:
+    opened = OpenPlayer(client_arm("asyncio", server.plan, files), server)
+    yield opened
+    opened.close()
+
+
+def under_way(server: ServerProcess) -> int:
+    server.resume()
+    with urllib.request.urlopen(server.url.removesuffix("v1") + "health", timeout=60) as response:
+        count: int = json.load(response)["under_way"]
+        return count
+
+
+def test_a_program_is_played_as_written(player: OpenPlayer, served: Served) -> None:
+    (told,) = player.play([CHAIN])
+    calls = {one["name"]: one for one in told["calls"]}
+    assert (calls["plan"]["output_tokens"], calls["end"]["output_tokens"]) == (6, 5)
+    said = calls["plan"]["output"]
+    codec = Codec.load(served.model)
+    prompt = (
+        *(Open("system"), Text(" be b"), Close(), Open("user"), Text(" a b c"), Close()),
+        *(Open("assistant"), Text(said), Close(), Open("user"), Text(" d e g f"), Close()),
+    )
+    assert calls["end"]["prompt_tokens"] == len(codec.encode((), prompt).token_ids)
+    waits = {one["name"]: one for one in told["waits"]}
+    assert waits.keys() == {"look", "rest"}
+    for wait in waits.values():
+        assert calls["plan"]["ended_s"] <= wait["began_s"] <= wait["ended_s"]
+        assert wait["ended_s"] <= calls["end"]["began_s"]
+    assert told["ended_s"] >= calls["end"]["ended_s"]
+    assert (told["arrived_s"], told["given_up"], told["error"]) == (0.0, [], "")
+
+
+def test_programs_are_played_at_once(player: OpenPlayer) -> None:
+    programs = [CHAIN, {**CHAIN, "name": "chain/1"}, VOTE]
+    told = player.play(programs)  # type: ignore[arg-type]
+    assert [one["name"] for one in told] == ["chain/0", "chain/1", "vote/0"]
+    assert told[0]["calls"][0]["output"] == told[1]["calls"][0]["output"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_calls_that_are_not_needed_are_given_up(
+    streams: bool, server: ServerProcess, files: PeerFiles
+) -> None:
+    plan = replace(server.plan, streams_what_may_end=streams)
+    player = OpenPlayer(client_arm("asyncio", plan, files), server)
+    try:
+        (told,) = player.play([VOTE])
+    finally:
+        player.close()
+    assert told["given_up"] == ["voter2", "voter3"]
+    assert sorted(one["name"] for one in told["calls"]) == ["voter0", "voter1"]
+    assert all((one["first_s"] is not None) is streams for one in told["calls"])
+    assert all(one["output_tokens"] == 4 for one in told["calls"])
+    while under_way(server):  # the server hears of it
+        pass
+
+
+def test_a_program_that_fails_fails_the_arm(player: OpenPlayer) -> None:
+    with pytest.raises(BenchFailed, match=r"asyncio\+ours: long/0: .*answered 400.*window"):
+        player.play([TOO_LONG])
+
+
+def test_a_server_has_to_read_as_we_do(
+    server: ServerProcess, served: Served, tmp_path: Path
+) -> None:
+    codec = Codec.load(served.model)
+    chats = chats_in([CHAIN, VOTE], 2)
+    assert chats[0][1] == {"role": "user", "content": " a b c"}
+    first, second = check_reading(server, codec, chats)
+    assert (first.tokens, second.tokens) == (11, 7)
+    other = Codec.load(checkpoint(SHAPES["micro"], folder=tmp_path, with_weights=False))
+    with pytest.raises(BenchFailed, match="another tokenizer or template"):
+        check_reading(server, other, [[{"role": "user", "content": " return"}]])
+
+
+@pytest.mark.slow
+def test_a_reach_is_measured_in_turns(
+    player: OpenPlayer, server: ServerProcess, served: Served, files: PeerFiles
+) -> None:
+    reach = measure_reach(
+        player, server.plan, served, files, prompt_tokens=8, lasts_s=1e-3, repeats=2
+    )
+    assert (reach.batch, reach.prompt_tokens, reach.new_tokens) == (4, 12, 64)
+    assert 2 <= len(reach.direct_s) == len(reach.served_s) <= 4
+    longer = measure_reach(
+        player, server.plan, served, files, prompt_tokens=8, batch=2, lasts_s=1e3, repeats=1
+    )
+    assert (longer.batch, longer.new_tokens) == (2, 512)
+
+
+def test_what_does_not_reach_is_refused() -> None:
+    good = Reach("server", 4, 8, 4, (0.95, 0.5, 0.92), (1.0, 1.0, 1.0))
+    assert good.holds
+    good.check()
+    with pytest.raises(BenchFailed, match="reaches 89%"):
+        replace(good, direct_s=(0.89, 2.0, 0.5)).check()
+
+
+def test_a_reach_near_the_least_is_in_doubt_until_rounds_agree() -> None:
+    doubtful = Reach("server", 4, 8, 4, (0.95, 0.85, 0.92, 0.88), (1.0,) * 4)
+    assert not doubtful.is_clear
+    assert replace(doubtful, direct_s=(0.91, 0.95, 0.93, 0.97)).is_clear
+    assert replace(doubtful, direct_s=(0.81, 0.85, 0.83, 0.87)).is_clear
+
+
+@pytest.mark.slow
+def test_the_best_way_to_start_is_kept(server: ServerProcess, files: PeerFiles) -> None:
+    plans = [replace(server.plan, variant=name) for name in ("one", "other")]
+    best, tried = open_best(plans, [CHAIN], files, repeats=1)
+    try:
+        assert {one.variant: len(one.took_s) for one in tried} == {"one": 1, "other": 1}
+        quick = min(tried, key=lambda one: one.took_s[0])
+        assert best.plan.variant == quick.variant
+        best.resume()
+        assert best.ask([{"role": "user", "content": " a"}], 2)["usage"]["completion_tokens"] == 2
+    finally:
+        best.close()
+        best.close()
+
+
+def test_a_server_that_does_not_start_says_why() -> None:
+    command = (sys.executable, "-c", "raise SystemExit('no model, no service')")
+    with pytest.raises(BenchFailed, match="ended with 1: no model, no service"):
+        ServerProcess(ServerPlan("ours", "", command, "m", {}))
+
+
+def test_what_is_missing_is_told(served: Served, files: PeerFiles) -> None:
+    for kind in ("llama-server", "transformers"):
+        with pytest.raises(UsageError) as raised:
+            plans_of(kind, served, files.root, cores=2)
+        assert "make peers" in str(raised.value)
+    with pytest.raises(UsageError, match="no server 'vllm'"):
+        plans_of("vllm", served, files.root, cores=2)
+    (plan,) = plans_of("ours", served, files.root, cores=2)
+    with pytest.raises(UsageError, match="make peers"):
+        client_arm("langgraph", plan, files)
+    with pytest.raises(UsageError, match="no client 'curl'"):
+        client_arm("curl", plan, files)
+
+
+@needs_langgraph
+def test_langgraph_plays_the_same(server: ServerProcess, player: OpenPlayer) -> None:
+    other = OpenPlayer(client_arm("langgraph", server.plan, PEERS), server)
+    try:
+        assert other.about["langgraph"]
+        told = other.play([CHAIN, VOTE])
+    finally:
+        other.close()
+    for ours, theirs in zip(player.play([CHAIN, VOTE]), told, strict=True):
+        facts = ("name", "prompt_tokens", "output_tokens", "output")
+        for one, same in zip(
+            sorted(ours["calls"], key=lambda made: made["name"]),
+            sorted(theirs["calls"], key=lambda made: made["name"]),
+            strict=True,
+        ):
+            assert [one[fact] for fact in facts] == [same[fact] for fact in facts]  # type: ignore[literal-required]
+        assert ours["given_up"] == theirs["given_up"]
+        assert [one["name"] for one in theirs["waits"]] == [one["name"] for one in ours["waits"]]
+
+
+def odd_chat(seed: int) -> list[dict[str, str]]:
+    """Text of all that tokenizers cut differently."""
+    letters = "abcdefghijABCDEFG 0123456789.,:;'\"{}[]()\n\t_-/é€ÉßΩ漢"
+    text = "".join(Random(seed).choices(letters, k=80))
+    return [{"role": "user", "content": f"x{text}x It's 'the' HTTPServer2's, isn't it?"}]
+
+
+@needs_llama
+def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: Served) -> None:
+    """Every token of prompt and answer, of a tokenizer that llama.cpp has no name for."""
+    question = 'Which returned more from 2005 to 2009, AAPL or IBM?\n"It\'s" {"a": [1, 2]}.'
+    chats = [*chats_in([CHAIN], 1), [{"role": "user", "content": question}]]
+    codec = Codec.load(served.model)
+    other = ServerProcess(plans_of("llama-server", served, PEERS.root, cores=2)[0])
+    try:
+        assert check_reading(other, codec, chats) == check_reading(server, codec, chats)
+        assert check_reading(other, codec, [odd_chat(seed) for seed in range(30)])
+        assert "cached_tokens" in other.ask(chats[0], 1)["usage"]["prompt_tokens_details"]
+    finally:
+        other.close()
+
+
+def test_gaps_are_told_where_the_engine_had_work() -> None:
+    """One goes on through three steps; after its end, and after a wait for a hole, nobody knows."""
+    one, other = RequestId(1), RequestId(2)
+
+    def done(at_s: float, rows: tuple[RequestId, ...], ends: tuple[RequestId, ...]) -> StepDone:
+        record = StepRecord(0, at_s, at_s + 0.5, 0, len(rows), rows, 9)
+        deltas = tuple(Delta(row, (7,), "x") for row in rows if row == one)
+        return StepDone(record, deltas, tuple(End(end, "length") for end in ends))
+
+    watch = runtime_arm.PlayWatch()
+    watch.begin(0.75)
+    watch.on_events([done(1.0, (one,), ()), done(1.75, (one, other), ())])
+    watch.on_events([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
+    assert [step[5] for step in watch.steps] == [None, 0.25, 0.25, None, None]
+    assert watch.steps[:2] == [(0.5, 0, 1, 9, 0.25, None, 0), (0.5, 0, 2, 9, 1.0, 0.25, 0)]
+    watch.on_events([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
+    watch.on_events([done(14.0, (one,), ())])
+    watch.begin(15.0)
+    watch.on_events([done(15.0, (one,), ())])
+    assert watch.steps == [(0.5, 0, 1, 9, 0.0, None, 0)]
+
+
+def test_a_play_that_is_over_is_held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else no chat of it would ever be let go, and its engine never told so."""
+    plays: list[weakref.ref[Play]] = []
+    alive: list[int] = []
+    left = runtime_arm._left
+
+    def counted(play: Play, *others: Any) -> Any:
+        gc.collect()
+        alive.append(sum(one() is not None for one in plays))
+        plays.append(weakref.ref(play))
+        return left(play, *others)
+
+    monkeypatch.setattr(runtime_arm, "_left", counted)
+    longer = program("longer/0", [call("all", ASK, tokens=200)], ["all"])
+    engine = {"model_path": str(embedded.path()), "dtype": "float32", "kv_pages": 256}
+
+    async def play() -> list[ProgramTold]:
+        async with AsyncExitStack() as stack:
+            client = runtime_arm.OurClient(stack)
+            await client.open({"engine": engine, "scheduler": {}})
+            samples: list[ProgramTold] = (await client.play([longer, CHAIN]))["samples"]
+            return samples
+
+    samples = anyio.run(play)
+    assert [(one["name"], one["error"]) for one in samples] == [("longer/0", ""), ("chain/0", "")]
+    assert alive == [0, 0]
