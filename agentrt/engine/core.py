@@ -55,8 +55,8 @@ class EngineCore:
 
     Attributes:
         executor: Computes the steps.
-        capabilities: What the engine can do.
-        codec: That of the model.
+        capabilities: Capabilities of the engine.
+        codec: Codec of the model.
         paging: The KV pages, for observers.
 
     Raises:
@@ -104,11 +104,11 @@ class EngineCore:
 
     @property
     def decode_forwards(self) -> int:
-        """Of those, with at least one sequence past its prompt."""
+        """Forwards so far with at least one decoding sequence."""
         return self._steps.decode_forwards
 
     def submit(self, request: GenerateRequest) -> None:
-        """Take a request; what is wrong with it comes as its `End`."""
+        """Take a request; an error of it comes as its `End`."""
         now_s = self._clock.now_s()
         account = RequestMetrics(received_at_s=now_s, recorded_until_s=now_s)
         try:
@@ -159,7 +159,7 @@ class EngineCore:
             self._fits(sequence)
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        """What the order of waiting work depends on has changed."""
+        """Update the scheduling info of requests."""
         for info in updates:
             self.scheduler.update_info(info)
 
@@ -177,11 +177,11 @@ class EngineCore:
         from_tokens: int = 0,
         cache_salt: str = "",
     ) -> None:
-        """Say what will become of a prefix."""
+        """Apply a hint about a prefix."""
         self._hints.apply_hint(token_ids, hint, until_s, from_tokens, cache_salt)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
-        """Compile what will be asked for, aside from all steps; waits for it at most so long."""
+        """Compile constraints ahead, beside the steps; waits for them at most so long."""
         wait(self._grammars.prewarm(constraints), timeout=wait_s)
 
     def has_work(self) -> bool:
@@ -262,7 +262,7 @@ class EngineCore:
         return step
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:
-        """The prompt is whole: from here it queues, or waits for its grammar."""
+        """Queue a sequence with a complete prompt, or let it wait for its grammar."""
         if sequence.phase is not Phase.RUNNING:
             sequence.metrics.record_until("hole", now_s)
         sequence.metrics.completed_at_s = now_s
@@ -274,14 +274,14 @@ class EngineCore:
         if not self._fits(sequence):
             return
         if sequence.request.scored:
-            self._take_options(sequence)
+            self._tokenize_options(sequence)
         elif self._grammars.is_pending(sequence):
-            self._take_guide(sequence, now_s)
+            self._attach_grammar(sequence, now_s)
         elif sequence.request.thinking_tokens is not None:
-            self._let_think(sequence, now_s)
+            self._attach_reasoning(sequence, now_s)
 
-    def _let_think(self, sequence: Sequence, now_s: float) -> None:
-        """Its answer is free, its thought has a frame and an end."""
+    def _attach_reasoning(self, sequence: Sequence, now_s: float) -> None:
+        """Let an unconstrained sequence reason within its frame and limit."""
         try:
             finish = self._grammars.attach_reasoning(sequence, self._window_tokens)
         except AgentrtError as error:
@@ -290,8 +290,8 @@ class EngineCore:
         if finish is not None:
             self._outputs.end(sequence, finish, now_s)
 
-    def _take_options(self, sequence: Sequence) -> None:
-        """Spell what is to be scored."""
+    def _tokenize_options(self, sequence: Sequence) -> None:
+        """Tokenize the options that are to be scored."""
         try:
             longest_tokens = self._scorer.tokenize_options(sequence)
             check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
@@ -338,7 +338,7 @@ class EngineCore:
             return False
         return True
 
-    def _take_guide(self, sequence: Sequence, now_s: float) -> None:
+    def _attach_grammar(self, sequence: Sequence, now_s: float) -> None:
         """Give the sequence its compiled constraint, or let it wait alone until there is one."""
         if not self._grammars.is_compiled(sequence):
             if sequence.phase is Phase.RUNNING:
@@ -365,13 +365,13 @@ class EngineCore:
         soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
         for sequence in self.scheduler:
             if sequence.phase is Phase.COMPILING:
-                self._take_guide(sequence, now_s)
+                self._attach_grammar(sequence, now_s)
             deadline = sequence.info.deadline_at_s
             if deadline is not None and deadline <= soon_s and sequence.complete:
                 self._close_in_time(sequence, now_s)
 
     def _close_in_time(self, sequence: Sequence, now_s: float) -> None:
-        """Its deadline is near: its output is closed, where that is wanted and possible."""
+        """Close the output of a sequence near its deadline, if that is wanted and possible."""
         request = sequence.request
         if request.on_limit != "close" or sequence.phase is Phase.COMPILING:
             return

@@ -1,4 +1,4 @@
-"""What the next `StepDone` holds, and how a sequence ends."""
+"""Deltas and ends for the next `StepDone`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StepOutputs:
         return bool(self._ends)
 
     def tell(self, sequence: Sequence) -> None:
-        """What the sequence has got since the last time."""
+        """Collect the new output of a sequence."""
         delta = sequence_output.take_delta(sequence)
         if delta is not None:
             self._deltas.append(delta)

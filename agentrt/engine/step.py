@@ -25,8 +25,8 @@ class InFlightStep:
     """A step that was launched, or several equal ones.
 
     Attributes:
-        plan: What it computes.
-        batch: What computes it.
+        plan: The scheduled batch.
+        batch: The batch at the executor.
         decodes: For each sequence, whether its prompt had been computed before.
         prefill_tokens: Prompt tokens in it.
         kv_tokens: Tokens whose KV its attention reads, for each sequence.
@@ -46,7 +46,7 @@ class StepRunner:
 
     Attributes:
         forwards: Forwards so far.
-        decode_forwards: Those of them with at least one sequence past its prompt.
+        decode_forwards: Forwards with at least one decoding sequence.
         step_s: Smoothed seconds between two steps.
     """
 

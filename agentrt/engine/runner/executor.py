@@ -1,4 +1,4 @@
-"""The contract between the engine core and what computes its steps.
+"""The contract between the engine core and the executor of its steps.
 
 `ModelExecutor` computes with a model. `agentrt.lab.sim.executor` stands in for it on virtual time.
 Everything else of an engine is the same code for both: scheduling, paging, metrics and outputs.
@@ -31,7 +31,7 @@ class StepSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledBatch:
-    """What the scheduler planned for a step.
+    """A step as the scheduler planned it.
 
     Attributes:
         shares: How many tokens of which sequence.
@@ -54,8 +54,8 @@ class LaunchedBatch:
     """A batch that is being computed.
 
     Attributes:
-        rows: Its sequences that want a token.
-        sampled: Those of them for which a token is being drawn.
+        rows: Sequences that want a token.
+        sampled: Rows for which a token is being sampled.
         spans: One a step where the executor knows them beforehand; () where the clock measures
             the only step.
     """
@@ -77,7 +77,7 @@ class StepExecutor(Protocol[BatchT]):
     """Computes batches.
 
     Attributes:
-        codec: Of the model.
+        codec: Codec of the model.
         grammars: Constraints of requests under way.
         offload: The lower tier of the KV cache, or None.
         tables: Block tables of the running sequences.
@@ -111,7 +111,7 @@ class StepExecutor(Protocol[BatchT]):
 
         Args:
             batch: Launched and sampled.
-            alive: Of each sampled row, whether its sequence is not over yet.
+            alive: For each sampled row, whether its sequence is still there.
         """
         ...
 

@@ -54,8 +54,8 @@ class ModelExecutor:
     """Computes batches with a model; see `StepExecutor`.
 
     Args:
-        config: Of the engine.
-        clock: That times copies to the lower tier.
+        config: Settings of the engine.
+        clock: Clock for the time of copies to the offload tier.
         tile_tokens: Most tokens of KV that attention reads at once.
         runner: Computes the forward pass; None loads the model that `config` names.
 

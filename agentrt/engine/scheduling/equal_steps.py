@@ -20,13 +20,13 @@ def equal_steps(
 ) -> int:
     """Steps with these shares that each decode one token of every sequence.
 
-    No sequence ends in one but the last, none is evicted, and none waits for a place: who comes in
-    may change from step to step. It holds if no request arrives, grows or is cancelled meanwhile.
+    No sequence ends in one but the last, none is preempted, and none waits for admission, which is
+    decided anew in each step. It holds if no request arrives, grows or is cancelled meanwhile.
 
     Args:
-        scheduler: Planned the first of them.
-        paging: Its pages.
-        shares: What the first computes.
+        scheduler: Scheduler of the first of them.
+        paging: Allocator of the KV pages.
+        shares: Sequences and tokens of the first of them.
         plain_steps: How many steps bring a sequence one token each, and nothing else.
         spare_pages: So many pages stay free, unless there is one step only.
     """

@@ -1,8 +1,9 @@
 """A simulated engine as a `Backend`, and what the runtime's own time does to it.
 
-The production runtime takes no time on a virtual clock. What it takes on a real one is charged
-here, by the calibrated costs: its one thread is busy with each request and each delivery, what a
-turn says reaches the engine together and later, and a value is there some time after its step.
+The production runtime takes no time on a virtual clock. The time that it takes on a real clock is
+charged here, by the calibrated costs: its one thread is busy with each request and each delivery,
+the messages of a turn reach the engine together and later, and a value is there some time after its
+step.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class SimulatedBackend:
     Args:
         core: The engine.
         executor: Computes its steps.
-        capabilities: What the runtime is told of it.
-        ids: Of the simulation.
-        players: Those under way, by run.
+        capabilities: Capabilities as the runtime sees them.
+        ids: Token ids of all texts.
+        players: Players by run, while they play.
         most_steps: So many equal decode steps may be computed at once.
-        spare_pages: The runtime acts if that few pages are free, so each step is told then.
+        spare_pages: With fewer free pages the runtime acts on each change of them.
 
     Attributes:
         joined: Calls with tools within their output that another call's request computes.
@@ -78,10 +79,10 @@ class SimulatedBackend:
         self._told_at_s = 0.0
 
     async def start(self) -> None:
-        """It is there."""
+        """Nothing is to be loaded."""
 
     async def aclose(self) -> None:
-        """Nothing more is told."""
+        """End the deliveries."""
         self._queue.close()
 
     async def idle(self) -> None:
@@ -89,14 +90,14 @@ class SimulatedBackend:
         await self._idle.wait()
 
     def events(self) -> AsyncIterator[BackendEvent]:
-        """Everything that happens, in order."""
+        """All deliveries, in order."""
         return self._queue.read()
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         """Nothing is compiled."""
 
     def submit(self, request: GenerateRequest) -> None:
-        """Take a request; its trace says what it puts out."""
+        """Take a request; its trace has the output."""
         player, costs = self._players[request.run_id], self._executor.costs
         call = player.call_of(request.node_id)
         self._busy(costs.call_s + costs.call_token_s * player.spell(call))
@@ -125,7 +126,7 @@ class SimulatedBackend:
         self._say(lambda: self._core.fill_hole(request_id, fill))
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        """What the order of waiting work depends on has changed."""
+        """Update the scheduling info of requests."""
         known = tuple(map(self._known, updates))
         self._say(lambda: self._core.update(known))
 
@@ -146,7 +147,7 @@ class SimulatedBackend:
         from_tokens: int = 0,
         cache_salt: str = "",
     ) -> None:
-        """Say what will become of a prefix."""
+        """Give a hint about a prefix."""
 
         def hear() -> None:
             self._core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
@@ -172,12 +173,12 @@ class SimulatedBackend:
         return True
 
     def _known(self, info: SchedulingInfo) -> SchedulingInfo:
-        """The scheduling info of a request, with what its run really needs."""
+        """The scheduling info of a request, with the service that its run really needs."""
         player = self._players.get(info.run_id)
         return info if player is None else replace(info, true_rest_s=player.rest_s)
 
     def _say(self, act: Callable[[], None]) -> None:
-        """What is said in a turn reaches the engine at once, when the thread is through."""
+        """All that a turn says reaches the engine together, when the thread is through."""
         if not self._told:
             self._loop.call_soon(self._flush)
         self._told.append(act)
@@ -210,7 +211,7 @@ class SimulatedBackend:
             self._deliver(last)
 
     def _is_awaited(self, done: StepDone) -> bool:
-        """Whether a program waits for what a step has put out: a tool's arguments are complete."""
+        """Whether a program waits for a token of a step: a tool's arguments are complete."""
         if self.joined:
             return True
         found = False
@@ -239,7 +240,7 @@ class SimulatedBackend:
         self._deliver(done, at_s)
 
     def _deliver(self, done: StepDone, at_s: float = 0.0) -> None:
-        """Leave it for the runtime, behind all that was left before."""
+        """Leave it for the runtime, behind all deliveries before it."""
         self._told_at_s = max(at_s, self._told_at_s, self._loop.time())
         self._untold.append(done)
         self._loop.call_at(self._told_at_s, self._put)
@@ -248,7 +249,7 @@ class SimulatedBackend:
         self._queue.put(self._untold.popleft())
 
     def _busy(self, seconds: float, now_s: float | None = None) -> float:
-        """The runtime's one thread does something; when it is done with it."""
+        """Book work of the runtime's one thread; returns when it is done."""
         now_s = self._loop.time() if now_s is None else now_s
         self._free_at_s = max(now_s, self._free_at_s) + seconds
         return self._free_at_s

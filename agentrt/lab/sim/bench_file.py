@@ -35,7 +35,7 @@ def observed_in(path: Path) -> tuple[list[ObservedSteps], dict[str, Any]]:
     """The measured steps of a file, and what it says of its machine.
 
     Raises:
-        UsageError: It is no such file.
+        UsageError: The file was not written by `agentrt bench engine`.
     """
     try:
         told = json.loads(path.read_text("utf-8"))
@@ -83,7 +83,7 @@ def _observed(row: dict[str, Any]) -> Iterator[ObservedSteps]:
 def _planned(
     row: dict[str, Any], settings: dict[str, Any]
 ) -> tuple[list[StepWork], list[StepWork]]:
-    """What the steps of a row compute: those with prompt tokens, and those that only decode."""
+    """The work of a row's steps: of steps with prompt tokens, and of steps that only decode."""
     names = ("kv_pages", "max_running", "step_tokens", "prefill_chunk_tokens")
     config = EngineConfig(
         Path("planned"), **{name: settings[name] for name in names if name in settings}

@@ -38,7 +38,7 @@ class SimulatedCodec(Codec):
     """Texts to ids and back.
 
     Args:
-        start_tokens: What the template writes before the first message.
+        start_tokens: Tokens that the template writes before the first message.
     """
 
     def __init__(self, start_tokens: int = 0) -> None:

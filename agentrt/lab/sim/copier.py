@@ -21,7 +21,7 @@ class VirtualCopier:
     """Books the time of copies.
 
     Attributes:
-        costs: Of the copies that follow.
+        costs: Costs of the copies that follow.
         load_s: How long the last load took.
         copied_s: How long all copies took.
     """

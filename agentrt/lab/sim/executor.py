@@ -1,6 +1,6 @@
 """The executor of a simulated engine: costs say how long a step takes, and outputs are given.
 
-Who runs, who waits, what is shared and what is evicted is decided by the production engine core.
+Scheduling, sharing and eviction are those of the production engine core.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class SimulatedBatch(LaunchedBatch):
     """A batch under way.
 
     Attributes:
-        work: What its first step computes.
-        sequences: How many are in it.
+        work: Work of its first step.
+        sequences: Number of its sequences.
     """
 
     work: StepWork = field(kw_only=True)
@@ -47,9 +47,9 @@ class SimulatedExecutor:
     """Computes nothing on virtual time; see `StepExecutor`.
 
     Args:
-        config: Of the engine; `kv_pages` must be set.
-        costs: Of its steps and copies.
-        codec: Of its token ids.
+        config: Settings of the engine; `kv_pages` must be set.
+        costs: Costs of steps and copies.
+        codec: Codec of the token ids.
 
     Attributes:
         until_s: Equal steps are computed at once only if they end before: until then no request
@@ -93,11 +93,11 @@ class SimulatedExecutor:
             self._copier.costs = costs
 
     def expect(self, request_id: RequestId, output: GivenOutput) -> None:
-        """Say what a request puts out, before it is submitted."""
+        """Give the output of a request, before it is submitted."""
         self._outputs[request_id] = output
 
     def hinted(self, now_s: float) -> None:
-        """What was copied for a hint between two steps holds up the next."""
+        """Copies for a hint between two steps hold up the next step."""
         if self._copier is not None and not self._is_busy:
             self._ready_at_s = max(now_s, self._ready_at_s) + self._copier.take_s()
 
@@ -146,7 +146,7 @@ class SimulatedExecutor:
         return output.plain_steps(sequence.output_tokens)
 
     def forget(self, sequence: Sequence) -> None:
-        """The sequence is over: what was never computed of its prompt was spared."""
+        """The sequence is over; the rest of its prompt is never computed."""
         known = max(sequence.reached_tokens, sequence.computed_tokens)
         self.totals.unread_tokens += max(0, sequence.prompt_tokens - known)
         del self._outputs[sequence.request.request_id]
@@ -169,7 +169,7 @@ class SimulatedExecutor:
     def _spans(
         self, work: StepWork, sequences: int, began_s: float, copied_s: float, most_steps: int
     ) -> list[StepSpan]:
-        """Of one step and those equal to it that end before `until_s`; the first makes copies."""
+        """Spans of a step and of equal ones that end before `until_s`; the first makes copies."""
         costs, gap_s = self._costs, self._costs.gap_of(sequences)
         spans: list[StepSpan] = []
         while len(spans) < most_steps:

@@ -1,4 +1,4 @@
-"""What the events of a runtime say of the programs that it served."""
+"""Outcomes of programs, from the events of the runtime that served them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class OutcomeObserver:
     """Books the nodes of players.
 
     Args:
-        players: Those under way, by run.
-        backend: Is told of calls that another call's request computes.
+        players: Players by run, while they play.
+        backend: Takes the calls that join the request of another call.
     """
 
     def __init__(self, players: Mapping[RunId, Player], backend: SimulatedBackend) -> None:
@@ -27,7 +27,7 @@ class OutcomeObserver:
         self._joined: set[Key] = set()
 
     def on_events(self, events: Sequence[Event]) -> None:
-        """Take what happened."""
+        """Book a batch of events."""
         for event in events:
             match event:
                 case NodeDeclared(kind="generate"):

@@ -1,4 +1,4 @@
-"""The output of a simulated generation: given beforehand, and put out token by token."""
+"""The output of a simulated generation: known beforehand, and appended token by token."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 
 class GivenOutput:
-    """What a call will put out.
+    """Output of a call.
 
     Args:
-        ids: Its tokens.
-        forced_tokens: Of those, written by the grammar without a step of their own; they follow
+        ids: The tokens.
+        forced_tokens: How many of them the grammar appends without a step of their own; they follow
             the others in even runs.
-        formed: Whether a grammar has a say in it.
-        marks: Lengths at which somebody looks: a tool's arguments are complete there.
+        formed: Whether a grammar constrains it.
+        marks: Lengths at which the arguments of a tool are complete.
     """
 
     __slots__ = ("_ids", "_marks", "forced_tokens", "formed")
@@ -36,7 +36,7 @@ class GivenOutput:
         return len(self._ids)
 
     def append_to(self, tokens: list[int], prompt_tokens: int, draws: int) -> None:
-        """Add what `draws` tokens that a model picks bring along."""
+        """Append the tokens of `draws` steps, forced tokens included."""
         length = len(tokens) - prompt_tokens
         if not self.forced_tokens:
             tokens += self._ids[length : length + draws]
@@ -57,7 +57,7 @@ class GivenOutput:
         return left
 
     def _after(self, length: int) -> int:
-        """The length once another token is picked and what it forces is written."""
+        """The length after one more sampled token and the tokens that it forces."""
         whole, forced = len(self._ids), self.forced_tokens
         drawn = whole - forced
         # Behind the j-th token picked stand j + j * forced // drawn tokens.

@@ -36,16 +36,16 @@ class Player:
     """One run of a trace.
 
     Args:
-        trace: What it plays.
-        run_id: Of the run.
-        ids: Of the simulation.
-        engine: Has the costs of the runtime around the program, too.
-        outcome: Takes the time that tools took.
+        trace: The trace to play.
+        run_id: Id of the run.
+        ids: Token ids of all texts.
+        engine: Executor of the engine, with the costs of the runtime around the program.
+        outcome: Collects the time of tools.
 
     Attributes:
-        trace: What it plays.
-        run_id: Of the run.
-        outcome: What became of it.
+        trace: The trace to play.
+        run_id: Id of the run.
+        outcome: Latency and figures of the run.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Player:
         self._readers: list[asyncio.Task[None]] = []
 
     async def play(self) -> None:
-        """What the program's own code does."""
+        """Play the trace: the code of the program."""
         await anyio.sleep(self.costs.run_s)
         try:
             while True:
@@ -104,7 +104,7 @@ class Player:
         return self._engine.costs
 
     async def use(self, name: str) -> str:
-        """A tool or a person of the trace: takes its time, and answers."""
+        """Run a tool or a pause of the trace: take its time, then answer."""
         node = self._traced[name]
         assert not isinstance(node, TraceCall)
         self.outcome.tool_s += node.seconds
@@ -135,10 +135,10 @@ class Player:
         return tuple(one.at_token for one in tools if one.plan == call.name and one.at_token)
 
     def _note_ends(self) -> None:
-        """Take the nodes that ended since the last time.
+        """Note the nodes that ended since the last call.
 
         Raises:
-            Exception: The error of one that the program needs.
+            Exception: The error of a node that the program needs.
         """
         closed, self._closed = self._closed, []
         for node in closed:
@@ -254,7 +254,7 @@ class Player:
 
 @lru_cache(maxsize=256)
 def program_of(shape: str) -> Program[[Player], None]:
-    """The program that plays a shape; what is learned of one shape is not told of another."""
+    """The program that plays a shape; estimates are learned for each shape alone."""
 
     async def played(player: Player) -> None:
         await player.play()
@@ -276,7 +276,7 @@ def _tool_of(site: str) -> Tool[[Any, str], str]:
 
 
 def _result_tokens(trace: ProgramTrace) -> dict[str, int]:
-    """Length of what each tool and person answers, as prompts quote it."""
+    """Length of the answer of each tool and pause, as prompts quote it."""
     found = {use.name: use.result_tokens for use in trace.tools()}
     for call in trace.calls():
         for part in parts(call):

@@ -36,20 +36,20 @@ ROLE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What is simulated.
+    """Settings of a simulation.
 
     Attributes:
-        costs: Of steps and of the runtime.
-        kv_tokens: KV memory of each engine.
-        host_kv_tokens: Of its host, for KV that the engine has no room for; 0 keeps none.
-        engines: How many; programs go to them in turn.
+        costs: Costs of steps and of the runtime.
+        kv_tokens: KV memory of each engine, in tokens.
+        host_kv_tokens: Tokens that the offload tier of each engine holds; 0 has no such tier.
+        engines: Number of engines; programs go to them in turn.
         step_tokens: Most tokens of a step.
         max_running: Most sequences that run at once.
         prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
         page_tokens: Tokens of a page.
-        start_tokens: What the model's template writes before the first message.
+        start_tokens: Tokens that the template writes before the first message.
         scheduler: How programs share the engine.
-        leaps: Whether equal steps are taken at once.
+        leaps: Whether equal steps are computed at once.
     """
 
     costs: SimCosts
@@ -65,10 +65,10 @@ class Setup:
     leaps: bool = True
 
     def engine_config(self) -> EngineConfig:
-        """As a real engine would be told.
+        """Settings of each engine.
 
         Raises:
-            UsageError: There is memory of the host, and costs do not tell how much a token takes.
+            UsageError: There is an offload tier, and the costs lack the memory of a token.
         """
         host_pages = self.host_kv_tokens // self.page_tokens
         return EngineConfig(
@@ -87,8 +87,8 @@ class Simulation:
     """One setup: runtimes with their engines, which may serve one workload after the other.
 
     Args:
-        setup: What is simulated.
-        estimates: What past runs told; it goes on learning.
+        setup: Settings of the simulation.
+        estimates: Quantities learned from past runs; they go on learning.
     """
 
     def __init__(self, setup: Setup, estimates: Estimates | None = None) -> None:

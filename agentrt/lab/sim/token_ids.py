@@ -17,7 +17,7 @@ HEADER_IDS = {"system": 1, "user": 2, "assistant": 3}
 _FIRST_ID = 16
 _MOST_ID = 2**31 - 1
 MESSAGE_TOKENS = 2
-"""What a template adds to a message: its header and its end."""
+"""Tokens that a template adds to a message: its header and its end."""
 
 
 class TokenIds:
@@ -27,7 +27,7 @@ class TokenIds:
     engines of one simulation use one of these.
 
     Args:
-        start_tokens: What a template writes before the first message.
+        start_tokens: Tokens that a template writes before the first message.
     """
 
     def __init__(self, start_tokens: int = 0) -> None:
@@ -44,11 +44,11 @@ class TokenIds:
         return self._range(("piece", piece.key), piece.tokens)
 
     def output(self, run_id: RunId, call: str, tokens: int) -> range:
-        """What a call of a run puts out."""
+        """The output of a call of a run."""
         return self._range(("output", run_id, call), tokens)
 
     def result(self, run_id: RunId, tool: str, tokens: int) -> range:
-        """What a tool of a run answers."""
+        """The answer of a tool of a run."""
         return self._range(("result", run_id, tool, str(tokens)), tokens)
 
     def forget(self, run_id: RunId, program: ProgramTrace) -> None:
@@ -85,9 +85,9 @@ class PromptIds:
     """The ids of one call's prompt, as far as they are known.
 
     Args:
-        ids: Of the simulation.
-        run_id: Whose call.
-        call: Which.
+        ids: Token ids of all texts.
+        run_id: Run of the call.
+        call: The call.
         outputs: Length of each call's output.
     """
 
