@@ -82,7 +82,7 @@ class EngineCore:
         self._hints = KvHints(self.paging)
         self.scheduler = Scheduler(config, self.paging)
         self._grammars = executor.grammars
-        self._outputs = StepOutputs(self.scheduler, executor, self.paging)
+        self._outputs = StepOutputs(self.scheduler, executor.forget, self.paging)
         self._steps = StepRunner(executor, self.scheduler, self.paging, self._outputs, clock)
         self._scorer = Scorer(executor, self.paging, self.codec, config.step_tokens)
         self._scored_last = False

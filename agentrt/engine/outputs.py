@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from agentrt.base.errors import record_of
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import KvAllocator
-from agentrt.engine.runner.executor import StepExecutor
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.scheduling.scheduler import Scheduler
@@ -24,15 +23,15 @@ class StepOutputs:
 
     Args:
         scheduler: Forgets sequences that are over.
-        executor: Forgets them, too.
+        forget: Has the executor forget them, too.
         paging: Says how many pages are free.
     """
 
     def __init__(
-        self, scheduler: Scheduler, executor: StepExecutor[Any], paging: KvAllocator
+        self, scheduler: Scheduler, forget: Callable[[Sequence], None], paging: KvAllocator
     ) -> None:
         self._scheduler = scheduler
-        self._executor = executor
+        self._forget = forget
         self._paging = paging
         self.told_free_pages = paging.pool.free_pages
         self._deltas: list[Delta] = []
@@ -57,7 +56,7 @@ class StepOutputs:
         account.record_until(sequence.time_bucket, now_s)
         if account.first_token_at_s == 0.0 and sequence.output_tokens:
             account.first_token_at_s = now_s
-        self._executor.forget(sequence)
+        self._forget(sequence)
         self._scheduler.remove_sequence(sequence)
         self._ends.append(
             End(

@@ -19,7 +19,7 @@ from agentrt.engine.core import EngineCore
 from agentrt.engine.step import InFlightStep
 from agentrt.lab.sim.executor import SimulatedExecutor
 from agentrt.lab.sim.outputs import GivenOutput
-from agentrt.lab.sim.player import Player
+from agentrt.lab.sim.player import TracePlayer
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.protocol.backend import (
     BackendEvent,
@@ -55,7 +55,7 @@ class SimulatedBackend:
         executor: SimulatedExecutor,
         capabilities: Capabilities,
         ids: TokenIds,
-        players: Mapping[RunId, Player],
+        players: Mapping[RunId, TracePlayer],
         most_steps: int,
         spare_pages: int,
     ) -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
-
-from torch import Tensor
+from typing import NoReturn
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import Unsupported
@@ -132,7 +131,7 @@ class SimulatedExecutor:
         self._sum_up(batch)
         return found
 
-    def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> Tensor:
+    def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> NoReturn:
         """A simulated engine has no logits.
 
         Raises:

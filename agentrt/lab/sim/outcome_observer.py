@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.lab.sim.backend import SimulatedBackend
-from agentrt.lab.sim.player import Player
+from agentrt.lab.sim.player import TracePlayer
 from agentrt.protocol.events import Event, NodeDeclared, NodeFinished, RequestSent, Scheduled
 
 Key = tuple[RunId, NodeId]
@@ -20,7 +20,7 @@ class OutcomeObserver:
         backend: Takes the calls that join the request of another call.
     """
 
-    def __init__(self, players: Mapping[RunId, Player], backend: SimulatedBackend) -> None:
+    def __init__(self, players: Mapping[RunId, TracePlayer], backend: SimulatedBackend) -> None:
         self._players = players
         self._backend = backend
         self._declared_at_s: dict[Key, float] = {}

@@ -32,7 +32,7 @@ from agentrt.program import Gen, GenOptions, Node, Program, Tool, program, tool
 from agentrt.program.node import note_wait
 
 
-class Player:
+class TracePlayer:
     """One run of a trace.
 
     Args:
@@ -253,10 +253,10 @@ class Player:
 
 
 @lru_cache(maxsize=256)
-def program_of(shape: str) -> Program[[Player], None]:
+def program_of(shape: str) -> Program[[TracePlayer], None]:
     """The program that plays a shape; estimates are learned for each shape alone."""
 
-    async def played(player: Player) -> None:
+    async def played(player: TracePlayer) -> None:
         await player.play()
 
     played.__name__ = shape.replace("-", "_")

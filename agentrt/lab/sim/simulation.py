@@ -19,7 +19,7 @@ from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.executor import SimulatedExecutor
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.outcome_observer import OutcomeObserver
-from agentrt.lab.sim.player import Player, program_of
+from agentrt.lab.sim.player import TracePlayer, program_of
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import ProgramTrace, Workload
 from agentrt.runtime import RunOptions, Runtime
@@ -147,7 +147,7 @@ class Simulation:
         assert isinstance(loop, VirtualTimeLoop)
         self._clock.follow(loop)
         outcome, began_s = SimulationOutcome(), loop.time()
-        players: dict[RunId, Player] = {}
+        players: dict[RunId, TracePlayer] = {}
         pairs = zip(self._cores, self._executors, strict=True)
         backends = [self._backend(core, executor, players) for core, executor in pairs]
         loop.on_idle = lambda until_s: any([one.go(until_s) for one in backends])  # noqa: C419
@@ -178,7 +178,7 @@ class Simulation:
         return outcome
 
     async def _play(
-        self, player: Player, runtime: Runtime, players: dict[RunId, Player], at_s: float
+        self, player: TracePlayer, runtime: Runtime, players: dict[RunId, TracePlayer], at_s: float
     ) -> None:
         """Run a program from an instant on."""
         loop = asyncio.get_running_loop()
@@ -194,14 +194,14 @@ class Simulation:
         del players[player.run_id]
         self._ids.forget(player.run_id, player.trace)
 
-    def _player(self, trace: ProgramTrace, executor: SimulatedExecutor, at_s: float) -> Player:
+    def _player(self, trace: ProgramTrace, executor: SimulatedExecutor, at_s: float) -> TracePlayer:
         run_id = RunId(f"{self._began:016x}")
         self._began += 1
         outcome = ProgramOutcome(trace.name, trace.shape, trace.tenant, at_s)
-        return Player(trace, run_id, self._ids, executor, outcome)
+        return TracePlayer(trace, run_id, self._ids, executor, outcome)
 
     def _backend(
-        self, core: EngineCore, executor: SimulatedExecutor, players: Mapping[RunId, Player]
+        self, core: EngineCore, executor: SimulatedExecutor, players: Mapping[RunId, TracePlayer]
     ) -> SimulatedBackend:
         setup = self._setup
         capabilities = replace(
@@ -223,7 +223,7 @@ class Simulation:
         )
 
     def _runtime(
-        self, backend: SimulatedBackend, state: State, players: Mapping[RunId, Player]
+        self, backend: SimulatedBackend, state: State, players: Mapping[RunId, TracePlayer]
     ) -> Runtime:
         return Runtime(
             {ROLE: (backend, self._codec)},
