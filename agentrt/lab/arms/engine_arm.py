@@ -24,6 +24,7 @@ from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.engine.ops.roofline import roofline
+from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.lab.arms.gpu_idle import watched
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
@@ -41,7 +42,10 @@ class EngineArm:
         self._constrained = bool(settings.pop("constrained", False))
         config = EngineConfig(**settings)
         forget_choice(config)  # what was measured beside other work says little of now
-        self._core = EngineCore(config, MonotonicClock())
+        clock = MonotonicClock()
+        executor = ModelExecutor(config, clock)
+        self._runner = executor.runner
+        self._core = EngineCore(config, clock, executor)
         self._serial = 0
 
     def round(
@@ -106,8 +110,8 @@ class EngineArm:
 
     def about(self) -> dict[str, Any]:
         """What the engine says of itself."""
-        core = self._core
-        return {**dataclasses.asdict(core.report), "threads": dataclasses.asdict(core.threads)}
+        report, threads = self._runner.model.report, self._runner.threads
+        return {**dataclasses.asdict(report), "threads": dataclasses.asdict(threads)}
 
     def _request(self, prompt: list[int], new_tokens: int, ignore_eos: bool) -> GenerateRequest:
         self._serial += 1

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentrt.analysis.statistics import jain
 from agentrt.base.config import SchedulerConfig
 from agentrt.lab.sim.arms import SimArm
 from agentrt.lab.sim.costs import SimCosts
-from agentrt.lab.sim.fluid.library import Floats
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup, Simulation
@@ -23,6 +23,8 @@ from agentrt.lab.workloads.mixes import OPEN_MIX, mix
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.trace import prompt_tokens
 from agentrt.scheduler.estimates.estimates import Estimates
+
+Floats = NDArray[np.float64]
 
 WARM_SHARE = 0.1
 """Of the programs, the first, that do not count."""
