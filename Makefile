@@ -1,4 +1,5 @@
-# `make run` shows the main job; `make test` proves the whole. Both make what they need.
+# `make run` shows the main job. `make quick` tests the rooms that need no torch, `make test` all but
+# what is marked slow, `make slow` the rest. Each makes what it needs.
 
 PYTHON ?= python3
 export QUESTION ?= Which returned more from 2005 to 2009, AAPL or IBM?
@@ -9,6 +10,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # A stamp says what is installed, so that a warm .venv costs nothing.
 RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
+
+# Tests run on as many workers as there are cores, each with one thread; see tests/conftest.py.
+WORKERS ?= auto
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadfile
+QUICK := analysis base kv_cache lab/workloads program protocol runtime scheduler structured telemetry testing tools
 
 # Peers of the bench: transformers and its server, LangGraph and its client of servers, xgrammar,
 # outlines-core by itself, and llama.cpp built for this machine from one source archive. xgrammar
@@ -25,24 +31,35 @@ WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinu
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run test lint types unit clean peers gpu-wheels gpu-check
+.PHONY: run quick test slow lint types mypy pyright unit templates clean peers gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
 
-test: lint types unit
+# Checkers and tests run beside each other; the checkers' lines come between the tests'.
+test: $(TEST_STAMP)
+	@$(MAKE) --no-print-directory --jobs lint types unit
+
+quick: $(TEST_STAMP)
+	$(PYTEST) -m "not slow and not model" --without-torch $(QUICK:%=tests/%) $(wildcard tests/test_*.py)
+
+slow: $(TEST_STAMP) templates
+	$(PYTEST) -m slow
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(TEST_STAMP)
-	$(BIN)/mypy
-	$(BIN)/pyright
+types: mypy pyright
 
-unit: $(TEST_STAMP)
+mypy pyright: $(TEST_STAMP)
+	$(BIN)/$@
+
+unit: $(TEST_STAMP) templates
+	$(PYTEST) -m "not slow"
+
+templates: $(TEST_STAMP)
 	@$(BIN)/python tests/prompt/fetch_templates.py
-	$(BIN)/pytest -q
 
 # Takes some minutes: llama.cpp is compiled.
 peers: $(PEERS)/.installed

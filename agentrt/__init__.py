@@ -132,7 +132,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What running needs and writing programs does not, imported when it is asked for."""
+    """Names that only running needs, imported on first access."""
     if name == "open_runtime":
         from agentrt.app import open_runtime
 

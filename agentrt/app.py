@@ -26,7 +26,7 @@ from agentrt.protocol.events import Observer
 from agentrt.runtime import Runtime
 from agentrt.runtime.estimate_store import estimates_path
 from agentrt.runtime.estimate_store.writer import EstimateWriter
-from agentrt.runtime.warmup import make_ready
+from agentrt.runtime.warmup import start_warmup
 from agentrt.scheduler import Estimates
 from agentrt.telemetry import collector_of
 
@@ -60,19 +60,19 @@ async def open_runtime(
         ```
 
     Args:
-        engine: What serves generations that name no model.
+        engine: Engine of generations that name no model.
         models: More engines, by the role that `model=` names.
         observers: See every event.
         config: For runs that do not say otherwise.
-        clock: That everything reads.
+        clock: The one clock of runtime, engine and observers.
         place: Where an embedded engine runs: in its own process, or in a thread of this one.
         remote_model: Name of the model at a remote engine; None takes the only one.
         api_key: `env:NAME`, the variable that holds the key of a remote engine.
         scheduler: How runs share the engines; its policy is that of embedded engines too.
-        estimates: What past runs told. None takes what was kept on this machine of runs on the
+        estimates: Estimates of past runs. None takes those kept on this machine of runs on the
             same engines, and keeps what these runs add soon after each (see
             `agentrt.runtime.estimate_store`).
-        programs: That will be run: what they name (types, tools, chats) is made ready meanwhile.
+        programs: Programs about to run; their types, tools and chats are prepared meanwhile.
 
     Raises:
         EngineUnavailable: An engine does not answer or cannot start.
@@ -87,13 +87,13 @@ async def open_runtime(
             backends[role] = _backend(
                 _ordered(choice, scheduler), clock, place, remote_model, api_key
             )
-        ready = make_ready(programs, backends.values())
+        ready = start_warmup(programs, backends.values())
         memory = (
             EstimateWriter(estimates_path(os.environ), _engines(choices, remote_model))
             if estimates is None
             else EstimateWriter(None, "", estimates)
         )
-        await to_thread.run_sync(memory.recall)  # while the engines start
+        await to_thread.run_sync(memory.load)  # while the engines start
         runtime = Runtime(
             backends,
             clock=clock,
@@ -102,7 +102,7 @@ async def open_runtime(
             scheduler=scheduler,
             estimates=memory.estimates,
             patterns=memory.patterns,
-            on_run_ended=memory.run_ended,
+            on_run_ended=memory.schedule_save,
         )
     except BaseException:
         for backend, _ in backends.values():
@@ -119,7 +119,7 @@ async def open_runtime(
 
 
 def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `Program.run` does: a runtime of its own around one run.
+    """Default of `Program.run`: a runtime of its own around one run.
 
     Traces go to a collector where `OTEL_EXPORTER_OTLP_ENDPOINT` names one; files are written by the
     command line only.
@@ -153,7 +153,7 @@ def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 def _engines(choices: Mapping[str, EngineChoice], remote_model: str | None) -> str:
-    """What serves each role, as far as it decides how long things take."""
+    """Identity of the engine of each role, as far as it determines durations."""
     named = sorted((role, _name(choice, remote_model)) for role, choice in choices.items())
     return " ".join(f"{role}={name}" for role, name in named)
 

@@ -1,16 +1,23 @@
-"""What several rooms share: one tiny engine, two servers over it, one event loop."""
+"""What several rooms share: one tiny engine, two servers over it, one event loop.
+
+Also how tests run in tiers and beside each other: see "Tests" in CONTRIBUTING.md.
+"""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import anyio.from_thread
 import pytest
 
-from agentrt.base.config import EngineConfig
+from agentrt.app import open_runtime
+from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.serve import ServeConfig, serving
 from agentrt.testing import tiny_engine
 
@@ -21,8 +28,55 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 # What tests learn is nobody's: nothing is read from the user's state, and nothing written there.
 os.environ["AGENTRT_ESTIMATES"] = "off"
 
+# Workers share the cores: each computes on one thread, and so do the processes that it starts.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+ON_ONE_SERVER = {"tests/backend_contract", "tests/cli", "tests/remote"}
+HEAVY = ("torch", "transformers", "triton")
+
 SERVER = Path(__file__).parent / "remote" / "server.py"
 PROGRAMS = Path(__file__).parent.parent / "programs"
+
+
+class WithoutTorch(MetaPathFinder):
+    """Refuses to import torch and what imports it, so that tests that pass need none."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Never finds anything itself."""
+        if name in HEAVY:
+            raise ModuleNotFoundError(f"{name} is imported in a test of `make quick`", name=name)
+        return None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--without-torch", action="store_true", help="refuse to import torch")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--without-torch"):
+        assert not sys.modules.keys() & set(HEAVY)
+        sys.meta_path.insert(0, WithoutTorch())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Send tests of one group to one worker: what a group makes once is not made twice."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid.partition("::")[0])
+
+    return Groups(config, log)
+
+
+def group_of(file: str) -> str:
+    """The file itself, but for folders whose tests share a server, or the trees of all sources."""
+    folder = Path(file).parent.as_posix()
+    return "server" if folder in ON_ONE_SERVER else folder if folder == "tests" else file
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +126,7 @@ def server_url(server: subprocess.Popen[str]) -> str:
 @pytest.fixture(scope="session")
 def own_server_url(tiny: EngineConfig, portal: anyio.from_thread.BlockingPortal) -> Iterator[str]:
     """The address of our own server, on the event loop of the backends."""
-    config = ServeConfig(replace(tiny, policy="fcfs"), "tiny", port=0, grace_s=1)
-    with portal.wrap_async_context_manager(serving(config, place="thread")) as url:
+    config = ServeConfig("tiny", port=0, grace_s=1)
+    opening = open_runtime(engine=tiny, place="thread", scheduler=SchedulerConfig(policy="fcfs"))
+    with portal.wrap_async_context_manager(serving(config, opening)) as url:
         yield url

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.syntax import ROOT, nodes_of
+
 PACKAGE = ROOT / "agentrt"
 # Scripts that run in an environment of their own, by path; nothing of ours imports them.
 PEERS = PACKAGE / "lab" / "arms" / "peers"
@@ -30,7 +31,7 @@ def name_of(path: Path) -> str:
 def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
     """Line and dotted name of each import; `from a import b` counts as `a.b`."""
     found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

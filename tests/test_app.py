@@ -14,6 +14,7 @@ from agentrt.protocol.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.scheduler import Estimates
 from agentrt.testing import tiny_engine
 
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
 
 
@@ -47,7 +48,6 @@ def test_run_hands_over_to_the_default_runner(monkeypatch: pytest.MonkeyPatch) -
     assert called == [(answers, ("x",), {})]
 
 
-@pytest.mark.slow
 def test_run_from_synchronous_code() -> None:
     """The embedded model in its own process, from start to end."""
     assert isinstance(answers.run("What is 1 + 1?"), str)
@@ -92,7 +92,7 @@ def test_what_runs_teach_is_kept_for_the_next_runtime(
 
     async def lengths(config: EngineConfig, runs: int) -> int:
         async with open_runtime(engine=config, place="thread") as runtime:
-            known = runtime.estimates.place("").learned.get("output_tokens")
+            known = runtime.estimates.site("").histograms.get("output_tokens")
             count = 0 if known is None else known.count
             for _ in range(runs):
                 await runtime.run(answers, "x")
@@ -117,7 +117,7 @@ def test_estimates_that_are_handed_in_are_not_kept(
             await runtime.run(answers, "x")
 
     anyio.run(main)
-    assert mine.place("").learned["output_tokens"].count == 1
+    assert mine.site("").histograms["output_tokens"].count == 1
     assert not path.exists()
 
 
@@ -126,7 +126,7 @@ def test_what_a_run_begins_with_is_known_before_it_is_sent(tiny: EngineConfig) -
     seen: list[Any] = []
 
     class Seeing:
-        def see(self, events: Any) -> None:
+        def on_events(self, events: Any) -> None:
             seen.extend(events)
 
     async def main() -> None:

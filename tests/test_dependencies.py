@@ -4,9 +4,10 @@ import ast
 import re
 import sys
 import tomllib
-from pathlib import Path
+from collections.abc import Sequence
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.syntax import ROOT, files_in, nodes_of
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Import name -> distribution, where they differ.
 DISTRIBUTION = {
@@ -19,7 +20,7 @@ DISTRIBUTION = {
 }
 OWN = {"agentrt", "agentrt_command", "agentrt_kernels"}
 # Run in an environment of their own, which `make peers` installs.
-PEERS = ROOT / "agentrt" / "bench" / "peers"
+PEERS = ROOT / "agentrt" / "lab" / "arms" / "peers"
 
 
 def name_of(requirement: str) -> str:
@@ -31,12 +32,11 @@ def name_of(requirement: str) -> str:
 def imported(folder: str) -> dict[str, str]:
     """Distribution -> where it is imported first."""
     found: dict[str, str] = {}
-    for path in sorted((ROOT / folder).rglob("*.py")):
+    for path in files_in(folder):
         if path.is_relative_to(PEERS):
             continue
-        tree = ast.parse(path.read_text("utf-8"))
-        spared = done_without(tree)
-        for node in ast.walk(tree):
+        spared = done_without(nodes_of(path))
+        for node in nodes_of(path):
             if not isinstance(node, ast.Import | ast.ImportFrom) or node in spared:
                 continue
             given = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -47,9 +47,9 @@ def imported(folder: str) -> dict[str, str]:
     return found
 
 
-def done_without(tree: ast.Module) -> set[ast.AST]:
+def done_without(nodes: Sequence[ast.AST]) -> set[ast.AST]:
     """Imports whose module may be missing: the code says what happens then."""
-    tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try)]
+    tries = [node for node in nodes if isinstance(node, ast.Try)]
     return {
         inner
         for node in tries

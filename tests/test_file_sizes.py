@@ -5,7 +5,8 @@ import re
 import statistics
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.syntax import ROOT, files_in, nodes_of
+
 MOST_LINES = 400
 # Longer than a screenful has to earn it: file -> why.
 ALLOWED: dict[str, str] = {}
@@ -16,14 +17,9 @@ BANNED = re.compile(
 BANNED_FILES = {"utils", "util", "helpers", "helper", "common", "base", "misc", "manager"}
 
 
-def sources(*folders: str) -> list[Path]:
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
 def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    tree = ast.parse(path.read_text("utf-8"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [node for node in nodes_of(path) if isinstance(node, kinds)]
 
 
 def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -37,7 +33,7 @@ def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def test_files_are_short() -> None:
     counts = {
         str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines())
-        for path in sources("agentrt", "kernels", "programs", "examples", "tests")
+        for path in files_in("agentrt", "kernels", "programs", "examples", "tests")
     }
     long = {name: n for name, n in counts.items() if n > MOST_LINES and name not in ALLOWED}
     assert not long, "split these by idea, or say in ALLOWED why not"
@@ -50,19 +46,21 @@ def test_the_list_of_exceptions_is_not_stale() -> None:
 
 
 def test_functions_are_short() -> None:
-    lengths = sorted(lines_of(f) for path in sources("agentrt", "kernels") for f in functions(path))
+    lengths = sorted(
+        lines_of(f) for path in files_in("agentrt", "kernels") for f in functions(path)
+    )
     assert statistics.median(lengths) <= 10
     assert lengths[int(len(lengths) * 0.9)] <= 40
 
 
 def test_no_banned_words_in_names() -> None:
     found: list[str] = []
-    for path in sources("agentrt", "kernels", "programs"):
+    for path in files_in("agentrt", "kernels", "programs"):
         if path.stem in BANNED_FILES:
             found.append(str(path))
         found += [
             f"{path}:{node.lineno} class {node.name}"
-            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            for node in nodes_of(path)
             if isinstance(node, ast.ClassDef) and BANNED.search(node.name)
         ]
     assert not found, "\n".join(found)

@@ -7,7 +7,6 @@ import pytest
 from tests.import_graph import (
     PACKAGE,
     PEERS,
-    ROOT,
     arrows,
     circles,
     imports_of,
@@ -16,6 +15,7 @@ from tests.import_graph import (
     room_graph,
     sources,
 )
+from tests.syntax import ROOT, nodes_of, tree_of
 
 # Lowest first; a row is one floor, and rooms of one floor do not see each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
@@ -51,6 +51,31 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("arms", "sim"),
         ("bench",),
         ("commands",),
+    ),
+    "program": (
+        ("call_site", "default_runner", "messages", "output_types", "overflow"),
+        ("budget",),
+        ("ports",),
+        ("node",),
+        ("arrivals", "output_reading", "scope"),
+        ("ask", "fan", "gather", "limits", "race", "tool"),
+        ("output", "prompt_prefix", "tool_call"),
+        ("options",),
+        ("generation",),
+        ("chat",),
+        ("emit", "program", "trimming"),
+        ("static_scan",),
+    ),
+    "runtime": (
+        ("estimate_store", "message_capture", "model_role", "observers"),
+        ("options", "progress", "task", "warmup"),
+        ("run",),
+        ("completion", "in_flight"),
+        ("kv_hints", "refused", "tasks"),
+        ("requests",),
+        ("effects",),
+        ("loop",),
+        ("runtime",),
     ),
     "scheduler": (
         ("estimates", "policies"),
@@ -141,7 +166,7 @@ def test_the_laboratory_is_imported_by_the_command_line_alone() -> None:
             continue
         names = [name for _, name in imports_of(path) if name.startswith("agentrt.lab")]
         assert not names or path.is_relative_to(PACKAGE / "cli"), f"{path} imports {names}"
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ImportFrom):
                 assert not str(node.module).startswith("agentrt.lab"), f"{path}:{node.lineno}"
 
@@ -177,7 +202,7 @@ def test_kernels_never_import_agentrt() -> None:
 def test_no_import_by_string() -> None:
     """`importlib.import_module("agentrt...")` would go around the floors."""
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes_of(path):
             if not isinstance(node, ast.Call):
                 continue
             name = ast.unparse(node.func)

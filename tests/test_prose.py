@@ -3,12 +3,13 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.syntax import ROOT, files_in, nodes_of
 
-PERSON = re.compile(r"\b(who|whose|whoever|whomever|somebody|nobody|anybody|everybody)\b", re.I)
+PERSON = re.compile(r"\b(who|whoever|whomever|somebody|nobody|anybody|everybody)\b", re.I)
 # A fragment that continues the name which it describes: "clock: Of all instants."
 FRAGMENT = re.compile(r"(Of|What|Whatever|Who|Whose|Those|That|It|Its|Such)\b")
 ENTRY = re.compile(r"^\s*\*{0,2}\w+(?: \([^)]*\))?: +(\S.*)$")
@@ -39,10 +40,9 @@ LEFT: dict[str, int] = {
 
 
 def docstrings(path: Path) -> list[tuple[int, str]]:
-    tree = ast.parse(path.read_text("utf-8"))
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     found = []
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, kinds) and (text := ast.get_docstring(node)):
             found.append((getattr(node, "lineno", 1), text))
         # The string under an assignment documents the name above it.
@@ -68,9 +68,10 @@ def faults(text: str) -> list[str]:
     return found
 
 
+@cache
 def faults_by_room() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for path in sorted([*(ROOT / "agentrt").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]):
+    for path in files_in("agentrt", "kernels"):
         parts = path.relative_to(ROOT).parts
         room = "/".join(parts[:2]).removesuffix(".py") if parts[0] == "agentrt" else parts[0]
         for line, text in docstrings(path):

@@ -25,7 +25,8 @@ from agentrt.analysis.recorder import RunRecorder
 from agentrt.analysis.replay import replay_s, saving_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.analysis.slack import slack_s
-from agentrt.analysis.stages import LABELS, Label, Stage, stages
+from agentrt.analysis.stage import LABELS, Label, Stage
+from agentrt.analysis.stages import stages
 from agentrt.analysis.summary import SCHEMA, error_object, summary
 from agentrt.analysis.usage import Usage, usage
 

@@ -1,4 +1,4 @@
-"""What each node had to wait for, and which of that came last.
+"""Inputs of each node, and which of them came last.
 
 A node becomes ready when its last input arrives: the values it needs, the item of a streamed plan
 that started it, or the program's code reaching its declaration. The last-arriving input is its
@@ -8,14 +8,12 @@ cause; walking causes back from the end of the run gives the critical path.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agentrt.analysis.run_record import NodeRecord, RunRecord
+from agentrt.analysis.stage import Stage
 from agentrt.base.ids import NodeId
 from agentrt.base.record import record
-
-if TYPE_CHECKING:
-    from agentrt.analysis.stages import Stage
 
 
 @record
@@ -24,7 +22,7 @@ class Input:
 
     Attributes:
         how: A whole value, a part of one, or code that reached a declaration.
-        node: Whose value or part; of a declaration, the program whose code it was.
+        node: Node of the value or part; for a declaration, the program with the code.
         at_s: When it arrived.
         item: Index of the item that the part was; None where code read along as text came.
     """
@@ -87,7 +85,7 @@ class Causes:
         return known
 
     def before_declaration(self, node: NodeRecord) -> Input | None:
-        """What the declaring code last waited for; None when it came straight from its start."""
+        """Last input of the declaring code; None if it came straight from its start."""
         declared = node.declared
         parent = self.record.nodes.get(declared.parent) if declared.parent else None
         if parent is None:
@@ -95,13 +93,13 @@ class Causes:
         return self._waited(parent, declared.after, declared.after_item, node.seq, declared.at_s)
 
     def before_end(self, program: NodeRecord) -> Input | None:
-        """What a program's code, or the end of its scope, last waited for."""
+        """Last input of a program's code, or of the end of its scope."""
         finished = program.finished
         if finished is not None and finished.stopped_at_s is not None:
             return self._done(program, program.finished_seq, demanded_only=False)
         if finished is None:
             return self._done(program, _NEVER, demanded_only=False)
-        if finished.after is None and not self.record.tells_end:
+        if finished.after is None and not self.record.has_end_after:
             return self._done(program, program.finished_seq, demanded_only=False)
         return self._waited(
             program, finished.after, finished.after_item, program.finished_seq, finished.at_s
@@ -115,7 +113,7 @@ class Causes:
         return max(finished.stopped_at_s, self.ready_at_s(node))
 
     def before_stop(self, node: NodeRecord) -> Input | None:
-        """What the code that asked for the node's end had waited for."""
+        """Last input of the code that cancelled the node."""
         parent_id, finished = node.declared.parent, node.finished
         parent = self.record.nodes.get(parent_id) if parent_id else None
         if parent is None or finished is None or finished.stopped_at_s is None:
@@ -136,13 +134,13 @@ class Causes:
         before_seq: int,
         at_s: float,
     ) -> Input | None:
-        """What `after` names; where no event tells, the last demanded child to finish.
+        """Node named by `after`; without such an event, the last demanded child to finish.
 
         A generation that had not ended was read along: code went on, at `at_s`, with its text.
         """
         node = self.record.nodes.get(after) if after else None
         if node is None:
-            return None if self.record.tells_after else self._done(program, before_seq)
+            return None if self.record.has_after else self._done(program, before_seq)
         if item is not None:
             closed = node.items.get(item)
             if closed is not None and closed.seq < before_seq:

@@ -1,4 +1,4 @@
-"""Keeps the records of all runs apart."""
+"""Separates the records of concurrent runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentrt.protocol.step_output import BackendDown, StepDone
 
 
 class RunRecorder:
-    """An observer that hands out the record of each run when it is over.
+    """An observer that passes on the record of each run when it ends.
 
     Args:
         on_run: Called with a finished record, on the thread that delivered its last event.
@@ -21,25 +21,25 @@ class RunRecorder:
         self._on_run = on_run
         self._open: dict[RunId, RunRecord] = {}
 
-    def see(self, events: Sequence[Event]) -> None:
-        """Take a batch of events."""
+    def on_events(self, events: Sequence[Event]) -> None:
+        """Record a batch of events."""
         for event in events:
             if isinstance(event, (StepDone, BackendDown)):
                 for record in self._open.values():
-                    record.see((event,))
+                    record.on_events((event,))
                 continue
             if isinstance(event, RunStarted):
                 self._open[event.run_id] = RunRecord(event.run_id)
             found = self._open.get(event.run_id)
             if found is None:
                 continue
-            found.see((event,))
+            found.on_events((event,))
             if isinstance(event, RunFinished):
                 del self._open[event.run_id]
                 self._on_run(found)
 
-    def give_up(self) -> None:
-        """Hand out the records of runs that have not ended, as far as they got."""
+    def finish_open(self) -> None:
+        """Pass on the records of runs that have not ended, as far as they got."""
         while self._open:
             _, record = self._open.popitem()
             self._on_run(record)

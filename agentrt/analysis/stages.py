@@ -1,4 +1,4 @@
-"""What a node did at each instant between its last input and its end.
+"""Stages of a node between its last input and its end.
 
 The parts of a generation come from the backend's ledger. Prefill that ran before the last hole was
 filled cost the run nothing and is left out; what the ledger leaves open is `unattributed`.
@@ -7,62 +7,12 @@ filled cost the run nothing and is left out; what the ledger leaves open is `una
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import Literal, get_args
 
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.run_record import NodeRecord, RunRecord
+from agentrt.analysis.stage import Label, Shares, Stage
 from agentrt.base.ids import RequestId
-from agentrt.base.record import record
 from agentrt.protocol.step_output import Ledger
-
-Label = Literal[
-    "admission",
-    "queue",
-    "kv_reload",
-    "prefill",
-    "decode",
-    "constraint",
-    "tool",
-    "orchestration",
-    "network",
-    "unattributed",
-]
-LABELS: tuple[Label, ...] = get_args(Label)
-Shares = tuple[tuple[Label, float], ...]
-
-
-@record
-class Stage:
-    """A stretch of a node's time.
-
-    Attributes:
-        label: What it mostly was.
-        started_at_s: First instant.
-        ended_at_s: First instant after it.
-        shares: Label -> seconds, where several things alternate too finely to tell apart (masks
-            between decode steps); they sum to the stage's length. Empty: all is `label`.
-    """
-
-    label: Label
-    started_at_s: float
-    ended_at_s: float
-    shares: Shares = ()
-
-    @property
-    def length_s(self) -> float:
-        """How long it took."""
-        return self.ended_at_s - self.started_at_s
-
-    def within(self, from_s: float, to_s: float) -> Iterable[tuple[Label, float]]:
-        """Label and seconds of what lies between two instants."""
-        length_s = min(self.ended_at_s, to_s) - max(self.started_at_s, from_s)
-        if length_s <= 0.0:
-            return ()
-        if not self.shares:
-            return ((self.label, length_s),)
-        scale = length_s / self.length_s
-        return tuple((label, seconds * scale) for label, seconds in self.shares)
 
 
 def stages(record: RunRecord, node: NodeRecord, causes: Causes) -> tuple[Stage, ...]:

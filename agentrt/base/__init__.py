@@ -1,1 +1,1 @@
-"""What everything stands on: errors, ids, clock, configuration, plain values."""
+"""The lowest floor: errors, ids, clock, configuration, plain values."""

@@ -1,4 +1,4 @@
-"""The clock that everything reads, so that tests can own it.
+"""The clock of all rooms, injected so that tests can replace it.
 
 Instants are seconds of `time.monotonic()`: one scale for all processes of a machine.
 """
@@ -10,26 +10,26 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where instants come from."""
+    """Source of instants."""
 
     def now_s(self) -> float:
-        """Now, in seconds, on a scale that never goes back."""
+        """Current time in seconds, on a scale that never goes back."""
         ...
 
     def unix_ns(self) -> int:
-        """Now, in nanoseconds since 1970, to place a run on the calendar."""
+        """Current time in nanoseconds since 1970, to place a run on the calendar."""
         ...
 
 
 class MonotonicClock:
-    """The machine's own clock; read a dozen times a node, so without a call between."""
+    """The machine's clock. Read a dozen times a node, so without a call in between."""
 
     now_s = staticmethod(time.monotonic)
     unix_ns = staticmethod(time.time_ns)
 
 
 class FakeClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only by `advance`."""
 
     def __init__(self, now_s: float = 0.0) -> None:
         self._now_s = now_s

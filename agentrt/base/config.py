@@ -1,7 +1,7 @@
 """Settings of the embedded engine and of a run, as frozen values.
 
-Reading them from flags, environment and files is the work of the command line; the rooms below are
-handed the finished value.
+The command line reads them from flags, environment and files; the floors below receive the
+finished value.
 """
 
 from __future__ import annotations
@@ -17,37 +17,39 @@ KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """How the embedded engine is set up.
+    """Settings of the embedded engine.
 
     Attributes:
         model_path: A Hugging Face checkpoint directory with safetensors.
-        device: Where the model runs.
-        dtype: "auto" takes what the checkpoint was saved in; fp32 for a small one on a CPU.
-        page_tokens: Tokens of one KV page.
-        kv_pages: Pages of KV memory; 0 sizes the pool from `kv_bytes`.
-        kv_bytes: KV memory; 0 takes a share of what the device has free.
-        step_tokens: Most tokens that one forward sees.
-        max_running: Most sequences that run at once.
-        prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
-        threads: CPU threads; 0 chooses: one for a small model, else one a core.
-        seed: Of random weights, where asked for.
+        device: Device of the model.
+        dtype: "auto" takes the checkpoint's; float32 for a small model on a CPU.
+        page_tokens: Tokens of one KV page (vLLM: block size).
+        kv_pages: Pages of the KV cache; 0 sizes the pool from `kv_bytes`.
+        kv_bytes: Size of the KV cache; 0 takes a share of the device's free memory.
+        step_tokens: Token budget of a step, prefill and decode together (vLLM:
+            `max_num_batched_tokens`).
+        max_running: Maximum number of sequences that run at once (vLLM: `max_num_seqs`).
+        prefill_chunk_tokens: Chunked prefill: maximum number of prompt tokens of one sequence in a
+            step.
+        threads: CPU threads; 0 chooses one for a small model, else one a core.
+        seed: Seed of random weights.
         random_weights: Ignore the checkpoint's weights (for tests and evaluations).
-        kernels: Who computes attention, norms and rotations. "auto" takes Triton on CUDA, and on a
-            CPU the native set where a compiler has built it, else "torch".
-        self_check: Whether decoders computed here are held to transformers at load. "auto" does
-            it once for each kind of checkpoint on this machine.
-        overlap: Whether a step is launched before the tokens of the one before are known. "auto"
+        kernels: Kernels of attention, norms and rotations. "auto" takes Triton on CUDA, and on a
+            CPU the native set if a compiler has built it, else "torch".
+        self_check: Whether native models are compared with transformers at load. "auto" does it
+            once for each kind of checkpoint on this machine.
+        overlap: Whether a step is launched before the tokens of the step before are known. "auto"
             does so on CUDA.
-        graphs: Whether decode steps are captured and replayed. "auto" does so on CUDA, for models
-            whose layers are computed here.
-        host_kv_bytes: Memory of the host for KV that the device has no room for; 0 keeps none.
-        jump_forward: Whether tokens that a grammar forces are written without asking the model. The
-            tokens are the same where the model spells its text as the tokenizer does. Bytes that
-            are forced but may be spelled in several ways are guessed, computed along and kept where
-            the model draws just that: these tokens are the same always.
-        policy: In which order waiting requests are served; see `SchedulerConfig`.
-        stall_s: An engine that answers nothing for so long while it has work counts as dead and is
-            started anew; 0 waits for ever.
+        graphs: Whether decode steps are captured and replayed as CUDA graphs. "auto" does so on
+            CUDA, for native models.
+        host_kv_bytes: KV offload: host memory for KV evicted from the device; 0 offloads nothing.
+        jump_forward: Whether tokens forced by a grammar are written without a forward pass. The
+            tokens are the same if the model spells its text as the tokenizer does. Forced bytes
+            that have several spellings are guessed, computed along, and kept if the model samples
+            exactly the guess: these tokens are the same always.
+        policy: Order of waiting requests; see `SchedulerConfig`.
+        stall_s: An engine with work that answers nothing for so long counts as dead and is
+            restarted; 0 waits for ever.
     """
 
     model_path: Path
@@ -74,22 +76,21 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """How the programs of one runtime share its engines.
+    """Settings of how the runs of one runtime share its engines.
 
     Attributes:
-        policy: Which work goes first. "fcfs" the run that began first, "lpm" what the cache knows
-            most of, "plas" the run that had the least service, "rwa" the run that needs the least
-            more, aged by how long it waited, "oracle" as "rwa" with what a replay knows.
-        gate_share: Share of an engine's KV memory that the peaks of admitted runs may add up to;
-            0 admits every run at once.
-        retention: Whether engines are told what becomes of prefixes (keep, demote, drop,
-            prefetch).
-        share_nodes: Whether like generations under way are computed once.
-        speculate: Whether tools that are `pure` or `stable_for` are called ahead where past runs
-            say what comes next.
-        refuse_hopeless: Whether a run whose deadline leaves less than half of the past runs of its
-            program took is refused when it begins; one of ten is let run, to see whether that
-            still holds.
+        policy: Order of work. "fcfs": earliest run first; "lpm": longest prefix match in the cache
+            first; "plas": least attained service first; "rwa": least remaining work first, aged by
+            waiting time; "oracle": "rwa" with the true remaining work of a replay.
+        gate_share: Admission control: share of an engine's KV cache that the peaks of admitted
+            runs may add up to; 0 admits every run at once.
+        retention: Whether engines receive KV hints about prefixes (keep, demote, drop, prefetch).
+        share_nodes: Whether equal generations in flight are coalesced and computed once.
+        speculate: Whether tools that are `pure` or `stable_for` are called ahead if past runs
+            predict the call.
+        refuse_hopeless: Whether a run is refused at its start if its deadline leaves less time than
+            half of the past runs of its program took; one in ten runs nevertheless, to see whether
+            that still holds.
     """
 
     policy: PolicyName = "rwa"
@@ -102,13 +103,13 @@ class SchedulerConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """How one run goes.
+    """Settings of one run.
 
     Attributes:
-        seed: From which every node derives its own.
-        deadline_s: For the whole run, from its start; None sets none.
+        seed: Seed of the run; each node's seed is derived from it.
+        deadline_s: Time for the whole run, from its start; None sets no deadline.
         max_concurrent_tools: Worker threads for synchronous tools.
-        capture_content: Put what was said on events, for observers that want it.
+        capture_content: Whether events carry message content, for observers that need it.
     """
 
     seed: int = 0

@@ -1,6 +1,6 @@
-"""What an output must look like, as plain data.
+"""The constraint of a structured output, as plain data.
 
-A spec is what the language asks for and what crosses to an engine; `constraints` compiles it.
+The language makes a spec and it travels to an engine; `agentrt.structured` compiles it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ ConstraintKind = Literal["json", "regex", "choice", "grammar", "calls"]
 
 @dataclass(frozen=True, slots=True)
 class ConstraintSpec:
-    """One constraint. Which fields count depends on `kind`.
+    """One constraint. `kind` decides which fields count.
 
     Attributes:
         kind: `json` (source: JSON Schema as compact JSON, key order kept), `regex` (source: the
             pattern), `choice` (options), `grammar` (source: Lark), `calls` (tools, and `source`:
             the JSON Schema of the final answer when the model may answer instead, else "").
-        source: See `kind`.
-        options: The texts of a `choice`.
+        source: Text of the schema, pattern or grammar; see `kind`.
+        options: Texts of a `choice`.
         tools: The tools of `calls`.
-        min_calls: Fewest calls, for `calls` without a final answer.
-        max_calls: Most calls.
+        min_calls: Minimum number of calls, for `calls` without a final answer.
+        max_calls: Maximum number of calls.
     """
 
     kind: ConstraintKind

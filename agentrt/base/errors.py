@@ -1,4 +1,4 @@
-"""The one tree of errors, each saying whose it is and what to do.
+"""The error tree: one class for each kind of fault, by the party at fault, with a hint.
 
     AgentrtError
     ├── ProgramError            the author of the program can mend it
@@ -45,7 +45,7 @@ class AgentrtError(Exception):
         hint: One line: how to mend it.
         where: `file:line` in the user's program, when known.
         retryable: Whether the same call may succeed later.
-        exit_code: What `agentrt run` exits with.
+        exit_code: Exit code of `agentrt run`.
     """
 
     retryable: ClassVar[bool] = False
@@ -63,7 +63,7 @@ class AgentrtError(Exception):
 
 
 class ProgramError(AgentrtError):
-    """The author of the program can mend it."""
+    """A fault that the author of the program can mend."""
 
 
 class UsageError(ProgramError):
@@ -88,8 +88,8 @@ class ConstraintError(ProgramError):
     """A type, schema, regex or grammar cannot be enforced.
 
     Attributes:
-        pointer: JSON pointer to the offending place of the schema; "" for the whole.
-        keyword: The keyword that is not supported; "" when it is not one keyword.
+        pointer: JSON pointer to the offending part of the schema; "" for the whole.
+        keyword: The unsupported keyword; "" if it is not one keyword.
     """
 
     exit_code = 4
@@ -104,11 +104,11 @@ class ConstraintError(ProgramError):
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """A part of a prompt and the tokens that it takes.
+    """A part of a prompt and its tokens.
 
     Attributes:
-        name: Such as `filings#1`, the node it came from, or the beginning of its text.
-        tokens: What it takes, what the template writes around it included.
+        name: A name such as `filings#1`, the node it came from, or the beginning of its text.
+        tokens: Tokens of the part, those that the template writes around it included.
     """
 
     name: str
@@ -119,9 +119,9 @@ class ContextOverflow(ProgramError):
     """The prompt (with the smallest valid output) does not fit the model's window.
 
     Attributes:
-        needed_tokens: By the prompt and the smallest valid output.
-        window_tokens: Of the model.
-        parts: Of the prompt, the largest first.
+        needed_tokens: Tokens of the prompt and the smallest valid output.
+        window_tokens: Context length of the model.
+        parts: Parts of the prompt, the largest first.
     """
 
     def __init__(
@@ -150,17 +150,17 @@ class DeadlineExceeded(LimitExceeded):
     """The deadline of a program, node or `limits` block passed.
 
     Attributes:
-        so_far: The path that took the time, and the slack of what was under way.
+        progress: The path that took the time, and the slack of what was in flight.
     """
 
     default_hint = "Raise the deadline, or use on_limit='close' to get the shortest valid answer"
 
     def __init__(
-        self, message: str, *, so_far: RunProgress | None = None, hint: str = "", where: str = ""
+        self, message: str, *, progress: RunProgress | None = None, hint: str = "", where: str = ""
     ) -> None:
-        self.so_far = so_far or RunProgress()
-        told = f"{message}: {self.so_far}" if self.so_far.path else message
-        super().__init__(told, hint=hint, where=where)
+        self.progress = progress or RunProgress()
+        text = f"{message}: {self.progress}" if self.progress.path else message
+        super().__init__(text, hint=hint, where=where)
 
 
 class BudgetExceeded(LimitExceeded):
@@ -171,9 +171,9 @@ class Truncated(LimitExceeded):
     """`max_tokens` ended an output that was not complete.
 
     Attributes:
-        partial_text: What the model had written until then.
-        partial: The value as far as it goes: plain Python, as `partials()` gives it; of a streamed
-            list the items that had closed, as the types asked for. None while nothing is known.
+        partial_text: Output until the limit.
+        partial: The value as far as it is known: plain Python, as `partials()` gives it; for a
+            streamed list, the closed items in their declared types. None while nothing is known.
     """
 
     exit_code = 4
@@ -195,11 +195,11 @@ class Truncated(LimitExceeded):
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """One answer that did not pass its check.
+    """One answer that failed its check.
 
     Attributes:
         text: The whole answer.
-        reason: What did not pass, in the checker's words.
+        reason: The failure in the checker's words.
     """
 
     text: str
@@ -207,10 +207,10 @@ class FailedAttempt:
 
 
 class CheckFailed(ProgramError):
-    """No attempt gave a value that passes its check.
+    """No attempt passed its check.
 
     Attributes:
-        attempts: All of them, in order.
+        attempts: Failed attempts, in order.
     """
 
     exit_code = 4
@@ -236,10 +236,10 @@ class Degenerate(ProgramError):
 
 
 class NodeCancelled(ProgramError):
-    """Awaited a node that was cancelled.
+    """A cancelled node was awaited.
 
     Attributes:
-        reason: Why it was cancelled, in one phrase.
+        reason: Cause of the cancellation, in one phrase.
     """
 
     def __init__(self, message: str, *, reason: str = "", hint: str = "", where: str = "") -> None:
@@ -256,7 +256,7 @@ class ToolFailed(ToolError):
 
     Attributes:
         tool: Name of the tool.
-        attempts: How often it was tried.
+        attempts: Number of attempts made.
     """
 
     def __init__(
@@ -291,11 +291,11 @@ class ModelInvalid(BackendError):
 
 
 class OutOfPages(BackendError):
-    """A request can never fit the KV memory.
+    """A request can never fit in the KV cache.
 
     Attributes:
-        wanted_pages: Pages that the request needs at its largest.
-        total_pages: Pages that there are.
+        wanted_pages: KV pages that the request needs at its largest.
+        total_pages: KV pages of the pool.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class InternalError(AgentrtError):
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """An error as plain data, so that it can cross a process.
+    """An error as plain data, to cross a process.
 
     Attributes:
         type: Class name within the tree.
@@ -348,13 +348,13 @@ def record_of(error: BaseException) -> ErrorRecord:
     if isinstance(error, AgentrtError):
         return ErrorRecord(type(error).__name__, error.message, error.hint, error.where)
     name = type(error).__name__
-    if name == "CancelledError":  # its text names objects by address: no two runs would be equal
+    if name == "CancelledError":  # its text holds addresses of objects and would differ in each run
         return ErrorRecord(name, "cancelled")
     return ErrorRecord(name, str(error) or name)
 
 
 def revive(data: ErrorRecord) -> AgentrtError:
-    """The error that `data` describes; a class outside the tree becomes `InternalError`."""
+    """The error in `data`; a class outside the tree becomes `InternalError`."""
     cls = _classes().get(data.type)
     if cls is None:
         return InternalError(f"{data.type}: {data.message}", hint=data.hint, where=data.where)

@@ -1,4 +1,4 @@
-"""Names of things that must not be mixed up."""
+"""Types of ids, so that they are not mixed up."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ RunId = NewType("RunId", str)
 """One execution of a program, 16 hex digits."""
 
 NodeId = NewType("NodeId", str)
-"""Path of a node inside its run: `finance#0/plan#0`. Independent of the order of arrival."""
+"""Path of a node inside its run: `finance#0/plan#0`. Independent of the order of events."""
 
 RequestId = NewType("RequestId", int)
-"""One generation handed to a backend; unique within a backend's life."""
+"""One generation sent to a backend; unique within a backend's life."""
 
 PageId = NewType("PageId", int)
-"""Index of one page of KV memory."""
+"""Index of one page of the KV cache (vLLM: block id)."""
 
 
 def trace_id_of(run_id: RunId) -> str:
-    """The trace that tells of a run: 32 hex digits, the same for the same run."""
+    """Id of the trace of a run: 32 hex digits, the same for the same run."""
     return hashlib.blake2b(run_id.encode(), digest_size=16, person=b"agentrt.trace").hexdigest()
 
 
 def root_span_id_of(run_id: RunId) -> str:
-    """The span of a run as a whole: the first that its trace gives, 16 hex digits."""
+    """Id of the root span of a run: the first of its trace, 16 hex digits."""
     value = (int(trace_id_of(run_id)[:16], 16) + 1) & 0xFFFF_FFFF_FFFF_FFFF
     return f"{value or 1:016x}"

@@ -1,7 +1,7 @@
-"""Waiting for a change, and waking whoever waits.
+"""Waiting for a change on one event loop, and waking the waiters.
 
-`anyio.Event` is a flag that stays set and asks at every birth which library is in force. A wait
-here needs neither: it has looked at what it waits for, and asyncio runs it.
+`anyio.Event` stays set, and looks up the async library each time it is made. A waiter here needs
+neither: it has checked its condition before, and the loop is asyncio's.
 """
 
 from __future__ import annotations
@@ -10,22 +10,27 @@ import asyncio
 
 
 class Notifier:
-    """Wakes all who wait, as often as there is something new. For one event loop."""
+    """A condition without a lock: `notify_all` wakes every current waiter, any number of times."""
 
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
 
-    def ring(self) -> None:
-        """Wake all who wait now."""
+    @property
+    def waiting(self) -> int:
+        """Number of current waiters."""
+        return len(self._waiting)
+
+    def notify_all(self) -> None:
+        """Wake all current waiters."""
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Wait for the next ring."""
+        """Wait for the next `notify_all`."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         try:

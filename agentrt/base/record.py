@@ -1,9 +1,9 @@
-"""How facts are written down: values that nobody changes, and that cost little to make.
+"""Records: frozen values that cost little to make.
 
-A node is told of in a dozen of them, an engine's step in a few for each of its requests. A
-dataclass that forbids assignment pays for that while it is made, field by field: the one that
-declares a node takes four times as long. So the type checkers, which read every line of this
-package, forbid it, and nothing does at run time.
+A node emits a dozen of them, an engine step a few for each of its requests. A dataclass that
+forbids assignment pays for that on creation, field by field: `NodeDeclared` takes four times as
+long. So the type checkers, which read every line of this package, forbid assignment, and nothing
+does at run time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """Makes a class a fact: a dataclass with slots, equal and hashed by value, not to be changed.
+    """Make a class a record: a dataclass with slots, equal and hashed by value, not to be changed.
 
     Example:
-        >>> @fact
+        >>> @record
         ... class Point:
         ...     x: int
         ...     y: int = 0

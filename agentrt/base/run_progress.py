@@ -1,4 +1,4 @@
-"""What took the time of a run until some instant, for errors about deadlines."""
+"""Progress of a run: where its time has gone, for errors about deadlines."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NodeProgress:
-    """One node of a run, as far as it had come.
+    """Progress of one node.
 
     Attributes:
-        node_id: Its path in the run.
-        name: Of its call site.
-        took_s: Time since it was made, or since what it waited for had ended.
-        live: It had not ended.
-        produced_tokens: Of a generation.
-        max_tokens: Most that it may produce; 0 for what generates nothing.
-        slack_s: Of a live node: its deadline less the instant at which it would be done at its
-            pace, all of its tokens or its timeout used; below 0 by how much it would be late. None
-            where it has no deadline or has shown no pace.
+        node_id: Path in the run.
+        name: Name of the call site.
+        took_s: Time since the node was made, or since its last dependency ended.
+        live: Whether the node is still in flight.
+        produced_tokens: Tokens that a generation has produced.
+        max_tokens: Limit of a generation's tokens; 0 for other nodes.
+        slack_s: Slack of a live node: its deadline less its end at the present pace, with all of
+            its tokens or its whole timeout used; negative if it would be late. None without a
+            deadline, or while there is no pace.
     """
 
     node_id: str
@@ -38,18 +38,18 @@ class NodeProgress:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """What took the time of a run until now.
+    """Progress of a run: where its time has gone.
 
     Attributes:
-        path: Nodes that waited for one another, first to last; the last one is under way.
-        branches: What else was under way, what would be latest first.
+        path: Nodes that waited for one another, first to last; the last one is in flight.
+        branches: Other nodes in flight, the latest to end first.
     """
 
     path: tuple[NodeProgress, ...] = ()
     branches: tuple[NodeProgress, ...] = ()
 
     def __str__(self) -> str:
-        """Such as `plan 1.2 s -> report 1.9 s, 212/700 tokens; also under way: news 0.4 s`."""
+        """Text like `plan 1.2 s -> report 1.9 s, 212/700 tokens; also under way: news 0.4 s`."""
         text = " -> ".join(map(str, self.path))
         if self.branches:
             shown = ", ".join(map(str, self.branches[:_MOST_BRANCHES]))

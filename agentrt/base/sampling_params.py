@@ -1,4 +1,4 @@
-"""How a generation picks its tokens."""
+"""Sampling parameters of a generation."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ _RANGES = (
     ("logprobs", "within 0 and 20"),
     ("stop", "at most 16 non-empty strings"),
 )
-"""What each parameter may be, in words, in the order in which they are looked at."""
+"""Range of each parameter in words, in the order of checking."""
 
 
 @record
 class SamplingParams:
-    """Parameters of one generation.
+    """Sampling parameters of one generation.
 
     Attributes:
-        max_tokens: Most tokens to produce, the end token not counted.
-        temperature: 0 is greedy.
+        max_tokens: Maximum number of tokens, the end token not counted.
+        temperature: Divisor of the logits; 0 is greedy.
         top_k: Keep the k likeliest tokens; 0 keeps all.
-        top_p: Keep the smallest set whose probability reaches p; 1 keeps all.
+        top_p: Keep the smallest set of tokens with a total probability of p; 1 keeps all.
         min_p: Keep tokens at least `min_p` times as likely as the likeliest; 0 keeps all.
-        presence_penalty: Taken once from the logit of each token already produced.
-        frequency_penalty: Taken for each time a token was produced.
+        presence_penalty: Subtracted once from the logit of each token already produced.
+        frequency_penalty: Subtracted for each time a token was produced.
         repetition_penalty: Divides positive (multiplies negative) logits of tokens in the prompt
             or output; 1 does nothing.
-        seed: Of this generation; the same seed gives the same tokens whatever else runs.
-        stop: Strings that end the output; they are not part of it.
-        logprobs: How many alternatives to report a token; 0 reports none.
+        seed: Random seed; the same seed gives the same tokens whatever else runs.
+        stop: Stop strings; they end the output and are not part of it.
+        logprobs: Number of alternatives to report a token; 0 reports none.
         ignore_eos: End tokens do not end the output: only `max_tokens`, a stop string or the window
-            does. They are not picked, nor is any other special token, as the output stays one
-            message. Not together with a constraint, which ends its own output.
+            does. End tokens and other special tokens are not sampled, so that the output stays one
+            message. Not allowed together with a constraint, which ends its own output.
     """
 
     max_tokens: int = 512

@@ -1,8 +1,8 @@
-"""What a prompt is made of, as plain values.
+"""Segments of a prompt, as plain values.
 
-A chat is a sequence of segments. Roles open and close; between them stand text, generated ids, tool
-calls, tool results, and holes whose value is still pending. No tokenizer here: the codec turns
-segments into ids, a remote backend turns them into messages.
+A chat is a sequence of segments. Roles open and close; between them are text, generated ids, tool
+calls, tool results, and holes for pending values. Tokenizing is not done here: the codec
+turns segments into ids, a remote backend turns them into messages.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from agentrt.base.record import record
 
 Role = Literal["system", "user", "assistant", "tool"]
 History = Literal["template", "append"]
-"""How earlier answers of a model stand in its prompt: as its template writes them, which may leave
-out its reasoning and so loses the prefix from there on, or just as they were generated."""
+"""How earlier answers of a model appear in its prompt. "template": as the chat template writes
+them, which may drop the reasoning and with it the shared prefix from there on. "append": exactly as
+they were generated."""
 
 
 @record
 class Open:
-    """A message of `role` begins."""
+    """Start of a message of `role`."""
 
     role: Role
 
 
 @record
 class Close:
-    """The message ends."""
+    """End of the message."""
 
 
 @record
 class Text:
-    """Text of a message. It is data: what looks like a special token in it stays text."""
+    """Text of a message. It is data: text that looks like a special token stays text."""
 
     text: str
 
@@ -41,8 +42,8 @@ class CallMade:
     """One tool call inside an assistant message.
 
     Attributes:
-        call_id: Joins it with its result.
-        name: Of the tool.
+        call_id: Id that joins the call with its result.
+        name: Name of the tool.
         arguments_json: Compact JSON object.
     """
 
@@ -53,16 +54,16 @@ class CallMade:
 
 @record
 class Generated:
-    """What a model wrote, with the ids that it wrote.
+    """Output of a model, with its token ids.
 
     Attributes:
-        text: Everything, call frames included where the model wrote them.
-        token_ids: As generated (end token not included); () when unknown (remote engines).
-        codec: Fingerprint of the codec the ids belong to; "" when there are none.
-        calls: The tool calls it holds, in order, for engines that want them apart.
-        content: The text without its call frames and without its thinking.
-        thinking: What of the text stands before the answer: its thought, in the model's frame; ""
-            where it was not asked to think.
+        text: Whole output, call frames included if the model wrote them.
+        token_ids: Generated ids (end token not included); () if unknown (remote engines).
+        codec: Fingerprint of the codec of the ids; "" without ids.
+        calls: Tool calls in the output, in order, for engines that take them separately.
+        content: Text without call frames and reasoning.
+        thinking: Reasoning text before the answer, in the model's frame; "" if the model was not
+            asked to think.
     """
 
     text: str
@@ -73,12 +74,12 @@ class Generated:
     thinking: str = ""
 
     @property
-    def said(self) -> str:
-        """What it tells others: its text, or its content where that is less."""
+    def visible_text(self) -> str:
+        """Text for other models: the content if there are calls or reasoning, else the text."""
         return self.content if self.calls or self.thinking else self.text
 
-    def for_others(self) -> Generated:
-        """The same for a model or a template that is not to see what it thought."""
+    def without_thinking(self) -> Generated:
+        """The same for a model or a template that must not see the reasoning."""
         if not self.thinking:
             return self
         return Generated(self.text.removeprefix(self.thinking), (), "", self.calls, self.content)
@@ -86,11 +87,11 @@ class Generated:
 
 @record
 class Hole:
-    """A part whose value is still pending.
+    """A part of a prompt with a pending value.
 
     Attributes:
         node: Id of the node that will fill it.
-        generated: True where an assistant's answer will stand, False for text.
+        generated: True if an assistant's answer will fill it, False for text.
     """
 
     node: str
@@ -99,7 +100,7 @@ class Hole:
 
 @record
 class ResultOf:
-    """Marks that the tool message it stands in answers this call."""
+    """Marks the tool message around it as the answer to this call."""
 
     call_id: str
     name: str
@@ -110,10 +111,10 @@ Segment = Open | Close | Text | CallMade | Generated | Hole | ResultOf
 
 @record
 class ToolSchema:
-    """A tool as the model is told of it.
+    """A tool as shown to the model.
 
     Attributes:
-        name: As the model calls it.
+        name: Name for the model.
         description: One or two sentences.
         parameters: JSON Schema of the arguments, an object schema.
     """
@@ -125,17 +126,17 @@ class ToolSchema:
 
 @record
 class CallFrame:
-    """How a model writes tool calls, as its template shows them.
+    """The frame of a tool call in a model's output, as its chat template shows it.
 
-    `before + (name and arguments in `style`) + after`, several joined by `between`.
+    `before + (name and arguments in `style`) + after`, several calls joined by `between`.
 
     Attributes:
-        before: What opens one call, e.g. `<|call|>{"name":"`.
-        middle: Between name and arguments, e.g. `","arguments":`.
-        after: What closes one call, e.g. `}<|/call|>`.
-        between: Between two calls; "" when they follow directly.
-        first: Once before the first call (a list bracket, say).
-        last: Once after the last call.
+        before: Text that opens one call, e.g. `<|call|>{"name":"`.
+        middle: Text between name and arguments, e.g. `","arguments":`.
+        after: Text that closes one call, e.g. `}<|/call|>`.
+        between: Text between two calls; "" if they follow directly.
+        first: Text before the first call (a list bracket, for example).
+        last: Text after the last call.
         special: Texts of special tokens that occur in the above.
     """
 
@@ -151,21 +152,21 @@ class CallFrame:
 JSON_ARRAY_FRAME = CallFrame(
     before='{"name":"', middle='","arguments":', after="}", between=",", first="[", last="]"
 )
-"""For models whose template shows no call frame: a plain JSON array of calls."""
+"""Plain JSON array of calls, for models without a call frame in their chat template."""
 
 
 @record
 class ThinkFrame:
-    """How a model thinks before it answers.
+    """The frame of a model's reasoning before its answer.
 
-    What it writes is `opening + thought + closing + answer`; it may end its thought earlier by
-    writing `marker` itself, behind which `after` follows.
+    The output is `opening + thought + closing + answer`; the model may end its thought earlier by
+    writing `marker` itself, with `after` following.
 
     Attributes:
-        opening: What begins the thinking, `<think>` and a line feed, say.
-        marker: What ends it, wherever it stands; `</think>`, say.
-        closing: What is written when its tokens are used up; it holds the marker.
-        opened: The template writes the opening itself, where the model is asked to go on.
+        opening: Start of the reasoning, for example `<think>` and a line feed.
+        marker: End of the reasoning at any position, for example `</think>`.
+        closing: Text written if the thinking budget is used up; it holds the marker.
+        opened: Whether the chat template writes the opening in the generation prompt.
         special: Texts of special tokens that occur in the above.
     """
 
@@ -177,9 +178,9 @@ class ThinkFrame:
 
     @property
     def after(self) -> str:
-        """What stands between the marker and the answer."""
+        """Text between the marker and the answer."""
         return self.closing.partition(self.marker)[2]
 
 
 PLAIN_THINK_FRAME = ThinkFrame("<think>\n", "</think>", "\n</think>\n\n")
-"""For models whose template and tokens show none: the same in letters."""
+"""The same in plain letters, for models without a frame in their chat template and tokens."""

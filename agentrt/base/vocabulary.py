@@ -1,4 +1,4 @@
-"""A model's vocabulary as plain data: what constraints and detokenising need of a tokenizer."""
+"""A model's vocabulary as plain data, for grammars and incremental detokenization."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocab:
-    """Token ids and the bytes they stand for.
+    """Token ids and their bytes.
 
     Attributes:
-        token_bytes: By id; special tokens and unused ids have `b""`.
-        special_ids: Text of each added special token -> its id. They never match text.
+        token_bytes: Bytes by id; `b""` for special tokens and unused ids.
+        special_ids: Id of each added special token, by its text. They never match text.
         eos_ids: Tokens that end an assistant message.
-        tokenizer_json: The `tokenizer.json` this came from.
+        tokenizer_json: Content of the `tokenizer.json`.
         logits_size: Width of the model's logits, at least `len(token_bytes)`.
         fingerprint: Hash of all of the above.
     """

@@ -11,10 +11,10 @@ from agentrt.runtime import PersonQuestion
 
 
 async def ask_on_terminal(question: PersonQuestion) -> str:
-    """What the person at the terminal types; the run goes on meanwhile.
+    """Answer typed at the terminal; the run continues meanwhile.
 
     Raises:
-        UsageError: Nobody can answer, since standard input is no terminal or is at its end.
+        UsageError: Standard input is no terminal, or is at its end, so there is no answer.
     """
     sys.stderr.write(f"\n{question.text} ")
     sys.stderr.flush()

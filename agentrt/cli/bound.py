@@ -26,7 +26,7 @@ class BoundLimits:
         engine: Config of the engine, which has ended: what it did would be measured along.
 
     Raises:
-        UsageError: The model is of a kind whose work is not known, or it ran on another device.
+        UsageError: The work of such a model is unknown, or it ran on another device.
     """
 
     def __init__(self, engine: EngineConfig | str) -> None:

@@ -15,8 +15,9 @@ import anyio
 from agentrt import embedded
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
+from agentrt.base.cpu_cores import cores
 from agentrt.base.errors import AgentrtError
-from agentrt.engine.ops.cpu_threads import cores, forget
+from agentrt.engine.ops.cpu_threads import forget_choice
 
 PACKAGES = (
     "agentrt",
@@ -54,7 +55,7 @@ async def examined(model: Path) -> tuple[dict[str, Any], int]:
         "cpus": cores(),
         "model": str(model),
     }
-    forget(config)  # of threads: another load may run beside the engine now
+    forget_choice(config)  # of threads: another load may run beside the engine now
     started, code = await start(config)
     return found | started | computing(config), code
 
@@ -73,20 +74,20 @@ async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
 
 
 def computing(config: EngineConfig) -> dict[str, Any]:
-    """What the model runs on and why, what the threads are told, and what else is there.
+    """Device and kernels of the model with the reasons, threads, and what else is installed.
 
     Told after the engine has started, as its first start compiles kernels and checks the model.
     """
     import dataclasses
 
     from agentrt.engine.models.report import model_report
-    from agentrt.engine.process.hardware import gpu_facts, thread_facts
+    from agentrt.engine.process.hardware import gpu_info, thread_info
 
     report = model_report(config)
     found: dict[str, Any] = {
         "report": dataclasses.asdict(report),
-        "threads": thread_facts(config, dict(os.environ), report.computed_by),
-        "gpu": gpu_facts(),
+        "threads": thread_info(config, dict(os.environ), report.computed_by),
+        "gpu": gpu_info(),
     }
     if config.device == "cpu" and report.kernels == "torch":
         found["advice"] = _NO_COMPILER

@@ -18,11 +18,12 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
-    """What happened, where in the user's program, and how to mend it.
+    """Event, place in the user's program, and remedy.
 
     Args:
-        error: Of the tree, or whatever the program raised. The first of a group stands for all.
-        folder: Of the program: the place is looked for in frames below it.
+        error: Error of agentrt's tree, or any exception of the program. The first of a group
+            represents all.
+        folder: Folder of the program; the place is the innermost frame below it.
     """
     from agentrt.analysis import error_lines
 
@@ -40,7 +41,7 @@ def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
 
 
 def placed(error: BaseException, *, folder: Path | None = None) -> ErrorRecord:
-    """The first of an error as data, with its place and a way on whoever raised it."""
+    """First line of an error as data, with its place and a remedy."""
     first = root_of(error)
     told = record_of(first)
     place = place_of(first, folder) or place_of(error, folder)
@@ -81,7 +82,7 @@ def shortened(path: Path) -> str:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """What the process exits with; 1 for what the program itself raised."""
+    """Exit code of the process; 1 for exceptions of the program itself."""
     first = root_of(error)
     if isinstance(first, AgentrtError):
         return first.exit_code

@@ -20,9 +20,9 @@ def arguments_of(
 
     Args:
         own: The program's parameters.
-        flags: What was typed, by parameter.
-        args: Of `--args`: JSON, `@file` or `-`.
-        where: Of the program, for errors.
+        flags: Values typed, by parameter.
+        args: Value of `--args`: JSON, `@file` or `-`.
+        where: Place of the program, for errors.
 
     Raises:
         UsageError: When one is unknown, of the wrong form, or missing.

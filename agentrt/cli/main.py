@@ -131,7 +131,7 @@ def doctor(
 
 
 def usage_error(error: typer.TyperException) -> UsageError:
-    """What the parser found wrong, with the flag or command that was probably meant."""
+    """Usage error of the parser, with the closest flag or command."""
     message = error.format_message().partition(" (Possible options")[0]
     what, _, meant = message.partition(" Did you mean ")
     option = str(getattr(error, "option_name", ""))

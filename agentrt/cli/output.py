@@ -13,7 +13,7 @@ def shown(value: Any, *, pretty: bool) -> str:
     """A result as text: strings as they are, anything else as JSON.
 
     Args:
-        value: What the program returned.
+        value: Return value of the program.
         pretty: Indented, for people; else one compact line, for programs.
     """
     if isinstance(value, str):

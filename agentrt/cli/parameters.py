@@ -20,7 +20,7 @@ class Parameter:
 
     Attributes:
         name: In the signature.
-        form: Its type, `Annotated` included.
+        form: Type, `Annotated` included.
         default: `REQUIRED` when there is none.
         text: Help, "" when the docstring says nothing.
     """
@@ -75,7 +75,7 @@ def place_of(program: Any) -> str:
 
 
 def described(form: Any) -> str:
-    """What an `Annotated` form says of itself: a `Field(description=...)`, a `Doc`, or a text."""
+    """Description within an `Annotated` form: a `Field(description=...)`, a `Doc`, or a text."""
     if get_origin(form) is not Annotated:
         return ""
     for extra in get_args(form)[1:]:
@@ -117,7 +117,7 @@ def is_chat(form: Any) -> bool:
 
 
 def metavar(form: Any) -> str:
-    """What a flag's value looks like, for help."""
+    """Placeholder of a flag's value in the help."""
     plain = bare(form)
     if is_many(form):
         return metavar(item_of(form))

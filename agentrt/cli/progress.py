@@ -22,7 +22,7 @@ COLOURS = {"ok": "green", "failed": "red", "cancelled": "yellow", "decode": "cya
 class Progress(Protocol):
     """An observer that shows what it sees, and the text that programs emit."""
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Takes a batch of events."""
         ...
 
@@ -38,12 +38,12 @@ class Progress(Protocol):
 def progress(
     *, quiet: bool, runs: int, clock: Clock, to: TextIO | None = None, live: bool | None = None
 ) -> Progress:
-    """What fits the stream and the environment.
+    """Progress display that suits the stream and the environment.
 
     Args:
         quiet: Show nothing.
         runs: How many runs there will be; above one, only runs are counted.
-        clock: Of the runs.
+        clock: Clock of the runs.
         to: Standard error, unless told.
         live: Override what the stream and environment say.
     """
@@ -63,7 +63,7 @@ def is_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
 class Silent:
     """Shows nothing."""
 
-    def see(self, events: Sequence[Event]) -> None: ...
+    def on_events(self, events: Sequence[Event]) -> None: ...
 
     def emit(self, text: str) -> None: ...
 
@@ -79,9 +79,9 @@ class PlainLines:
         self._to = to
         self._inside_text = False
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         before = self._board.runs_done
-        self._board.see(events)
+        self._board.on_events(events)
         ended = self._board.take_finished()
         if self._runs > 1:
             if self._board.runs_done > before:
@@ -131,8 +131,8 @@ class LiveRows:
         )
         self._started = False
 
-    def see(self, events: Sequence[Event]) -> None:
-        self._board.see(events)
+    def on_events(self, events: Sequence[Event]) -> None:
+        self._board.on_events(events)
         if not self._started:
             self._started = True
             self._live.start()

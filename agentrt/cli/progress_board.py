@@ -1,4 +1,4 @@
-"""What is going on in the runs of one command, gathered from their events: rows, no terminal."""
+"""State of the runs of one command, gathered from their events: rows, no terminal."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class BoardRow:
     """One node that a person would want to see.
 
     Attributes:
-        run_id: Its run.
-        name: Its path below the run's program.
+        run_id: The run.
+        name: Path below the run's program.
         kind: generate, tool, program or ask.
         started_at_s: When it was made.
-        state: What it does.
+        state: Current state.
         tokens: Produced so far.
         ended_at_s: When it ended, or None.
     """
@@ -66,7 +66,7 @@ class Board:
     finished: list[BoardRow] = field(default_factory=list)
     _requests: dict[RequestId, BoardRow] = field(default_factory=dict)
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Takes a batch of events."""
         for event in events:
             self._take(event)

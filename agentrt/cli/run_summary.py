@@ -1,4 +1,4 @@
-"""What runs cost: their records, traces and latency lines."""
+"""Records, traces and latency lines of runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RunSummary:
         return latency_line(known, place) if known else ""
 
     def bars(self, run_id: RunId, width: int) -> str:
-        """What the nodes of a run that is over did when, as lines; "" if unknown."""
+        """Gantt chart of an ended run, as lines; "" if unknown."""
         known = self._records.get(run_id)
         return gantt(known, width) if known else ""
 
@@ -73,7 +73,7 @@ class RunSummary:
     def failed_start(
         self, run_id: RunId, program: Program[..., Any], clock: Clock, error: Exception
     ) -> None:
-        """Account for a run whose engine did not start: it was asked for, and it failed."""
+        """Record a run whose engine did not start."""
         self._not_begun.add(run_id)
         now_s, what = clock.now_s(), record_of(error)
         root = NodeId(f"{program.name}#0")
@@ -84,11 +84,11 @@ class RunSummary:
             RunFinished(run_id, "failed", now_s, what),
         ]
         for observer in self.observers:
-            observer.see(events)
+            observer.on_events(events)
 
     def close(self) -> None:
         """Write what is left, runs that did not end as well."""
-        self._recorder.give_up()
+        self._recorder.finish_open()
         if self._spans is not None:
             self._spans.close()
 

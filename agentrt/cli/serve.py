@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
-from agentrt.engine.ops.cpu_threads import at_most_cores
+
+if TYPE_CHECKING:
+    from agentrt.base.config import EngineConfig
+    from agentrt.serve import ApiKey
 
 
 def serve(
@@ -25,8 +31,13 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8000,
     api_key: Annotated[
-        str | None,
-        typer.Option("--api-key", metavar="env:NAME", help="The variable with clients' key."),
+        list[str] | None,
+        typer.Option(
+            "--api-key",
+            metavar="env:NAME",
+            help="The variable with clients' key. Several keys are several tenants: they share the "
+            "engine evenly, and no prefix or answer.",
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.", envvar="AGENTRT_DEVICE")] = "cpu",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
@@ -47,55 +58,52 @@ def serve(
         int, typer.Option(min=1, help="Most under way at once; more are told to come back.")
     ] = 256,
 ) -> int:
-    """Serve a model to clients of the chat completions API; each request stands for itself."""
+    """Serve a model to clients of the chat completions API; each request is a run of its own."""
     import anyio
 
+    from agentrt.app import open_runtime
+    from agentrt.base.config import SchedulerConfig
+    from agentrt.serve import ServeConfig
     from agentrt.serve import serve as run
+    from agentrt.telemetry import collector_of
 
-    config = _config(
-        model=model,
-        name=name,
-        host=host,
-        port=port,
-        key=_key(api_key),
-        device=device,
-        dtype=dtype,
-        threads=threads,
-        kv_tokens=kv_tokens,
-        policy=policy,
-        requests=requests,
-    )
+    engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
+    _check_choice("policy", policy)
+    name = name or (engine.model_path.resolve().name if model else "embedded")
+    config = ServeConfig(name, host, port, _keys(api_key or ()), requests)
+    collector = collector_of(os.environ)
 
     def tell(url: str) -> None:
         freeze_gc()
-        typer.echo(f"{config.name} is served at {url}")
+        typer.echo(f"{name} is served at {url}")
 
-    anyio.run(lambda: run(config, tell=tell))
+    opening = open_runtime(
+        engine=engine,
+        observers=[collector] if collector else [],
+        scheduler=SchedulerConfig(policy=policy),  # type: ignore[arg-type]
+    )
+    with ExitStack() as stack:
+        if collector:
+            stack.callback(collector.close)
+        anyio.run(lambda: run(config, opening, tell=tell))
     return 0
 
 
-def _config(**given: Any) -> Any:
-    """What is to be served, and how."""
+def _engine(model: str, *, kv_tokens: int, **given: Any) -> EngineConfig:
+    """The engine that the flags describe."""
     from agentrt import embedded
     from agentrt.base.config import EngineConfig
-    from agentrt.serve import ServeConfig
 
-    for flag, known in _CHOICES.items():
-        if given[flag] not in known:
-            raise UsageError(
-                f"--{flag} {given[flag]!r} is unknown", hint=f"give {', '.join(known)}"
-            )
-    engine = EngineConfig(
-        model_path=Path(given["model"]) if given["model"] else embedded.path(),
-        device=given["device"],
-        dtype=given["dtype"],
-        threads=given["threads"],
-        policy=given["policy"],
-    )
-    pages = -(-given["kv_tokens"] // engine.page_tokens)
-    name = given["name"] or ("" if given["model"] else "embedded")
-    engine = replace(engine, kv_pages=pages)
-    return ServeConfig(engine, name, given["host"], given["port"], given["key"], given["requests"])
+    for flag in ("device", "dtype"):
+        _check_choice(flag, given[flag])
+    config = EngineConfig(Path(model) if model else embedded.path(), **given)
+    return replace(config, kv_pages=-(-kv_tokens // config.page_tokens))
+
+
+def _check_choice(flag: str, given: str) -> None:
+    known = _CHOICES[flag]
+    if given not in known:
+        raise UsageError(f"--{flag} {given!r} is unknown", hint=f"give {', '.join(known)}")
 
 
 _CHOICES = {
@@ -105,13 +113,16 @@ _CHOICES = {
 }
 
 
-def _key(reference: str | None) -> str:
-    """The key that `env:NAME` refers to; keys themselves stay out of arguments."""
-    if reference is None:
-        return ""
-    scheme, _, name = reference.partition(":")
-    if scheme != "env" or not name:
-        raise UsageError("--api-key is not a reference", hint="give env:NAME")
-    if not os.environ.get(name):
-        raise UsageError(f"the variable {name} holds no key", hint=f"export {name}=...")
-    return os.environ[name]
+def _keys(references: Sequence[str]) -> tuple[ApiKey, ...]:
+    """The keys that `env:NAME` refers to; keys themselves stay out of arguments."""
+    from agentrt.serve import ApiKey
+
+    found: list[ApiKey] = []
+    for reference in references:
+        scheme, _, name = reference.partition(":")
+        if scheme != "env" or not name:
+            raise UsageError("--api-key is not a reference", hint="give env:NAME")
+        if not os.environ.get(name):
+            raise UsageError(f"the variable {name} holds no key", hint=f"export {name}=...")
+        found.append(ApiKey(name, os.environ[name]))
+    return tuple(found)

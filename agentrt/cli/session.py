@@ -38,9 +38,9 @@ class RunOutcome:
     """How one run ended.
 
     Attributes:
-        run_id: Of the run.
-        value: Its result, as plain data.
-        error: What it raised instead.
+        run_id: Id of the run.
+        value: Result as plain data.
+        error: Exception raised instead.
     """
 
     run_id: RunId
@@ -52,9 +52,9 @@ class Session:
     """The runs of one command.
 
     Args:
-        program: What is run.
-        inputs: Its arguments, one mapping a run.
-        settings: What was asked for.
+        program: The program.
+        inputs: Arguments, one mapping per run.
+        settings: Settings of the command.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Session:
                 self._outcomes[index] = RunOutcome(run_id, error=error)
 
     def _tell_due(self) -> None:
-        """Tell every outcome whose predecessors have been told: results stay in input order."""
+        """Report outcomes in input order, each as soon as all before it are reported."""
         while (outcome := self._outcomes.get(self._told)) is not None:
             self._told += 1
             if len(self._inputs) == 1:
@@ -212,7 +212,7 @@ class Session:
 
 
 def engine_of(settings: RunSettings) -> EngineConfig | str:
-    """What the command asked to be served by."""
+    """Engine and model chosen by the command."""
     if settings.engine != "embedded":
         return settings.engine
     model = Path(settings.model) if settings.model else embedded.path()

@@ -1,4 +1,4 @@
-"""What one `agentrt run` was asked to do, as a value."""
+"""Settings of one `agentrt run`, as a value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TraceTarget:
     Attributes:
         kind: `jaeger` sends where `OTEL_*` says, else writes a file; `file` writes one whatever
             they say; `otlp` sends; `off` does neither.
-        url: Of the collector, for `otlp`; "" leaves it to `OTEL_*`.
+        url: URL of the collector for `otlp`; "" leaves it to `OTEL_*`.
         folder: For files.
     """
 
@@ -32,12 +32,12 @@ class TraceTarget:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What one `agentrt run` was asked to do.
+    """Settings of one `agentrt run`.
 
     Attributes:
         target: `FILE[:FN]` as it was typed.
         given: The program's own flags that were typed, by parameter.
-        args: Of `--args`, or None.
+        args: Value of `--args`, or None.
         batch: File of inputs, or None for one run.
         concurrency: Most runs at once, with `batch`.
         engine: URL, or "embedded".
@@ -45,11 +45,11 @@ class RunSettings:
         api_key: `env:NAME`, the variable that holds the key of a remote engine, or None.
         device: Where the embedded engine runs.
         deadline_s: For each run, or None.
-        tenant: Who pays for the runs.
-        priority: Of each run, above or below others of the tenant.
+        tenant: Tenant of the runs, for fair share.
+        priority: Priority of each run relative to others of the tenant.
         policy: By which runs share the engine.
         speculate: Tools that change nothing are called ahead.
-        seed: Of each run.
+        seed: Seed of each run.
         trace: Where spans go.
         as_json: One `agentrt.run/1` object a run on standard output.
         quiet: Nothing but errors on standard error.

@@ -1,4 +1,4 @@
-"""Trace files of past runs: which there are, and which one somebody means."""
+"""Trace files of past runs: their list, and the choice of one by a name on the command line."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TraceFile:
     Attributes:
         path: Where it is.
         at: When the run began, as in its name.
-        program: Of the run, as in its name.
-        trace_id: Of the run.
+        program: Program of the run, as in the file's name.
+        trace_id: Trace id of the run.
     """
 
     path: Path
@@ -32,13 +32,13 @@ class TraceFile:
 
     @property
     def run_id(self) -> str:
-        """Of the run; "" when the file does not say."""
+        """Trace id of the run; "" if the file lacks one."""
         found = _RUN_ID.search(self.path.read_text(encoding="utf-8", errors="replace"))
         return found[1] if found else ""
 
 
 def trace_files(folder: Path) -> list[TraceFile]:
-    """Of a folder, the newest first; [] when there is none."""
+    """Trace files of a folder, newest first; [] if there is no folder."""
     found = []
     for path in folder.glob("*.json"):
         match = _FILE.fullmatch(path.name)

@@ -1,4 +1,4 @@
-"""What was typed or written as JSON, as the value that a parameter wants."""
+"""Conversion of typed text and JSON to the value of a parameter."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def is_text(form: Any) -> bool:
 
 
 def adapter(parameter: Parameter, where: str) -> TypeAdapter[Any]:
-    """What reads values of the parameter's form."""
+    """Validator of the parameter's type."""
     try:
         return TypeAdapter(parameter.form)
     except (PydanticUserError, NameError) as error:

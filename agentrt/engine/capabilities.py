@@ -1,4 +1,4 @@
-"""What the embedded engine tells of itself."""
+"""Capabilities of the embedded engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentrt.protocol.backend import Capabilities
 def capabilities_of(
     codec: Codec, model: str, window_tokens: int, kv_tokens: int, host_kv_tokens: int
 ) -> Capabilities:
-    """Everything the contract knows: this engine has it all."""
+    """Capabilities of an engine: it supports everything in the contract."""
     return Capabilities(
         backend="embedded",
         model=model,
@@ -27,4 +27,5 @@ def capabilities_of(
         host_kv_tokens=host_kv_tokens,
         thinking=codec.think_frame,
         scores=True,
+        cache_salts=True,
     )

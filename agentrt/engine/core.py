@@ -93,7 +93,7 @@ class EngineCore:
         )
         kv = self._machine.kv
         host = open_offload(config, kv, model.kernels, clock)
-        self._machine.arrivals = host.copier if host is not None else None
+        self._machine.kv_arrival = host.copier if host is not None else None
         self.paging = KvAllocator(
             PagePool(kv.pages), config.page_tokens, self._machine.tables, config.max_running, host
         )
@@ -103,7 +103,9 @@ class EngineCore:
         self._overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
         # A step that is launched before the last is told would not know which guesses were right.
         drafts = config.jump_forward and not self._overlaps
-        self._grammars = GrammarRequests(self.codec, jumps=config.jump_forward, drafts=drafts)
+        self._grammars = GrammarRequests(
+            self.codec, jump_forward=config.jump_forward, drafts=drafts
+        )
         self._outbox = StepOutputs(self._roster, self._grammars, self.paging)
         self._steps = Steps(
             self._machine,
@@ -143,13 +145,13 @@ class EngineCore:
     def submit(self, request: GenerateRequest) -> None:
         """Take a request; what is wrong with it comes as its `End`."""
         now_s = self._clock.now_s()
-        account = RequestMetrics(received_at_s=now_s, mark_s=now_s)
+        account = RequestMetrics(received_at_s=now_s, recorded_until_s=now_s)
         try:
             token_ids = check_request(request, self._logits_size)
             if self._roster.find(request.request_id) is not None:
                 raise InternalError(f"request {request.request_id} was submitted twice")
-            facts = self._roster.facts_of(request, now_s)
-            self._roster.line.check(facts, now_s)
+            info = self._roster.initial_info(request, now_s)
+            self._roster.queue.check_info(info, now_s)
         except AgentrtError as error:
             self._outbox.refuse(request.request_id, error, account, now_s)
             return
@@ -157,23 +159,23 @@ class EngineCore:
         sequence = Sequence(
             request=request,
             serial=self._serial,
-            facts=facts,
+            info=info,
             tokens=list(token_ids),
             prompt_tokens=len(token_ids),
             complete=False,
-            account=account,
+            metrics=account,
             detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
             stops=StopStrings(request.sampling.stop),
         )
         self._serial += 1
-        self._roster.add(sequence)
-        self._grammars.begin(request)
+        self._roster.add_sequence(sequence)
+        self._grammars.start_compile(request)
         if request.prompt.complete:
             self._complete(sequence, now_s)
         else:
             self._fits(sequence)
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to a prompt that was submitted incomplete; a request that is over is no error."""
         sequence = self._roster.find(request_id)
         if sequence is None:
@@ -185,16 +187,16 @@ class EngineCore:
         except AgentrtError as error:
             self._fail(sequence, error)
             return
-        self._roster.fill(sequence, fill.token_ids)
+        self._roster.extend_prompt(sequence, fill.token_ids)
         if fill.complete:
             self._complete(sequence, self._clock.now_s())
         else:
             self._fits(sequence)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
-        for fact in facts:
-            self._roster.tell(fact)
+        for info in updates:
+            self._roster.update_info(info)
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """End a request; what it computed stays in the tree. One that is over is no error."""
@@ -208,9 +210,10 @@ class EngineCore:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Say what will become of a prefix."""
-        self._hints.obey(token_ids, hint, until_s, from_tokens)
+        self._hints.apply_hint(token_ids, hint, until_s, from_tokens, cache_salt)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         """Compile what will be asked for, aside from all steps; waits for it at most so long."""
@@ -222,7 +225,7 @@ class EngineCore:
             self._flight is not None
             or self._outbox.has_ends
             or self._roster.has_runnable
-            or bool(self._grammars.awaited(self._roster))
+            or bool(self._grammars.pending_compiles(self._roster))
             or bool(ready_to_score(self._roster))
         )
 
@@ -238,7 +241,7 @@ class EngineCore:
         if flight is None:
             if self._outbox.has_ends:
                 return self._outbox.take(None)
-            wait(self._grammars.awaited(self._roster), timeout=_COMPILE_WAIT_S)
+            wait(self._grammars.pending_compiles(self._roster), timeout=_COMPILE_WAIT_S)
             return None
         following = self._launch(ahead=True) if self._overlaps else None
         record = self._steps.tell(flight)
@@ -256,29 +259,29 @@ class EngineCore:
         """Plan a step and start its forward; None when nothing can be computed."""
         self._settle(self._clock.now_s())
         began_s = self._clock.now_s()
-        shares = self._roster.plan(began_s)
+        shares = self._roster.schedule(began_s)
         self._end_starved(began_s)
         if not shares:
             return None
         flight = self._steps.launch(shares, began_s, ahead=ahead)
-        flight.admissions = self._roster.line.take_admissions()
+        flight.admissions = self._roster.queue.take_admissions()
         return flight
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:
         """The prompt is whole: from here it queues, or waits for its grammar."""
         if sequence.phase is not Phase.RUNNING:
-            sequence.account.book("hole", now_s)
-        sequence.account.completed_at_s = now_s
+            sequence.metrics.record_until("hole", now_s)
+        sequence.metrics.completed_at_s = now_s
         sequence.complete = True
         most = sequence.request.sampling.max_tokens
         if self._window_tokens:
             most = min(most, self._window_tokens - sequence.prompt_tokens)
-        sequence.most_output_tokens = most
+        sequence.max_output_tokens = most
         if not self._fits(sequence):
             return
         if sequence.request.scored:
             self._take_options(sequence)
-        elif self._grammars.are_open_for(sequence):
+        elif self._grammars.is_pending(sequence):
             self._take_guide(sequence, now_s)
         elif sequence.request.thinking_tokens is not None:
             self._let_think(sequence, now_s)
@@ -286,7 +289,7 @@ class EngineCore:
     def _let_think(self, sequence: Sequence, now_s: float) -> None:
         """Its answer is free, its thought has a frame and an end."""
         try:
-            finish = self._grammars.think(sequence, self._window_tokens)
+            finish = self._grammars.attach_reasoning(sequence, self._window_tokens)
         except AgentrtError as error:
             self._fail(sequence, error)
             return
@@ -296,7 +299,7 @@ class EngineCore:
     def _take_options(self, sequence: Sequence) -> None:
         """Spell what is to be scored."""
         try:
-            longest_tokens = self._scorer.spell(sequence)
+            longest_tokens = self._scorer.tokenize_options(sequence)
             check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
             total = self.paging.pool.total_pages
             wanted = -(-(sequence.prompt_tokens + longest_tokens + 1) // self._config.page_tokens)
@@ -313,7 +316,7 @@ class EngineCore:
             return None
         began_s = self._clock.now_s()
         try:
-            served = self._scorer.score(ready)
+            served = self._scorer.score_options(ready)
         except Exception as error:  # of these alone; the others go on
             for sequence in ready:
                 self._fail(sequence, error)
@@ -322,7 +325,7 @@ class EngineCore:
             return None
         record = self._steps.tell_scored(served, began_s, self._clock.now_s())
         for sequence in served:
-            if (finish := sequence_output.choose(sequence)) is not None:
+            if (finish := sequence_output.choose_option(sequence)) is not None:
                 self._outbox.end(sequence, finish, record.ended_at_s)
         return self._outbox.take(record)
 
@@ -343,33 +346,33 @@ class EngineCore:
 
     def _take_guide(self, sequence: Sequence, now_s: float) -> None:
         """Give the sequence its compiled constraint, or let it wait alone until there is one."""
-        if not self._grammars.is_ready_for(sequence):
+        if not self._grammars.is_compiled(sequence):
             if sequence.phase is Phase.RUNNING:
-                self._roster.rest(sequence)
+                self._roster.hold(sequence)
             sequence.phase = Phase.COMPILING
             return
         if sequence.phase is Phase.COMPILING:
-            sequence.account.book("constraint", now_s)
+            sequence.metrics.record_until("constraint", now_s)
             sequence.phase = Phase.WAITING
         opened_at_s = self._clock.now_s()
         try:
-            finish = self._grammars.give(sequence, self._window_tokens)
+            finish = self._grammars.attach_grammar(sequence, self._window_tokens)
         except Exception as error:  # whatever a compiler raises is the matter of this request alone
             self._fail(sequence, error)
             return
         now_s = self._clock.now_s()
-        sequence.account.spend("constraint", now_s - opened_at_s)
+        sequence.metrics.record_seconds("constraint", now_s - opened_at_s)
         if finish is not None:
             self._outbox.end(sequence, finish, now_s)
 
     def _settle(self, now_s: float) -> None:
         """Hints that end, grammars that are ready, outputs to be closed for their deadline."""
-        self._hints.settle(now_s)
+        self._hints.update(now_s)
         soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
         for sequence in self._roster:
             if sequence.phase is Phase.COMPILING:
                 self._take_guide(sequence, now_s)
-            deadline = sequence.facts.deadline_at_s
+            deadline = sequence.info.deadline_at_s
             if deadline is not None and deadline <= soon_s and sequence.complete:
                 self._close_in_time(sequence, now_s)
 
@@ -380,15 +383,15 @@ class EngineCore:
             return
         if request.scored or self._roster.find(request.request_id) is not sequence:
             return  # no forward is spared by ending it otherwise, or it has just ended
-        if sequence.guide is None or sequence.guide.closes:
-            self._outbox.end(sequence, sequence_output.close(sequence), now_s)
+        if sequence.grammar is None or sequence.grammar.can_close:
+            self._outbox.end(sequence, sequence_output.close_output(sequence), now_s)
 
     def _end_starved(self, now_s: float) -> None:
         total = self.paging.pool.total_pages
-        for sequence in self._roster.starved:
+        for sequence in self._roster.unschedulable:
             wanted = -(-(len(sequence.tokens) + 1) // self._config.page_tokens)
             self._fail(sequence, out_of_pages(wanted, total))
-        self._roster.starved.clear()
+        self._roster.unschedulable.clear()
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
         self._outbox.fail(sequence, error, self._clock.now_s())

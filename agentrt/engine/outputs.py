@@ -43,23 +43,23 @@ class StepOutputs:
 
     def end(self, sequence: Sequence, finish: Finish, now_s: float) -> None:
         """The sequence is over; what it computed stays in the tree."""
-        sequence_output.flush(sequence, finish)
+        sequence_output.flush_text(sequence, finish)
         self.tell(sequence)
-        account = sequence.account
-        account.book(sequence.waits_in, now_s)
+        account = sequence.metrics
+        account.record_until(sequence.time_bucket, now_s)
         if account.first_token_at_s == 0.0 and sequence.output_tokens:
             account.first_token_at_s = now_s
-        self._roster.remove(sequence)
+        self._roster.remove_sequence(sequence)
         self._grammars.forget(sequence.request.request_id)
         self._ends.append(
             End(
                 request_id=sequence.request.request_id,
                 reason=finish.reason,
-                ledger=account.close(
+                ledger=account.to_ledger(
                     now_s,
                     prompt_tokens=sequence.prompt_tokens,
                     output_tokens=sequence.output_tokens,
-                    thinking_tokens=sequence.thought_tokens,
+                    thinking_tokens=sequence.reasoning_tokens,
                 ),
                 closed_early=finish.closed_early,
                 error=finish.error,
@@ -76,7 +76,7 @@ class StepOutputs:
         self, request_id: RequestId, error: Exception, account: RequestMetrics, now_s: float
     ) -> None:
         """The request never became a sequence."""
-        ledger = account.close(now_s, prompt_tokens=0, output_tokens=0)
+        ledger = account.to_ledger(now_s, prompt_tokens=0, output_tokens=0)
         self._ends.append(End(request_id, "failed", ledger, error=record_of(error)))
 
     def take(self, step: StepRecord | None, admissions: tuple[Admission, ...] = ()) -> StepDone:

@@ -1,4 +1,4 @@
-"""What is checked of a request before it becomes a sequence."""
+"""Checks of a request before it becomes a sequence."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
 
 def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]:
-    """The ids of the prompt, as far as they are known.
+    """Check a request; returns the prompt's ids, as far as they are known.
 
     Raises:
         Unsupported: The prompt is messages.
-        RequestRejected: An id is not in the vocabulary, or the sampling contradicts the constraint,
-            or what is no choice is to be scored.
+        RequestRejected: An id is not in the vocabulary, the sampling contradicts the constraint, or
+            scoring is requested for something other than a choice.
     """
     if not isinstance(request.prompt, TokenPrompt):
         raise Unsupported(
@@ -38,7 +38,7 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
 
 
 def check_ids(token_ids: tuple[int, ...], logits_size: int) -> None:
-    """Refuse ids that the model has no embedding for.
+    """Refuse ids without an embedding.
 
     Raises:
         RequestRejected: One is out of range.
@@ -59,12 +59,12 @@ def check_length(
     page_tokens: int,
     total_pages: int,
 ) -> None:
-    """Refuse a prompt that can never be served; one that is not complete can only grow.
+    """Refuse a prompt that can never be served; an incomplete one can only grow.
 
     Raises:
-        RequestRejected: It is empty.
-        ContextOverflow: No token would fit behind it.
-        OutOfPages: Its KV does not fit the memory.
+        RequestRejected: The prompt is empty.
+        ContextOverflow: The prompt leaves no room for a token.
+        OutOfPages: The KV does not fit in the KV cache.
     """
     if prompt_tokens == 0 and complete:
         raise RequestRejected("the prompt is empty", hint="Give at least one token")
@@ -82,10 +82,10 @@ def check_length(
 
 
 def check_shortest(prompt_tokens: int, shortest_tokens: int | None, window_tokens: int) -> None:
-    """Refuse a prompt behind which not even the shortest whole output fits.
+    """Refuse a prompt behind which not even the shortest complete output fits.
 
     Raises:
-        ContextOverflow: It does not.
+        ContextOverflow: The shortest output does not fit.
     """
     needed = prompt_tokens + (shortest_tokens or 0)
     if window_tokens and needed > window_tokens:
@@ -100,7 +100,7 @@ def check_shortest(prompt_tokens: int, shortest_tokens: int | None, window_token
 
 
 def out_of_pages(wanted_pages: int, total_pages: int) -> OutOfPages:
-    """The error of a sequence that does not fit even when it is alone."""
+    """The error of a sequence that does not fit even alone."""
     return OutOfPages(
         f"the request needs {wanted_pages} KV pages, the engine has {total_pages}",
         wanted_pages=wanted_pages,

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from agentrt.base.clock import Clock
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.kv.offload import CopyRates
 from agentrt.engine.outputs import StepOutputs
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.engine.sampling.grammar_masks import GrammarMasks
 from agentrt.engine.sampling.token_sampler import PendingSample, TokenSampler
-from agentrt.engine.scheduling.scheduler import Scheduler, Share
+from agentrt.engine.scheduling.scheduler import ScheduledSequence, Scheduler
 from agentrt.engine.sequence.jump_forward import DraftedTokens
 from agentrt.engine.sequence.metrics import Bucket
 from agentrt.engine.sequence.sequence import Sequence
@@ -101,7 +101,7 @@ class Steps:
         self.decode_forwards = 0
         self.step_s = 0.0
 
-    def launch(self, shares: list[Share], began_s: float, *, ahead: bool) -> Flight:
+    def launch(self, shares: list[ScheduledSequence], began_s: float, *, ahead: bool) -> Flight:
         """Start the forward over `shares`; from here their tokens count as computed.
 
         Args:
@@ -121,8 +121,8 @@ class Steps:
             decodes.append(sequence.computed_tokens >= sequence.prompt_tokens)
             if part.wants_logits:
                 rows.append(sequence)
-                drafts = drafts or bool(sequence.draft)
-        masks = None if ahead else self._decoder.begin(rows)
+                drafts = drafts or bool(sequence.draft_tokens)
+        masks = None if ahead else self._decoder.begin_masks(rows)
         if drafts and not ahead:
             self._add_drafts(members, parts)
         logits = self._machine.forward(parts)
@@ -140,7 +140,7 @@ class Steps:
                 sequence.reached_tokens = reached
             if not decoded:
                 prefill_tokens += count
-                self._paging.publish(sequence)  # whoever reads it is launched later
+                self._paging.cache_prefix(sequence)  # whoever reads it is launched later
         return Flight(
             began_s,
             members,
@@ -152,7 +152,7 @@ class Steps:
             masks,
             [],
             drafted=drafted,
-            waiting=self._roster.waiting,
+            waiting=self._roster.waiting_count,
         )
 
     def _add_drafts(self, members: list[Sequence], parts: list[SequenceSlice]) -> None:
@@ -160,12 +160,12 @@ class Steps:
         left = self._step_tokens - sum(len(part.token_ids) for part in parts)
         size = self._paging.page_tokens
         for sequence, part in zip(members, parts, strict=True):
-            if not sequence.draft or not part.wants_logits:
+            if not sequence.draft_tokens or not part.wants_logits:
                 continue
-            room = len(sequence.pages) * size - part.position - len(part.token_ids)
-            guess = sequence.draft[: max(0, min(left, room))]
+            room = len(sequence.pages) * size - part.first_position - len(part.token_ids)
+            guess = sequence.draft_tokens[: max(0, min(left, room))]
             part.token_ids = [*part.token_ids, *guess]
-            part.drafted = len(guess)
+            part.draft_tokens = len(guess)
             left -= len(guess)
 
     def draw(self, flight: Flight) -> None:
@@ -175,9 +175,11 @@ class Steps:
         if not kept:
             return
         logits = flight.logits if len(kept) == len(flight.rows) else flight.logits[kept]
-        flight.drawing = self._decoder.draw(flight.drawn, logits, flight.masks)
+        flight.drawing = self._decoder.sample(flight.drawn, logits, flight.masks)
         if self._overlaps:  # else every token is known here before the next step is packed
-            self._machine.remember([one.slot for one in flight.drawn], flight.drawing.token_ids)
+            self._machine.remember_tokens(
+                [one.slot for one in flight.drawn], flight.drawing.token_ids
+            )
         for sequence in flight.drawn:
             sequence.in_flight = 1
 
@@ -192,20 +194,22 @@ class Steps:
         ]
         whole = len(members) == len(flight.members)
         alive = [whole or self._is_alive(sequence) for sequence in flight.drawn]
-        outcome = self._decoder.append(flight.drawn, flight.drawing, alive, flight.drafted)
+        outcome = self._decoder.append_tokens(flight.drawn, flight.drawing, alive, flight.drafted)
         ended_s = self._clock.now_s()
         for sequence, decoded in members:
             bucket: Bucket = "decode" if decoded else "prefill"
             masks_s = outcome.masks_s.get(sequence.request.request_id, 0.0)
-            sequence.account.book_step(bucket, ended_s, masks_s, len(members))
-            if sequence.keeps_pages and not sequence.pending_tokens(self._paging.page_tokens):
-                self._roster.rest(sequence)
+            sequence.metrics.record_step(bucket, ended_s, masks_s, len(members))
+            if sequence.computes_whole_pages and not sequence.pending_tokens(
+                self._paging.page_tokens
+            ):
+                self._roster.hold(sequence)
         told = 0
         for sequence, lives in zip(flight.drawn, alive, strict=True):
             if lives:
                 told += 1
-                if sequence.account.first_token_at_s == 0.0 and sequence.output_tokens:
-                    sequence.account.first_token_at_s = ended_s
+                if sequence.metrics.first_token_at_s == 0.0 and sequence.output_tokens:
+                    sequence.metrics.first_token_at_s = ended_s
                 self._outbox.tell(sequence)
         for sequence, finish in outcome.finishes:
             self._outbox.end(sequence, finish, ended_s)
@@ -214,11 +218,11 @@ class Steps:
     def tell_scored(self, scored: Rows[Sequence], began_s: float, ended_s: float) -> StepRecord:
         """A forward that scored options is a step of its own."""
         for sequence in scored:
-            account, size = sequence.account, self._paging.page_tokens
+            account, size = sequence.metrics, self._paging.page_tokens
             if account.admitted_at_s == 0.0:  # all of its prompt was known
                 account.cached_tokens += (sequence.prompt_tokens - 1) // size * size
-            account.start("queue", began_s)
-            account.book_step("decode", ended_s, 0.0, len(scored))
+            account.start_running("queue", began_s)
+            account.record_step("decode", ended_s, 0.0, len(scored))
         self._ended_s = ended_s
         self._steps += 1
         return StepRecord(
@@ -240,7 +244,7 @@ class Steps:
         began_s = max(flight.began_s, self._ended_s)
         seconds = ended_s - began_s
         if not any(flight.decodes):
-            self._roster.line.note_prefill(flight.prefill_tokens, seconds)
+            self._roster.queue.note_prefill(flight.prefill_tokens, seconds)
             if self._rates is not None:
                 self._rates.note_prefill(flight.prefill_tokens, seconds)
         self._ended_s = ended_s
@@ -274,9 +278,9 @@ def _apart(
     at = 0
     for sequence, part in zip(rows, parts, strict=True):
         own.append(at)
-        past = at + 1 + part.drafted
-        if part.drafted:
-            guess = list(part.token_ids[-part.drafted :])
+        past = at + 1 + part.draft_tokens
+        if part.draft_tokens:
+            guess = list(part.token_ids[-part.draft_tokens :])
             drafted[sequence] = DraftedTokens(guess, logits[at + 1 : past])
         at = past
     return logits[own], drafted

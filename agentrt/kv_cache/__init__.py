@@ -1,4 +1,4 @@
-"""Who owns which page of KV memory, and which prefixes are there to be shared. No tensors here."""
+"""KV cache bookkeeping: page ownership, prefix match, eviction, KV offload. No tensors here."""
 
 from agentrt.kv_cache.node import EvictionPriority, PrefixLookup, RadixNode, key_of
 from agentrt.kv_cache.offload_tier import Copier, OffloadTier

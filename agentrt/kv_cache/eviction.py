@@ -1,10 +1,10 @@
-"""Leaves of the radix tree that may go, and which of them goes next.
+"""Eviction policy: the leaves of the radix tree that can be evicted, and their order.
 
-What losing a page costs is counted in pages computed again: the probability that somebody comes
-back for it soon, times what bringing it back takes. Nobody comes back for what was dropped; what
-slower memory has too is brought back cheaply; of the rest nothing but its age is known, so the
-least recently used goes first; and where a program said that it will be back, that counts the more
-the sooner it is, and once more for the forward that it then has to wait for.
+The cost of losing a page is counted in pages computed again: the probability that it is soon needed
+again, times the cost of bringing it back. A dropped prefix is never needed again; a page that the
+offload tier also holds is loaded back cheaply. For the rest only the age is known, so the least
+recently used goes first (LRU). A prefix kept by a KV hint costs more the sooner its reuse is
+expected, and once more for the additional forward that the program then waits for.
 """
 
 from __future__ import annotations
@@ -13,163 +13,163 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from agentrt.kv_cache.eviction_cost import MOST_CANDIDATES, Candidate, guarded
+from agentrt.kv_cache.eviction_cost import MAX_CANDIDATES, Candidate, cheapest_cuts
 from agentrt.kv_cache.node import EvictionPriority, RadixNode
 
 HORIZON_S = 30.0
-"""How long from now a return counts half."""
+"""Half-life: an expected reuse in so many seconds counts half."""
 RELOAD_SHARE = 0.125
-"""What bringing a page back from slower memory takes, of computing it."""
+"""Cost of loading a page back from the offload tier, as a share of computing it."""
 WAIT_PAGES = 4.0
-"""What an additional forward is worth to whoever waits for it, in pages computed."""
+"""Cost of making a program wait for an additional forward, in pages computed."""
 
 Entry = tuple[float, int, RadixNode]
 Cut = tuple[RadixNode, int]
-_UNSAID = (EvictionPriority.DROP, EvictionPriority.DEMOTED, EvictionPriority.NORMAL)
+_UNKEPT = (EvictionPriority.DROP, EvictionPriority.DEMOTED, EvictionPriority.NORMAL)
 
 
 class EvictionQueue:
-    """A heap for each thing that can be said of a leaf; entries that went stale are passed over."""
+    """Leaves that can be evicted: one heap a priority; stale entries are skipped."""
 
     def __init__(self) -> None:
         self._heaps: dict[EvictionPriority, list[Entry]] = {
-            retention: [] for retention in EvictionPriority
+            priority: [] for priority in EvictionPriority
         }
         self._serial = 0
-        self._begun: RadixNode | None = None
+        self._partly_evicted: RadixNode | None = None
 
     def __len__(self) -> int:
-        """Entries, stale ones too."""
+        """Number of entries, stale ones included."""
         return sum(map(len, self._heaps.values()))
 
     def offer(self, node: RadixNode) -> None:
-        """A node may go, or what is known of it has changed."""
+        """Add a leaf that can be evicted, or one with a changed priority or last use."""
         self._serial += 1
-        heappush(self._heaps[node.retention], (_order(node), self._serial, node))
+        heappush(self._heaps[node.priority], (_order(node), self._serial, node))
 
-    def refill(self, nodes: Iterable[RadixNode]) -> None:
-        """Begin anew with these."""
+    def rebuild(self, nodes: Iterable[RadixNode]) -> None:
+        """Replace all entries."""
         for heap in self._heaps.values():
             heap.clear()
         for node in nodes:
             self._serial += 1
-            self._heaps[node.retention].append((_order(node), self._serial, node))
+            self._heaps[node.priority].append((_order(node), self._serial, node))
         for heap in self._heaps.values():
             heapify(heap)
 
     def next_cuts(self, wanted_pages: int, now_s: float) -> list[Cut]:
-        """What to give up next: leaves, and how many pages from the end of each.
+        """Next leaves to evict, each with the number of pages to cut from its end.
 
-        Whoever keeps a part of one offers it again. Fewer pages than wanted when what is behind a
-        leaf has to go as well; none when there are no leaves.
+        A leaf that loses only a part must be offered again. Returns fewer pages than wanted if the
+        parents of a leaf have to go as well, and none if there are no leaves.
         """
-        first = self._head_unsaid(now_s)
+        first = self._head_unkept(now_s)
         kept = self._head(EvictionPriority.KEEP)
         if kept is None:
-            return self._all_of(first, wanted_pages)
+            return self._take_from(first, wanted_pages)
         least = _cost(kept, now_s)
-        own = inf if first is None else _cost(first, now_s)
-        if own <= least:
-            # Its pages cost less than any that is kept, and it has no fixed cost: no better choice.
-            return self._all_of(first, wanted_pages)
-        # Nor is there where nothing that would make one more program wait can cost less.
-        dear = least * (1 + WAIT_PAGES / wanted_pages)
-        begun = self._cut_already()
-        if begun is not None and _cost(begun, now_s) <= min(own, dear):
-            return [(begun, min(wanted_pages, len(begun.pages)))]
-        if own <= dear and first is not None and len(first.pages) >= wanted_pages:
-            return self._all_of(first, wanted_pages)
-        return self._guarded(wanted_pages, now_s)
+        cost_of_first = inf if first is None else _cost(first, now_s)
+        if cost_of_first <= least:
+            # Its pages cost less than any kept page, without a fixed cost: no choice is better.
+            return self._take_from(first, wanted_pages)
+        # An unkept leaf is still the best choice if no kept leaf with its fixed cost is cheaper.
+        limit = least * (1 + WAIT_PAGES / wanted_pages)
+        cut = self._already_cut()
+        if cut is not None and _cost(cut, now_s) <= min(cost_of_first, limit):
+            return [(cut, min(wanted_pages, len(cut.pages)))]
+        if cost_of_first <= limit and first is not None and len(first.pages) >= wanted_pages:
+            return self._take_from(first, wanted_pages)
+        return self._cheapest_cuts(wanted_pages, now_s)
 
-    def _cut_already(self) -> RadixNode | None:
-        """A kept leaf whose end was given up before: whoever is back for it waits anyhow."""
-        node = self._begun
+    def _already_cut(self) -> RadixNode | None:
+        """A kept leaf that was cut before: its program has to wait for a forward anyway."""
+        node = self._partly_evicted
         if node is None or not (node.is_free_leaf and node.is_cut):
             return None
-        return node if node.retention is EvictionPriority.KEEP else None
+        return node if node.priority is EvictionPriority.KEEP else None
 
-    def _all_of(self, first: RadixNode | None, wanted_pages: int) -> list[Cut]:
-        """As much of this one as is wanted."""
+    def _take_from(self, first: RadixNode | None, wanted_pages: int) -> list[Cut]:
+        """As much of this leaf as is wanted."""
         if first is None:
             return []
-        heappop(self._heaps[first.retention])
+        heappop(self._heaps[first.priority])
         return [(first, min(wanted_pages, len(first.pages)))]
 
-    def _guarded(self, wanted_pages: int, now_s: float) -> list[Cut]:
-        """Among those that somebody will be back for, and those that would go before them."""
-        found: dict[int, RadixNode] = {}  # what was told of it twice stands there twice
+    def _cheapest_cuts(self, wanted_pages: int, now_s: float) -> list[Cut]:
+        """Choose among kept leaves and the unkept ones that come before them."""
+        found: dict[int, RadixNode] = {}  # a leaf that was offered twice has two entries
         pages = 0
-        while pages < 2 * wanted_pages and len(found) < MOST_CANDIDATES // 2:
-            node = self._head_unsaid(now_s)
+        while pages < 2 * wanted_pages and len(found) < MAX_CANDIDATES // 2:
+            node = self._head_unkept(now_s)
             if node is None:
                 break
-            heappop(self._heaps[node.retention])
+            heappop(self._heaps[node.priority])
             pages += len(node.pages)
             found[id(node)] = node
         while (
-            len(found) < MOST_CANDIDATES and (node := self._head(EvictionPriority.KEEP)) is not None
+            len(found) < MAX_CANDIDATES and (node := self._head(EvictionPriority.KEEP)) is not None
         ):
             heappop(self._heaps[EvictionPriority.KEEP])
             found[id(node)] = node
         taken = list(found.values())
         candidates = [_candidate(node, now_s) for node in taken]
-        cuts = [(taken[at], count) for at, count in guarded(candidates, wanted_pages)]
+        cuts = [(taken[at], count) for at, count in cheapest_cuts(candidates, wanted_pages)]
         chosen = {id(node) for node, _ in cuts}
         for node in taken:
             if id(node) not in chosen:
                 self.offer(node)
         last = cuts[-1][0]
-        self._begun = last if last.retention is EvictionPriority.KEEP else None
+        self._partly_evicted = last if last.priority is EvictionPriority.KEEP else None
         return cuts
 
-    def _head_unsaid(self, now_s: float) -> RadixNode | None:
-        """The cheapest of those that nobody said to be back for."""
-        heads = (self._head(retention) for retention in _UNSAID)
+    def _head_unkept(self, now_s: float) -> RadixNode | None:
+        """The cheapest leaf without a `KEEP`."""
+        heads = (self._head(priority) for priority in _UNKEPT)
         return min(
             (node for node in heads if node is not None),
             key=lambda node: _cost(node, now_s),
             default=None,
         )
 
-    def _head(self, retention: EvictionPriority) -> RadixNode | None:
-        heap = self._heaps[retention]
+    def _head(self, priority: EvictionPriority) -> RadixNode | None:
+        heap = self._heaps[priority]
         while heap:
             order, _, node = heap[0]
-            if node.is_free_leaf and node.retention is retention and order == _order(node):
+            if node.is_free_leaf and node.priority is priority and order == _order(node):
                 return node
             heappop(heap)
         return None
 
     def __iter__(self) -> Iterator[RadixNode]:
-        """Every leaf that may go, in no order; for those who look."""
-        for retention, heap in self._heaps.items():
+        """Leaves that can be evicted, in no order; for inspection."""
+        for priority, heap in self._heaps.items():
             for order, _, node in heap:
-                if node.is_free_leaf and node.retention is retention and order == _order(node):
+                if node.is_free_leaf and node.priority is priority and order == _order(node):
                     yield node
 
 
 def _order(node: RadixNode) -> float:
-    """Its place among those of which the same was said: the oldest, or the last to be back."""
-    if node.retention is not EvictionPriority.KEEP:
+    """Order within a priority: least recently used first, or latest expected reuse first."""
+    if node.priority is not EvictionPriority.KEEP:
         return node.used
-    return 1.0 if node.back_by_s is None else -node.back_by_s
+    return 1.0 if node.reuse_by_s is None else -node.reuse_by_s
 
 
 def _cost(node: RadixNode, now_s: float) -> float:
-    """Of a page of it."""
-    match node.retention:
+    """Cost of losing one page of the node, in pages computed."""
+    match node.priority:
         case EvictionPriority.DROP:
             return 0.0
         case EvictionPriority.KEEP:
-            left_s = 0.0 if node.back_by_s is None else max(0.0, node.back_by_s - now_s)
+            left_s = 0.0 if node.reuse_by_s is None else max(0.0, node.reuse_by_s - now_s)
             return 1.0 / (1.0 + left_s / HORIZON_S)
-        case unsaid:
+        case unkept:
             age_s = max(0.0, now_s - node.used_at_s)
             cost = 0.5 / (1.0 + age_s / HORIZON_S)
-            return cost * RELOAD_SHARE if unsaid is EvictionPriority.DEMOTED else cost
+            return cost * RELOAD_SHARE if unkept is EvictionPriority.DEMOTED else cost
 
 
 def _candidate(node: RadixNode, now_s: float) -> Candidate:
     cost = _cost(node, now_s)
-    waited_for = node.retention is EvictionPriority.KEEP and not node.is_cut
+    waited_for = node.priority is EvictionPriority.KEEP and not node.is_cut
     return Candidate(len(node.pages), cost, cost * WAIT_PAGES if waited_for else 0.0)

@@ -1,10 +1,10 @@
-"""Which pages to give up so that the least is lost: guarded cost density.
+"""Eviction cost: which pages to evict so that the least is lost, by guarded cost density.
 
-Each candidate can be cut from its end. Cutting costs something once, whoever comes back has to wait
-for another forward, and something a page. Taking the cheapest a page first can be arbitrarily bad:
-one candidate with many pages looks cheap and costs its whole fixed part for a single page. So the
-order by density is tried again without candidates whose fixed part is too high; the best of these
-trials costs at most twice the optimum, by the same argument as for the knapsack.
+Each candidate can be cut from its end. A cut has a fixed cost, since the program that comes back
+has to wait for another forward, and a cost a page. Taking the cheapest page first can be
+arbitrarily bad: one candidate with many pages looks cheap and costs its whole fixed part for a
+single page. So the order by density is tried again without candidates with too high a fixed cost;
+the best of these trials costs at most twice the optimum, by the same argument as for the knapsack.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_CANDIDATES = 256
+MAX_CANDIDATES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Pages that could be given up, from their end.
+    """Pages that can be evicted, from their end.
 
     Attributes:
-        pages: How many; at least one.
-        page_cost: Of each page given up.
-        fixed_cost: Of giving up any.
+        pages: Number of pages; at least one.
+        page_cost: Cost of each evicted page.
+        fixed_cost: Cost of evicting any.
     """
 
     pages: int
@@ -31,22 +31,22 @@ class Candidate:
 
     @property
     def density(self) -> float:
-        """Cost a page when all of it goes."""
+        """Cost a page if all pages go."""
         return self.page_cost + self.fixed_cost / self.pages
 
     def cost(self, pages: int) -> float:
-        """Of giving up some of it."""
+        """Cost of evicting so many pages."""
         return self.fixed_cost + self.page_cost * pages if pages else 0.0
 
 
 Cut = tuple[int, int]
-"""Which candidate, and how many of its pages."""
+"""Index of a candidate, and the number of its pages to evict."""
 
 
-def guarded(candidates: Sequence[Candidate], wanted_pages: int) -> list[Cut]:
-    """What to cut so that `wanted_pages` go, at no more than twice the least cost.
+def cheapest_cuts(candidates: Sequence[Candidate], wanted_pages: int) -> list[Cut]:
+    """Cuts that evict `wanted_pages` at no more than twice the least cost.
 
-    With fewer pages than wanted all of them go. Equal densities keep the order given.
+    If there are fewer pages, all of them go. Equal densities keep the given order.
     """
     order = sorted(range(len(candidates)), key=lambda at: candidates[at].density)
     best: list[Cut] = []
@@ -58,11 +58,11 @@ def guarded(candidates: Sequence[Candidate], wanted_pages: int) -> list[Cut]:
         cost = sum(candidates[at].cost(pages) for at, pages in cuts)
         if cost < best_cost:
             best, best_cost = cuts, cost
-        # But for the last one's fixed part this is a lower bound of every choice among `order`.
-        dear = candidates[cuts[-1][0]].fixed_cost
-        if dear <= cost - dear:
+        # Without the last one's fixed cost this is a lower bound of every choice from `order`.
+        highest = candidates[cuts[-1][0]].fixed_cost
+        if highest <= cost - highest:
             return best
-        order = [at for at in order if candidates[at].fixed_cost < dear]
+        order = [at for at in order if candidates[at].fixed_cost < highest]
     return best
 
 

@@ -1,28 +1,53 @@
-"""A node of the radix tree, and what a program may say of it."""
+"""A node of the radix tree, and its eviction priority."""
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 
 from agentrt.base.ids import PageId
 from agentrt.base.record import record
 
 TOKEN_BYTES = 4
+_SALTED_BYTES = 64
+"""Bytes at the start of a key that a salt changes: they fill a page of 16 tokens."""
 
 
-def key_of(token_ids: Sequence[int]) -> bytes:
-    """Token ids as the tree's key."""
-    return array("i", token_ids).tobytes()
+def key_of(token_ids: Sequence[int], cache_salt: str = "", at: int = 0) -> bytes:
+    """Token ids as a key of the tree: int32 bytes.
+
+    A salt is mixed into the first tokens of the prompt. Keys of different salts differ in their
+    first page, so that no prefix of one is a prefix of the other.
+
+    Args:
+        token_ids: Ids of consecutive tokens of a prompt.
+        cache_salt: Salt of the request; "" mixes nothing in.
+        at: Position of the first of these tokens in the prompt.
+    """
+    key = array("i", token_ids).tobytes()
+    begin = at * TOKEN_BYTES
+    if not cache_salt or begin >= _SALTED_BYTES:
+        return key
+    pad = _pad_of(cache_salt)[begin : begin + len(key)]
+    mixed = int.from_bytes(key[: len(pad)]) ^ int.from_bytes(pad)
+    return mixed.to_bytes(len(pad)) + key[len(pad) :]
+
+
+@lru_cache(maxsize=256)
+def _pad_of(cache_salt: str) -> bytes:
+    salt = cache_salt.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(salt, digest_size=_SALTED_BYTES).digest()
 
 
 class EvictionPriority(IntEnum):
-    """What becomes of a prefix, as far as its program says.
+    """Expected use of a prefix, from the KV hints of its program; lower values are evicted first.
 
-    `DROP`: nobody can go on from it. `DEMOTED`: slower memory has it too. `NORMAL`: nothing is
-    known. `KEEP`: somebody will be back.
+    `DROP`: no prompt can continue it. `DEMOTED`: the offload tier holds it too. `NORMAL`: nothing
+    is known. `KEEP`: reuse is expected.
     """
 
     DROP = 0
@@ -33,20 +58,20 @@ class EvictionPriority(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class RadixNode:
-    """Some whole pages of tokens that follow the parent's.
+    """One or more whole pages of tokens that follow the parent's.
 
     Attributes:
-        key: Their ids as int32 bytes.
-        pages: Where their KV stands.
-        parent: None for the root and for a node that was evicted.
-        children: By the first page of their key.
-        locks: Running sequences that end at or below this node.
+        key: Token ids as int32 bytes.
+        pages: Pages of their KV.
+        parent: Parent node; None for the root and for an evicted node.
+        children: Child nodes by the first page of their key.
+        locks: Number of running sequences that end at or below this node.
         used: Tick of the last match or insert.
-        used_at_s: When that was.
-        retention: What the program says about it.
-        back_by_s: When whoever it is kept for is back at the latest; None when nobody knows.
-        is_cut: Its end was given up already: whoever comes back has to compute in any case.
-        changes: Counts what may change how far a prompt is found that was found up to here.
+        used_at_s: Instant of the last match or insert.
+        priority: Eviction priority by the program's KV hints.
+        reuse_by_s: Latest instant of the expected reuse of a kept node; None if unknown.
+        is_cut: Whether its end was evicted already, so that a reuse has to compute in any case.
+        changes: Number of changes that can alter the length of a prefix match that ended here.
     """
 
     key: bytes
@@ -56,34 +81,43 @@ class RadixNode:
     locks: int = 0
     used: int = 0
     used_at_s: float = 0.0
-    retention: EvictionPriority = EvictionPriority.NORMAL
-    back_by_s: float | None = None
+    priority: EvictionPriority = EvictionPriority.NORMAL
+    reuse_by_s: float | None = None
     is_cut: bool = False
     changes: int = 0
 
     @property
     def is_free_leaf(self) -> bool:
-        """Whether it may go now."""
+        """Whether it can be evicted now."""
         return self.parent is not None and not self.children and self.locks == 0
+
+    def path(self) -> tuple[bytes, list[PageId]]:
+        """Key and pages of the whole prefix that ends here, from the root."""
+        nodes = [self]
+        while nodes[-1].parent is not None:
+            nodes.append(nodes[-1].parent)
+        nodes.reverse()
+        pages = [page for one in nodes for page in one.pages]
+        return b"".join(one.key for one in nodes), pages
 
 
 @record
 class PrefixLookup:
-    """How far a prompt was found, and what tells whether that is still so.
+    """Length of a prefix match, with the means to check whether it still holds.
 
     Attributes:
-        tokens: So many of its start.
-        of_tokens: All that it had.
-        node: The last node reached, whole or in part.
-        changes: Of the node, at that time.
+        matched_tokens: Matched tokens.
+        prompt_tokens: Tokens of the prompt.
+        node: Last node reached, whole or in part.
+        changes: `RadixNode.changes` of the node at that time.
     """
 
-    tokens: int
-    of_tokens: int
+    matched_tokens: int
+    prompt_tokens: int
     node: RadixNode
     changes: int
 
     @property
     def is_current(self) -> bool:
-        """Whether looking again would find as much: what is above a node goes after it."""
+        """Whether a new lookup would match as much: a node is evicted before its parents."""
         return self.node.changes == self.changes

@@ -1,7 +1,7 @@
-"""A lower tier: prefixes that the first tier gave up, kept in slower and larger memory.
+"""KV offload: a second tier of prefixes evicted from the device, in slower and larger memory.
 
-It has a pool and a radix tree of its own, so that a prefix is in the first tier, in both, or here
-only, and each tier evicts by its own use. Pages move whole and as many as are promised, or none.
+It has a page pool and a radix tree of its own, so that a prefix is on the device, in both tiers, or
+here only, and each tier evicts by its own use. A copy moves whole pages, all that were announced.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from agentrt.kv_cache.pages import PagePool
 from agentrt.kv_cache.radix import RadixTree
 
 _ONE_MORE = bytes(TOKEN_BYTES)
-"""A match leaves one token to compute; for a whole prefix that is a token behind it."""
+"""A match leaves one token to compute; this token behind a prefix makes it match as a whole."""
 
 
 class Copier(Protocol):
-    """Moves whole pages. A later use of the pages on either side sees the copy done."""
+    """Copies whole pages between the tiers. Any later use of the pages sees the copy done."""
 
-    def save(self, upper: Sequence[PageId], lower: Sequence[PageId]) -> None:
-        """Copy pages of the first tier down."""
+    def save(self, device_pages: Sequence[PageId], host_pages: Sequence[PageId]) -> None:
+        """Copy pages from the device to the offload tier."""
         ...
 
-    def load(self, lower: Sequence[PageId], upper: Sequence[PageId]) -> None:
-        """Copy pages of the lower tier up."""
+    def load(self, host_pages: Sequence[PageId], device_pages: Sequence[PageId]) -> None:
+        """Copy pages from the offload tier to the device."""
         ...
 
 
 class OffloadTier:
-    """Pages below those of another tree.
+    """The offload tier below the KV cache of a device.
 
     Attributes:
-        pool: Its pages.
-        tree: What they hold.
-        saved_pages: Copied down so far.
-        loaded_pages: Copied up so far.
+        pool: Pages of the tier.
+        tree: Prefixes in them.
+        saved_pages: Pages copied here so far.
+        loaded_pages: Pages copied back so far.
     """
 
     def __init__(self, pages: int, page_tokens: int, copier: Copier) -> None:
@@ -50,45 +50,46 @@ class OffloadTier:
         self.loaded_pages = 0
 
     def save(self, key: bytes, pages: Sequence[PageId]) -> None:
-        """Copy down what of `key`, whose KV stands in `pages` above, is not here yet.
+        """Save the part of `key` that is not here yet; its KV is in the device's `pages`.
 
-        What does not fit is left out from its end: the front of a prefix is of more use.
+        Pages that do not fit are left out from the end: the front of a prefix is of more use.
         """
-        match = self.tree.match(key + _ONE_MORE)
+        match = self.tree.match_prefix(key + _ONE_MORE)
         self.tree.lock(match.node)
         known = len(match.pages)
-        short = len(pages) - known - self.pool.free_pages
-        if short > 0:
-            self.tree.evict(short)
+        missing = len(pages) - known - self.pool.free_pages
+        if missing > 0:
+            self.tree.evict(missing)
         count = min(len(pages) - known, self.pool.free_pages)
         if count > 0:
-            taken = self.pool.take(count)
+            taken = self.pool.allocate(count)
             self._copier.save(pages[known : known + count], taken)
-            whole = known + count
-            self.tree.insert(key[: whole * self._page_bytes], [*match.pages, *taken])
+            end = known + count
+            self.tree.insert(key[: end * self._page_bytes], [*match.pages, *taken])
             self.saved_pages += count
         self.tree.unlock(match.node)
 
     def matched_tokens(self, key: bytes) -> int:
-        """How many tokens of `key`, but for its last, are here."""
+        """Tokens of `key`, except its last, that are here."""
         return self.tree.matched_tokens(key)
 
-    def hold(self, key: bytes) -> RadixNode:
-        """Keep what is here of `key` from being evicted, until `let_go`."""
-        node = self.tree.match(key).node
+    def lock(self, key: bytes) -> RadixNode:
+        """Keep the part of `key` that is here from being evicted, until `unlock`."""
+        node = self.tree.match_prefix(key).node
         self.tree.lock(node)
         return node
 
-    def let_go(self, node: RadixNode) -> None:
-        """Undo one `hold`."""
+    def unlock(self, node: RadixNode) -> None:
+        """Undo one `lock`."""
         self.tree.unlock(node)
 
-    def load(self, key: bytes, known_pages: int, upper: Sequence[PageId]) -> None:
-        """Copy up the pages of `key` behind its first `known_pages`, one into each of `upper`."""
-        match = self.tree.match(key)
-        self._copier.load(match.pages[known_pages : known_pages + len(upper)], upper)
-        self.loaded_pages += len(upper)
+    def load(self, key: bytes, known_pages: int, device_pages: Sequence[PageId]) -> None:
+        """Load the pages of `key` after its first `known_pages`, one into each device page."""
+        match = self.tree.match_prefix(key)
+        end = known_pages + len(device_pages)
+        self._copier.load(match.pages[known_pages:end], device_pages)
+        self.loaded_pages += len(device_pages)
 
-    def retain(self, key: bytes, retention: EvictionPriority) -> None:
-        """Say what becomes of `key` here."""
-        self.tree.retain(key, retention)
+    def set_priority(self, key: bytes, priority: EvictionPriority) -> None:
+        """Set the eviction priority of `key` in this tier."""
+        self.tree.set_priority(key, priority)

@@ -1,7 +1,7 @@
-"""The pool of KV pages, and whose each one is.
+"""The block pool of the KV cache: its pages, and the owner of each.
 
-A page is free, owned by one sequence, or part of the radix tree. Every change of hands goes through
-here and is checked, so a page can neither leak nor be given out twice.
+A page (vLLM: block) is free, owned by one sequence, or part of the radix tree. Every change of
+owner goes through here and is checked, so a page can neither leak nor be allocated twice.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ _NAMES = ("free", "owned", "in the tree")
 
 
 class PagePool:
-    """Pages 0 to `total_pages - 1`.
+    """Allocator of pages 0 to `total_pages - 1`.
 
     Attributes:
-        total_pages: How many there are.
+        total_pages: Number of pages.
     """
 
     __slots__ = ("_counts", "_free", "_holder", "total_pages")
 
     def __init__(self, total_pages: int) -> None:
         self.total_pages = total_pages
-        # Taken from the end, so that low pages are given out first and again soon: warm memory.
+        # Taken from the end, so that low pages are allocated first and again soon: warm memory.
         self._free = [PageId(page) for page in range(total_pages - 1, -1, -1)]
         self._holder = bytearray(total_pages)
         self._counts = [total_pages, 0, 0]
 
     @property
     def free_pages(self) -> int:
-        """Pages that nobody has."""
+        """Pages without an owner."""
         return self._counts[_FREE]
 
     @property
@@ -46,8 +46,8 @@ class PagePool:
         """Pages of the radix tree."""
         return self._counts[_TREE]
 
-    def take(self, pages: int) -> list[PageId]:
-        """`pages` free ones for a sequence; ask `free_pages` first."""
+    def allocate(self, pages: int) -> list[PageId]:
+        """Allocate `pages` free pages to a sequence; check `free_pages` first."""
         if pages > len(self._free):
             raise InternalError(f"{pages} pages taken where {len(self._free)} are free")
         if pages == 0:
@@ -57,18 +57,18 @@ class PagePool:
         self._move(taken, _FREE, _OWNED)
         return taken
 
-    def give_back(self, pages: Iterable[PageId]) -> None:
-        """A sequence returns pages it owned."""
+    def free(self, pages: Iterable[PageId]) -> None:
+        """Free pages of a sequence."""
         pages = list(pages)
         self._move(pages, _OWNED, _FREE)
         self._free.extend(reversed(pages))
 
-    def adopt(self, pages: Iterable[PageId]) -> None:
-        """Pages of a sequence become the tree's."""
+    def adopt_into_tree(self, pages: Iterable[PageId]) -> None:
+        """Move pages of a sequence to the tree."""
         self._move(pages, _OWNED, _TREE)
 
-    def release(self, pages: Iterable[PageId]) -> None:
-        """The tree gives pages up."""
+    def free_from_tree(self, pages: Iterable[PageId]) -> None:
+        """Free pages of the tree."""
         pages = list(pages)
         self._move(pages, _TREE, _FREE)
         self._free.extend(reversed(pages))

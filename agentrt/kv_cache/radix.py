@@ -1,9 +1,9 @@
-"""The radix tree of prefixes whose KV is in memory.
+"""The radix tree: prefix match in the KV cache.
 
-Keys are token ids as int32 `bytes`: comparing bytes and searching the page where they part is fast
-enough in Python (15 us to match 4,096 tokens). A node holds whole pages only, children are found by
-their first page of tokens. A locked node, and all above it, stays; of the others the leaves go
-first, in the order of `leaves`.
+Keys are token ids as int32 `bytes`: comparing bytes and searching the page at which they differ is
+fast enough in Python (15 us to match 4,096 tokens). A node holds whole pages only; children are
+found by their first page of tokens. A locked node and its ancestors stay; the leaves of the others
+are evicted in the order of `eviction`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PrefixMatch:
-    """What of a prompt is there already.
+    """The part of a prompt that is in the KV cache.
 
     Attributes:
-        node: Where it ends; lock it before anything that may evict.
-        pages: Its pages from the start.
-        matched_tokens: Their tokens, a multiple of the page.
+        node: Last node; lock it before anything that may evict.
+        pages: Pages from the start of the prompt.
+        matched_tokens: Tokens in these pages, a multiple of the page size.
     """
 
     node: RadixNode
@@ -47,12 +47,12 @@ class PrefixMatch:
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """What an insert did.
+    """Result of an insert.
 
     Attributes:
-        node: Where the inserted prefix ends.
-        pages: The tree's pages of all of it; a block table must use these from now on.
-        duplicate_pages: How many given pages stood for tokens that the tree had; they are free.
+        node: Last node of the inserted prefix.
+        pages: The tree's pages of the whole prefix; a block table must use these from now on.
+        duplicate_pages: Number of given pages with tokens that the tree already had; now free.
     """
 
     node: RadixNode
@@ -62,12 +62,12 @@ class Inserted:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """The end of a prefix, about to be given up.
+    """The end of a prefix that is about to be evicted.
 
     Attributes:
-        key: The whole prefix.
-        pages: All its pages.
-        going_pages: How many of them, from the end, are given up.
+        key: Whole prefix.
+        pages: Pages of the whole prefix.
+        going_pages: Number of pages, from the end, that are evicted.
     """
 
     key: bytes
@@ -80,8 +80,8 @@ class RadixTree:
 
     Attributes:
         evictable_pages: Pages that eviction can free now.
-        now_s: The instant, for what depends on ages; whoever owns the tree moves it on.
-        before_eviction: Told of each prefix that is worth keeping elsewhere, while its pages stand.
+        now_s: Current instant, set by the owner of the tree; ages depend on it.
+        before_eviction: Called with each prefix worth offloading, before its pages are freed.
     """
 
     def __init__(self, pool: PagePool, page_tokens: int) -> None:
@@ -89,18 +89,18 @@ class RadixTree:
         self._page_tokens = page_tokens
         self._page_bytes = page_tokens * TOKEN_BYTES
         self._tick = 0
-        self._leaves = EvictionQueue()
+        self._queue = EvictionQueue()
         self._node_count = 0
         self.now_s = 0.0
         self.root = RadixNode(b"", [], None)
         self.evictable_pages = 0
         self.before_eviction: Callable[[Evicted], None] | None = None
 
-    def match(self, key: bytes) -> PrefixMatch:
+    def match_prefix(self, key: bytes) -> PrefixMatch:
         """The longest prefix of `key` in whole pages, at most all its tokens but one.
 
-        One token has to be left to compute: its logits are what the caller wants. Splits a node
-        where the match ends inside it.
+        One token has to be left to compute, for its logits. Splits a node if the match ends inside
+        it.
         """
         node = self.root
         pages: list[PageId] = []
@@ -121,11 +121,11 @@ class RadixTree:
         return PrefixMatch(node, pages, at // TOKEN_BYTES)
 
     def matched_tokens(self, key: bytes) -> int:
-        """How much `match` would find; changes nothing."""
-        return self.look(key).tokens
+        """Length of the prefix match; changes nothing."""
+        return self.look_up(key).matched_tokens
 
-    def look(self, key: bytes) -> PrefixLookup:
-        """The same, to be asked later whether it is still so."""
+    def look_up(self, key: bytes) -> PrefixLookup:
+        """The same, with the means to check later whether it still holds."""
         node = self.root
         at = 0
         end = self._floor(len(key) - TOKEN_BYTES)
@@ -141,7 +141,7 @@ class RadixTree:
         return PrefixLookup(at // TOKEN_BYTES, len(key) // TOKEN_BYTES, node, node.changes)
 
     def lock(self, node: RadixNode) -> None:
-        """Hold `node` and all above it."""
+        """Protect `node` and its ancestors from eviction."""
         at: RadixNode | None = node
         while at is not None:
             if at.locks == 0:
@@ -162,9 +162,9 @@ class RadixTree:
             at = at.parent
 
     def insert(self, key: bytes, pages: Sequence[PageId]) -> Inserted:
-        """Make the tree know `key`, whose KV stands in `pages` (whole pages).
+        """Insert `key`, with its KV in `pages` (whole pages).
 
-        Pages for what the tree had already go back to the pool, the others become the tree's.
+        Pages of tokens that the tree already had go back to the pool, the others become the tree's.
         """
         if len(key) != len(pages) * self._page_bytes:
             raise InternalError(f"{len(key)} key bytes do not fill {len(pages)} pages")
@@ -187,17 +187,17 @@ class RadixTree:
         duplicates = [
             mine for mine, theirs in zip(pages[:known], path, strict=True) if mine != theirs
         ]
-        self._pool.give_back(duplicates)
+        self._pool.free(duplicates)
         if at < len(key):
             node = self._grow(node, key[at:], list(pages[known:]))
             path += node.pages
         return Inserted(node, path, len(duplicates))
 
     def evict(self, wanted_pages: int) -> int:
-        """Free up to `wanted_pages` pages, and return how many were freed."""
+        """Evict up to `wanted_pages` pages; returns the number of freed pages."""
         freed = 0
         while freed < wanted_pages:
-            cuts = self._leaves.next_cuts(wanted_pages - freed, self.now_s)
+            cuts = self._queue.next_cuts(wanted_pages - freed, self.now_s)
             if not cuts:
                 break
             for leaf, pages in cuts:
@@ -205,25 +205,24 @@ class RadixTree:
                 freed += pages
         return freed
 
-    def retain(
+    def set_priority(
         self,
         key: bytes,
-        retention: EvictionPriority,
+        priority: EvictionPriority,
         *,
-        back_by_s: float | None = None,
+        reuse_by_s: float | None = None,
         from_tokens: int = 0,
     ) -> bool:
-        """Say what becomes of the prefix `key`; whether the tree knows of any node to mark.
+        """Set the eviction priority of the prefix `key`; returns whether a node was marked.
 
         Args:
             key: The prefix.
-            retention: What becomes of it. Where nobody goes on from it, or slower memory has it,
-                that holds for all of it that nothing else goes on from; else for its last node, for
-                as long as that stays what is before it does.
-            back_by_s: When whoever it is kept for is back at the latest.
-            from_tokens: Nothing is said of so many tokens at its start.
+            priority: New priority. `DROP` and `DEMOTED` hold for all nodes that nothing else
+                continues; the others for the last node, which protects those before it.
+            reuse_by_s: Latest instant of the expected reuse.
+            from_tokens: Leave so many of the first tokens alone.
         """
-        given_up = retention <= EvictionPriority.DEMOTED
+        demotes = priority <= EvictionPriority.DEMOTED
         node = self.root
         at = 0
         end = self._floor(len(key))
@@ -233,46 +232,46 @@ class RadixTree:
                 break
             same = self._common(child.key, key[at:end])
             if same < len(child.key):
-                if given_up:
-                    return False  # something longer lives on in the same node
+                if demotes:
+                    return False  # a longer prefix continues in the same node
                 child = self._split(child, same)
             node = child
             at += same
         gone = end - at > self._page_bytes  # more than the page that an output may leave unfinished
-        if node is self.root or (gone and retention is EvictionPriority.DROP):
+        if node is self.root or (gone and priority is EvictionPriority.DROP):
             return False
-        if given_up:
-            return self._give_up(node, at, retention, from_tokens * TOKEN_BYTES)
-        self._say(node, retention, back_by_s)
+        if demotes:
+            return self._mark_path(node, at, priority, from_tokens * TOKEN_BYTES)
+        self._mark(node, priority, reuse_by_s)
         return True
 
-    def _give_up(self, node: RadixNode, end: int, retention: EvictionPriority, start: int) -> bool:
-        """Mark `node`, which ends after `end` bytes, and those before it that lead to it alone."""
+    def _mark_path(self, node: RadixNode, end: int, priority: EvictionPriority, start: int) -> bool:
+        """Mark `node`, which ends after `end` bytes, and the ancestors that lead to it alone."""
         start += -start % self._page_bytes
         below: RadixNode | None = None
         while node.parent is not None and start < end and not node.locks:
             others = [child for child in node.children.values() if child is not below]
-            if below is not None and any(child.retention > retention for child in others):
+            if below is not None and any(child.priority > priority for child in others):
                 break
-            if below is not None and node.retention is EvictionPriority.KEEP:
+            if below is not None and node.priority is EvictionPriority.KEEP:
                 break
             if end - len(node.key) < start:
                 self._split(node, start - end + len(node.key))  # `node` stays the lower part
-            self._say(node, retention, None)
+            self._mark(node, priority, None)
             end -= len(node.key)
             below, node = node, node.parent
         return below is not None
 
-    def _say(self, node: RadixNode, retention: EvictionPriority, back_by_s: float | None) -> None:
-        """Mark a node; of several that will be back for it the last one counts."""
-        if retention is EvictionPriority.KEEP is node.retention and back_by_s is not None:
-            back_by_s = None if node.back_by_s is None else max(back_by_s, node.back_by_s)
-        node.retention = retention
-        node.back_by_s = back_by_s
+    def _mark(self, node: RadixNode, priority: EvictionPriority, reuse_by_s: float | None) -> None:
+        """Mark a node; of several expected reuses the last one counts."""
+        if priority is EvictionPriority.KEEP is node.priority and reuse_by_s is not None:
+            reuse_by_s = None if node.reuse_by_s is None else max(reuse_by_s, node.reuse_by_s)
+        node.priority = priority
+        node.reuse_by_s = reuse_by_s
         self._offer(node)
 
-    def release(self, key: bytes) -> None:
-        """Whoever was to be back for any part of `key` by now is not expected any more."""
+    def expire_keeps(self, key: bytes) -> None:
+        """End each `KEEP` on the path of `key` with an overdue reuse."""
         node = self.root
         at = 0
         while at < len(key):
@@ -281,14 +280,14 @@ class RadixTree:
                 return
             at += len(child.key)
             node = child
-            back_by_s = node.back_by_s
-            if node.retention is not EvictionPriority.KEEP or back_by_s is None:
+            reuse_by_s = node.reuse_by_s
+            if node.priority is not EvictionPriority.KEEP or reuse_by_s is None:
                 continue
-            if back_by_s <= self.now_s:
-                self._say(node, EvictionPriority.NORMAL, None)
+            if reuse_by_s <= self.now_s:
+                self._mark(node, EvictionPriority.NORMAL, None)
 
     def nodes(self) -> Iterator[RadixNode]:
-        """Every node but the root, parents first."""
+        """All nodes but the root, parents first."""
         todo = list(self.root.children.values())
         while todo:
             node = todo.pop()
@@ -299,7 +298,7 @@ class RadixTree:
         return key_bytes - key_bytes % self._page_bytes
 
     def _common(self, one: bytes, other: bytes) -> int:
-        """Bytes that agree from the start, in whole pages."""
+        """Length of the common prefix in bytes, in whole pages."""
         size = self._page_bytes
         pages = min(len(one), len(other)) // size
         if one[: pages * size] == other[: pages * size]:
@@ -316,7 +315,7 @@ class RadixTree:
     def _split(self, node: RadixNode, at: int) -> RadixNode:
         """Cut `node` after `at` bytes; returns the new upper part, `node` stays the lower one.
 
-        What the program said holds for the lower part: as long as that stays, the upper does.
+        The priority stays with the lower part: as long as that is there, so is the upper one.
         """
         parent = node.parent
         if parent is None:
@@ -342,25 +341,25 @@ class RadixTree:
         parent.children[key[: self._page_bytes]] = node
         parent.is_cut = False
         parent.changes += 1
-        self._pool.adopt(pages)
+        self._pool.adopt_into_tree(pages)
         self.evictable_pages += len(pages)
         self._node_count += 1
         self._offer(node)
         return node
 
     def _trim(self, leaf: RadixNode, wanted_pages: int) -> int:
-        """Free pages from the end of `leaf`, so that what is left of the prefix stays of use."""
+        """Free pages from the end of `leaf`, so that the rest of the prefix stays useful."""
         parent = leaf.parent
         if parent is None:
             raise InternalError("the root of the radix tree cannot be evicted")
         count = min(wanted_pages, len(leaf.pages))
         keep = len(leaf.pages) - count
-        if self.before_eviction is not None and leaf.retention is not EvictionPriority.DROP:
-            key, pages = self._path(leaf)
+        if self.before_eviction is not None and leaf.priority is not EvictionPriority.DROP:
+            key, pages = leaf.path()
             self.before_eviction(Evicted(key, pages, count))
         leaf.is_cut = True
         leaf.changes += 1
-        self._pool.release(leaf.pages[keep:])
+        self._pool.free_from_tree(leaf.pages[keep:])
         self.evictable_pages -= count
         if keep:
             leaf.pages = leaf.pages[:keep]
@@ -374,26 +373,17 @@ class RadixTree:
         self._offer(parent)
         return count
 
-    def _path(self, node: RadixNode) -> tuple[bytes, list[PageId]]:
-        """All that a node stands for, from the root."""
-        nodes = [node]
-        while nodes[-1].parent is not None:
-            nodes.append(nodes[-1].parent)
-        nodes.reverse()
-        pages = [page for one in nodes for page in one.pages]
-        return b"".join(one.key for one in nodes), pages
-
     def _touch(self, node: RadixNode) -> None:
         node.used = self._tick
         node.used_at_s = self.now_s
-        if node.retention <= EvictionPriority.DEMOTED:
-            node.retention = EvictionPriority.NORMAL  # somebody reached it after all
+        if node.priority <= EvictionPriority.DEMOTED:
+            node.priority = EvictionPriority.NORMAL  # it was used after all
         self._offer(node)
 
     def _offer(self, node: RadixNode) -> None:
-        """Tell of a node that may go; what was told of it before is stale by then."""
+        """Offer a leaf that can be evicted; its earlier entries are stale by then."""
         if not node.is_free_leaf:
             return
-        self._leaves.offer(node)
-        if len(self._leaves) > 64 + 4 * self._node_count:
-            self._leaves.refill(leaf for leaf in self.nodes() if leaf.is_free_leaf)
+        self._queue.offer(node)
+        if len(self._queue) > 64 + 4 * self._node_count:
+            self._queue.rebuild(leaf for leaf in self.nodes() if leaf.is_free_leaf)

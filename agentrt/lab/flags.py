@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.errors import UsageError
-from agentrt.engine.ops.cpu_threads import at_most_cores
 
 FlagsT = TypeVar("FlagsT")
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from agentrt.engine.ops.cpu_threads import cores
+from agentrt.base.cpu_cores import cores
 
 
 def header(schema: str) -> dict[str, Any]:

@@ -1,31 +1,24 @@
 """The language: chats, nodes, tools and programs. It hands work to whatever runtime is active."""
 
-from agentrt.program.ask import ask
-from agentrt.program.chat import Chat, chat
+from agentrt.program.ask import AskWork, ask
+from agentrt.program.chat import Calls, Chat, Each, Gen, GenOptions, OnOverflow, Overflow, chat
 from agentrt.program.default_runner import set_default_runner
-from agentrt.program.each import Calls, Each, Final, ToolCall
 from agentrt.program.emit import emit
 from agentrt.program.fan import fan
 from agentrt.program.gather import gather
-from agentrt.program.gen import Gen, GenMeta, Partial, Score
+from agentrt.program.generation import GenerateWork, GenMeta, Score
 from agentrt.program.limits import limits
-from agentrt.program.node import Node
-from agentrt.program.node_specs import (
-    AskWork,
-    GenerateWork,
-    OutputSpec,
-    ProgramWork,
-    ToolWork,
-    Work,
-)
-from agentrt.program.options import GenOptions
+from agentrt.program.node import Node, NodeWork
+from agentrt.program.output import OutputSpec
+from agentrt.program.output_reading import Partial
 from agentrt.program.output_types import Constraint, cfg, choice, json_schema, regex
-from agentrt.program.overflow import OnOverflow, Overflow, trim
-from agentrt.program.ports import Submit
-from agentrt.program.program import Program, program
+from agentrt.program.ports import Submit, active
+from agentrt.program.program import Program, ProgramWork, program
 from agentrt.program.race import race
-from agentrt.program.scope import Scope, active, in_scope
-from agentrt.program.tool import Tool, tool
+from agentrt.program.scope import Scope, in_scope
+from agentrt.program.tool import Tool, ToolWork, tool
+from agentrt.program.tool_call import Final, ToolCall
+from agentrt.program.trimming import trim
 
 __all__ = [
     "AskWork",
@@ -39,6 +32,7 @@ __all__ = [
     "GenOptions",
     "GenerateWork",
     "Node",
+    "NodeWork",
     "OnOverflow",
     "OutputSpec",
     "Overflow",
@@ -51,7 +45,6 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolWork",
-    "Work",
     "active",
     "ask",
     "cfg",

@@ -21,7 +21,7 @@ class Arrivals(Generic[T]):
         self._wake = Notifier()
         self._wanted = True
         for node in self._nodes:
-            node.want()
+            node.add_demand()
             node.when_done(self._arrived)
 
     async def next(self) -> Node[T]:
@@ -39,8 +39,8 @@ class Arrivals(Generic[T]):
         if self._wanted:
             self._wanted = False
             for node in self._nodes:
-                node.unwant()
+                node.drop_demand()
 
     def _arrived(self, node: Node[Any]) -> None:
         self._ended.append(node)
-        self._wake.ring()
+        self._wake.notify_all()

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from typing_extensions import TypeForm
 
+from agentrt.base.record import record
 from agentrt.program.call_site import call_site
-from agentrt.program.node import Node
-from agentrt.program.node_specs import AskWork
-from agentrt.program.scope import here
+from agentrt.program.node import Node, NodeWork
+from agentrt.program.scope import current_scope
 
 T = TypeVar("T")
+
+
+@record
+class AskWork(NodeWork):
+    """One question to a person.
+
+    Attributes:
+        question: The text that is shown.
+        form: The type of the answer.
+        parse: Makes a value of that type from an answer that came as text or as a value.
+        deadline_at_s: Deadline of a `limits` block around the call, or None.
+    """
+
+    question: str
+    form: Any
+    parse: Callable[[Any], Any]
+    deadline_at_s: float | None = None
 
 
 def ask(form: TypeForm[T], question: str) -> Node[T]:
@@ -34,15 +52,13 @@ def ask(form: TypeForm[T], question: str) -> Node[T]:
     """
     from pydantic import TypeAdapter
 
-    scope = here("ask")
+    scope = current_scope("ask")
     adapter: TypeAdapter[T] = TypeAdapter(form)
 
     def parse(answer: Any) -> T:
-        return (
-            adapter.validate_strings(answer)
-            if isinstance(answer, str)
-            else (adapter.validate_python(answer))
-        )
+        if isinstance(answer, str):
+            return adapter.validate_strings(answer)
+        return adapter.validate_python(answer)
 
     work = AskWork(question, form, parse, scope.block_deadline_at_s)
     node: Node[T] = Node(scope, scope.next_id("ask"), "ask", "ask", call_site(), work)

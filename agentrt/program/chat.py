@@ -1,55 +1,157 @@
-"""A chat: an immutable prompt prefix, which is a position in the engine's tree of prefixes.
+"""Chats and generations, the two types of the language that name each other.
 
-Each method gives a longer chat and leaves this one as it is; forking is using the value twice.
-Parts may be pending nodes: the prompt then has holes that are filled in the declared order.
+A chat is an immutable prompt prefix, which is a position in the engine's tree of prefixes. Each
+method gives a longer chat and leaves this one as it is; forking is using the value twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from typing_extensions import TypeForm, Unpack
 
-from agentrt.base.canonical_json import content
-from agentrt.base.errors import ToolFailed, UsageError
-from agentrt.base.segments import (
-    Close,
-    History,
-    Hole,
-    Open,
-    ResultOf,
-    Role,
-    Segment,
-    Text,
-    ToolSchema,
-)
+from agentrt.base.errors import UsageError
+from agentrt.base.record import record
+from agentrt.base.segments import History
 from agentrt.program.call_site import call_site
-from agentrt.program.each import Calls, Each, Final, ToolCall
-from agentrt.program.gen import Gen
-from agentrt.program.messages import ChatSerializer, chat_of, chat_schema, messages_of
-from agentrt.program.node import Node
-from agentrt.program.node_specs import ToolWork
-from agentrt.program.options import GenOptions
-from agentrt.program.output import calls_of, items_of, step_of, value_of
-from agentrt.program.output_types import Constraint, Place, description_for
+from agentrt.program.generation import Generation
+from agentrt.program.messages import ChatSerializer, chat_schema, messages_of, segments_of
+from agentrt.program.options import PlainGenOptions
+from agentrt.program.output import OutputSpec, calls_of, items_of, step_of, value_of
+from agentrt.program.output_reading import ItemReading
+from agentrt.program.output_types import Constraint, OutputUse, description_for
+from agentrt.program.overflow import PromptOverflow
+from agentrt.program.prompt_prefix import PromptPrefix
+from agentrt.program.tool import Tool
+from agentrt.program.tool_call import Final, ToolCall
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
-    from agentrt.program.tool import Tool
-
 T = TypeVar("T")
-_serials = count()
-_OPEN: dict[Role, Open] = {role: Open(role) for role in get_args(Role)}
-_CLOSE = Close()
-Part = str | Node[Any]
-Piece = Segment | Node[Any]
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Chat:
+class GenOptions(PlainGenOptions, total=False):
+    """The keywords of every method that generates.
+
+    Attributes:
+        max_tokens: Most tokens to produce.
+        temperature: Divides the logits; 0 is greedy.
+        top_k: Keep the k likeliest tokens; 0 keeps all.
+        top_p: Keep the smallest set whose probability reaches p.
+        min_p: Keep tokens at least `min_p` times as likely as the likeliest.
+        presence_penalty: Taken once from the logit of each token already produced.
+        frequency_penalty: Taken for each time a token was produced.
+        repetition_penalty: Divides logits of tokens seen; 1 does nothing.
+        stop: Strings that end the output.
+        seed: Seed of this generation; by default derived from the run's seed and the node's path.
+        name: Name of the node, with few distinct values.
+        deadline: Seconds from now.
+        on_limit: "raise" at a limit, or "close" the output by its shortest valid end.
+        on_overflow: Called with an `Overflow` when the prompt leaves less than `max_tokens` of the
+            window; gives a shorter chat, which the answer then continues. `trim` is one.
+        model: Role of the engine, one of those that the runtime was opened with.
+        logprobs: How many alternatives to report a token.
+        ignore_eos: End only at a limit; for free text, without special tokens.
+        describe: Describe the type to the model at the end of the last message: its fields, their
+            bounds, and what docstrings and `Field(description=...)` say of them.
+        thinking: Most tokens of free reasoning before the output of the given type. They count
+            towards `max_tokens` and are no part of the value; `gen.thinking` has them. With 0 the
+            model answers at once; by default it reasons as it was trained to, if the type of the
+            output leaves it free to.
+        check: Accept a type that says more than can be enforced token by token (`uniqueItems`,
+            validators of a pydantic model). The rest is enforced, and the value is checked at the
+            end. If it does not pass, the model is shown the reason and answers again.
+        retries: How often the model may answer again with `check`; 2 by default.
+        scored: Score all options of a choice at once, whole, and take the likeliest (or draw one
+            at a temperature above 0); `gen.scores` has the probabilities.
+    """
+
+    on_overflow: OnOverflow
+
+
+class Overflow(PromptOverflow["Chat"]):
+    """A complete prompt that leaves less than `max_tokens` of its model's window.
+
+    If `max_tokens` is more than half of the window, half of the window has to be left.
+
+    Attributes:
+        chat: The prompt.
+        parts: Its parts with their sizes, the largest first; () if only the engine counts tokens.
+        prompt_tokens: Length of the prompt; 0 if only the engine counts.
+        window_tokens: Context length of the model; 0 if the engine does not report it.
+        max_tokens: Most that the output may take.
+        least_tokens: Length of the smallest valid output.
+        count: Counts the tokens of a chat as the model would see it; None if only the engine can.
+    """
+
+    __slots__ = ()
+
+
+OnOverflow = Callable[[Overflow], "Chat | Awaitable[Chat | None] | None"]
+"""Gives a shorter chat, or None to go on with the one there is. May be `async` and generate."""
+
+
+class Gen(Generation[T_co, "Chat"]):
+    """One answer of a model, already submitted.
+
+    Example:
+        ```python
+        draft = chat(system="Be brief.").user("Why is the sky blue?").generate(max_tokens=60)
+        again = draft.ctx.user("Shorter.").generate()      # before the draft exists
+        async for text in draft.stream():
+            print(text, end="")
+        ```
+    """
+
+    __slots__ = ()
+
+
+class Each(Gen[list[T]]):
+    """A list that a model writes, its items handed out as each one closes.
+
+    `async for item in each` gives the items while the rest is being written, any number of times;
+    `await each` gives the whole list.
+    """
+
+    __slots__ = ("items",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.items: list[T] = []
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return ItemReading(self, self._notifier(), self.items)
+
+    def add_item(self, item: Any) -> None:
+        """Append an item that the model has closed."""
+        self.items.append(item)
+        self._notify()
+
+
+@record
+class Calls:
+    """Tool calls of a model that could also have given its final answer.
+
+    Attributes:
+        calls: The calls in the order in which the model made them.
+        ctx: The chat after its message.
+        content: Text that it wrote beside the calls.
+    """
+
+    calls: tuple[ToolCall, ...]
+    ctx: Chat
+    content: str = ""
+
+    def run(self) -> Chat:
+        """Start every call now; the chat has their results as pending parts, in call order."""
+        return self.ctx.results([call.start() for call in self.calls])
+
+
+class Chat(PromptPrefix[Gen[Any]]):
     r"""An immutable prompt prefix.
 
     Example:
@@ -61,81 +163,12 @@ class Chat:
 
     Attributes:
         label: Name of the branch, given by `fork`; it names the node that continues it.
-        serial: Tells chats apart within this process.
-        history: How earlier answers stand in the prompt: as the model's `template` writes them, or
-            `append`, just as they were generated.
+        serial: Number of the chat within the process.
+        history: The form of earlier answers in the prompt: `template` as the model's template
+            writes them, `append` just as they were generated.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_answer",
-        "_parent",
-        "_pieces",
-        "_tools",
-        "history",
-        "label",
-        "serial",
-    )
-
-    def __init__(
-        self,
-        parent: Chat | None = None,
-        pieces: tuple[Piece, ...] = (),
-        *,
-        answer: Gen[Any] | None = None,
-        tools: tuple[ToolSchema, ...] | None = None,
-        label: str = "",
-        history: History | None = None,
-    ) -> None:
-        self._parent = parent
-        self._pieces = pieces
-        self._answer = answer
-        self._tools: tuple[ToolSchema, ...] = (
-            tools if tools is not None else parent._tools if parent is not None else ()
-        )
-        self.history: History = history or (parent.history if parent is not None else "template")
-        # A branch keeps its name until it has an answer; what follows is named by its own call.
-        self.label: str = label or (parent.label if parent is not None and answer is None else "")
-        self.serial = next(_serials)
-
-    def system(self, *parts: Part) -> Chat:
-        """With a system message."""
-        return self._message("system", parts)
-
-    def user(self, *parts: Part) -> Chat:
-        """With a user message; its parts stand one after the other, pending nodes among them."""
-        return self._message("user", parts)
-
-    def assistant(self, *parts: Part) -> Chat:
-        """With an assistant message that was not generated here (an example, say)."""
-        return self._message("assistant", parts)
-
-    def results(self, nodes: Iterable[Node[Any]]) -> Chat:
-        """With the results of tools, in this order.
-
-        The failure of a tool that a model asked for becomes the text `error: <message>`.
-        """
-        chat = self
-        for node in nodes:
-            work = node.work
-            if isinstance(work, ToolWork) and work.call is not None:
-                node.tell()
-                about = ResultOf(work.call.call_id, work.call.name)
-            else:
-                about = ResultOf("", node.name)
-            chat = Chat(chat, (_OPEN["tool"], about, node, _CLOSE))
-        return chat
-
-    def fork(self, n: int | None = None, *, names: Sequence[str] = ()) -> list[Chat]:
-        """This chat `n` times, said aloud; `names` name the nodes that continue each branch."""
-        if n is None:
-            n = len(names)
-        if n < 1 or (names and len(names) != n):
-            raise UsageError(
-                f"fork({n}, names={list(names)!r}) does not fit",
-                hint="Give a count of 1 or more, or one name a branch",
-            )
-        return [Chat(self, label=names[i] if names else "") for i in range(n)]
+    __slots__ = ()
 
     @overload
     def generate(self, /, **options: Unpack[GenOptions]) -> Gen[str]: ...
@@ -151,13 +184,13 @@ class Chat:
             options: See `GenOptions`.
 
         Raises:
-            ConstraintError: The type cannot be enforced; told here, with a JSON pointer.
+            ConstraintError: The type cannot be enforced; it has a JSON pointer.
             NoRun: Outside a run.
             UsageError: An option does not exist or is out of range.
         """
         check = bool(options.get("check"))
-        told = self._told(out, "checked" if check else "alone", options)
-        return Gen.submit(told, value_of(out, check=check), options)
+        chat = self._describing(out, "checked" if check else "alone", options)
+        return Gen.submit(chat, value_of(out, check=check), options, options.get("on_overflow"))
 
     @overload
     def each(self, item: Constraint[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
@@ -165,62 +198,19 @@ class Chat:
     def each(self, item: TypeForm[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
     def each(self, item: Any, /, **options: Unpack[GenOptions]) -> Each[Any]:
         """A list whose items are handed out as each one closes."""
-        return Each.submit(self._told(item, "array", options), items_of(item), options)
+        return self._describing(item, "array", options)._each(items_of(item), options)
 
     def calls(self, *tools: Tool[..., Any], **options: Unpack[GenOptions]) -> Each[ToolCall]:
         """A plan: typed tool calls, handed out as each one closes."""
-        return Each.submit(self._offering(tools), calls_of(tools), options)
+        return self.with_more_tools(tools)._each(calls_of(tools), options)
 
     def step(
         self, *, tools: Sequence[Tool[..., Any]], final: TypeForm[T], **options: Unpack[GenOptions]
     ) -> Gen[Calls | Final[T]]:
-        """Tool calls, or the final answer: what the model prefers."""
-        chat = self._offering(tools)._told(final, "json", options)
-        return Gen.submit(chat, step_of(tuple(tools), final), options)
-
-    @property
-    def tools(self) -> tuple[ToolSchema, ...]:
-        """Tools that the prompt tells the model of."""
-        return self._tools
-
-    def segments(self) -> list[Segment]:
-        """The prompt as plain values, with holes for what is still pending."""
-        found: list[Segment] = []
-        for chat in self.line():
-            for piece in chat._pieces:
-                if isinstance(piece, Node):
-                    found.append(_known(piece, answer=chat._answer is piece))
-                else:
-                    found.append(piece)
-        return found
-
-    def inputs(self) -> tuple[Node[Any], ...]:
-        """Nodes whose values the prompt needs, down to its last answer.
-
-        What stands before that answer is needed by the answer itself.
-        """
-        found: dict[Node[Any], None] = {}
-        chat: Chat | None = self
-        while chat is not None:
-            for piece in reversed(chat._pieces):
-                if isinstance(piece, Node):
-                    found[piece] = None
-            if chat._answer is not None:
-                break
-            chat = chat._parent
-        return tuple(reversed(found))
-
-    def recent(self) -> list[Chat]:
-        """This chat and the shorter ones it continues, up to its last answer or its root."""
-        found: list[Chat] = [self]
-        while found[-1]._answer is None and (parent := found[-1]._parent) is not None:
-            found.append(parent)
-        return found
-
-    @property
-    def answered(self) -> Gen[Any] | None:
-        """The last generation that this chat goes on from, or None."""
-        return self.recent()[-1]._answer
+        """Tool calls or the final answer, as the model prefers."""
+        chat = self.with_more_tools(tools)._describing(final, "json", options)
+        output = step_of(tuple(tools), final)
+        return Gen.submit(chat, output, options, options.get("on_overflow"))
 
     def messages(self) -> list[dict[str, Any]]:
         """The chat as a list of messages, for storing it.
@@ -228,114 +218,33 @@ class Chat:
         Raises:
             NotYetKnown: A part is still pending.
         """
-        return messages_of(self)
+        return messages_of(self.segments())
 
     @classmethod
-    def of(cls, messages: Iterable[dict[str, Any]]) -> Chat:
+    def of(cls, messages: Iterable[dict[str, Any]]) -> Self:
         """A chat of messages as `messages` gives them.
 
         Raises:
-            UsageError: Something in them is no message.
+            UsageError: One of them is no message.
         """
-        return chat_of(messages)
-
-    def pieces(self) -> list[Piece]:
-        """What `segments` is made of, one each."""
-        return [piece for link in self.line() for piece in link._pieces]
-
-    def line(self) -> list[Chat]:
-        """The chats that this one grew from, the shortest first, and itself."""
-        line: list[Chat] = []
-        chat: Chat | None = self
-        while chat is not None:
-            line.append(chat)
-            chat = chat._parent
-        line.reverse()
-        return line
-
-    @property
-    def role(self) -> Role | None:
-        """Of the message by which this chat is longer than the one it grew from, if it is."""
-        first = self._pieces[0] if self._pieces else None
-        return first.role if isinstance(first, Open) else None
-
-    @property
-    def answer(self) -> Gen[Any] | None:
-        """The generation whose answer that message is, or None."""
-        return self._answer
-
-    def made_of(self, links: Iterable[Chat]) -> Chat:
-        """The last messages of some of the chats in `line`, under the same settings as this one."""
-        chat = Chat(tools=self._tools, history=self.history)
-        for link in links:
-            chat = Chat(chat, link._pieces, answer=link._answer)
+        chat = cls()
+        for segments in segments_of(messages):
+            chat = chat.extended(segments)
         return chat
 
-    def offering(self, tools: tuple[ToolSchema, ...]) -> Chat:
-        """This chat, telling the model of these tools and no others."""
-        return self if tools == self._tools else Chat(self, tools=tools)
+    def _each(self, output: OutputSpec, options: GenOptions) -> Each[Any]:
+        return Each.submit(self, output, options, options.get("on_overflow"))
 
-    def rebase(self, prompt: Chat) -> None:
-        """The prompt of the answer that this chat ends with did not fit: it grows from `prompt`.
-
-        The only change that a chat ever sees, while its answer is pending.
-        """
-        self._parent = prompt
-
-    def after(self, answer: Gen[Any]) -> Chat:
-        """This chat with the answer that a generation gives."""
-        return Chat(self, (_OPEN["assistant"], answer, _CLOSE), answer=answer)
-
-    def extended(self, pieces: tuple[Piece, ...]) -> Chat:
-        """This chat with more segments."""
-        return Chat(self, pieces)
-
-    def _message(self, role: Role, parts: tuple[Part, ...]) -> Chat:
-        pieces: list[Piece] = [_OPEN[role]]
-        for part in parts:
-            if isinstance(part, str):
-                if part:
-                    pieces.append(Text(part))
-            elif isinstance(part, Node):
-                pieces.append(part)
-            else:
-                raise UsageError(
-                    f"a part of a {role} message is {type(part).__name__}",
-                    hint="Give text or a node: str(x) makes text of a value",
-                )
-        pieces.append(_CLOSE)
-        return Chat(self, tuple(pieces))
-
-    def _told(self, form: Any, place: Place, options: GenOptions) -> Chat:
-        """This chat, telling the model of the type at the end of the user's message, if asked."""
-        words = description_for(form, place) if options.get("describe") else ""
-        if not words:
-            return self
-        last = next((link for link in reversed(self.line()) if link._pieces), self)
-        if last.role != "user":
-            return self.user(words)
-        pieces = (*last._pieces[:-1], Text(f"\n{words}"), _CLOSE)
-        return Chat(last._parent, pieces, tools=self._tools, label=self.label, history=self.history)
-
-    def _offering(self, tools: Sequence[Tool[..., Any]]) -> Chat:
-        """This chat, telling the model of these tools too; nothing changes when it knows them."""
-        known = {schema.name: schema for schema in self._tools}
-        new = [t.spec.schema for t in tools if known.get(t.name) != t.spec.schema]
-        if not new:
-            return self
-        replaced = {schema.name for schema in new}
-        kept = tuple(schema for schema in self._tools if schema.name not in replaced)
-        return Chat(self, tools=kept + tuple(new))
-
-    def __repr__(self) -> str:
-        roles = [p.role for chat in self.line() for p in chat._pieces if isinstance(p, Open)]
-        return f"<Chat {' '.join(roles) or 'empty'}>"
+    def _describing(self, form: Any, use: OutputUse, options: GenOptions) -> Chat:
+        """This chat with a description of the output type, if `options` ask for one."""
+        words = description_for(form, use) if options.get("describe") else ""
+        return self.with_text(words) if words else self
 
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return chat_schema()
+        return chat_schema(cls)
 
 
 Chat.__pydantic_serializer__ = ChatSerializer()  # type: ignore[attr-defined]
@@ -351,12 +260,12 @@ def chat(
 
     Args:
         system: Its first message.
-        history: How answers stand in the prompts that follow them. With "template" as the model was
-            trained: some templates leave out its earlier reasoning, and what was computed from
-            there on is lost, which traces tell with its reason. With "append" just as they were
-            generated: every prompt goes on from what was computed.
-        tools: That its prompts tell the model of from their beginning. `calls` and `step` may each
-            be held to some of them: a mask does that, and the prompt, so its prefix, stays.
+        history: The form of answers in the prompts that follow them. With "template" they stand as
+            the model was trained: some templates leave out earlier reasoning, and the KV cache from
+            there on is lost, which traces show with the reason. With "append" they stand just as
+            they were generated, so every prompt extends what was computed.
+        tools: Tools that its prompts describe from their beginning. `calls` and `step` may each be
+            held to some of them by a mask, and the prompt, so its prefix, stays the same.
 
     Raises:
         UsageError: `history` is neither.
@@ -365,32 +274,5 @@ def chat(
         raise UsageError(
             f"history={history!r} is unknown", hint="Give 'template' or 'append'", where=call_site()
         )
-    empty = Chat(history=history)._offering(tools)
+    empty = Chat(history=history).with_more_tools(tools)
     return empty if system is None else empty.system(system)
-
-
-def _known(node: Node[Any], *, answer: bool) -> Segment:
-    """What stands for a node in a prompt, as far as it is known."""
-    if not node.done:
-        return Hole(node.id, generated=answer)
-    if node.error is not None:
-        if node.told:
-            return Text(f"error: {_why(node.error)}")
-        raise node.error
-    if answer and isinstance(node, Gen):
-        return node.generated
-    try:
-        return Text(content(node.value))
-    except ValueError as error:
-        raise UsageError(
-            f"the value of {node.label} cannot stand in a prompt: {error}",
-            hint="Return text, finite numbers, lists, dicts, dataclasses or pydantic models",
-            where=node.site,
-        ) from error
-
-
-def _why(error: Exception) -> str:
-    """What a model is told of a tool's failure: what the tool itself said."""
-    if isinstance(error, ToolFailed) and error.attempts and error.__cause__ is not None:
-        return str(error.__cause__) or type(error.__cause__).__name__
-    return getattr(error, "message", "") or str(error)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.program.gen import Gen
-from agentrt.program.scope import here
+from agentrt.program.chat import Gen
+from agentrt.program.scope import current_scope
 
 
 async def emit(gen: Gen[Any]) -> None:
@@ -13,6 +13,6 @@ async def emit(gen: Gen[Any]) -> None:
 
     Also what was written before this call. Returns at the end of the text.
     """
-    run = here("emit").run
+    run = current_scope("emit").run
     async for text in gen.stream():
         run.emit(text)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from agentrt.base.errors import UsageError
 from agentrt.program.node import Node
-from agentrt.program.scope import here
+from agentrt.program.scope import current_scope
 
 U = TypeVar("U")
 R = TypeVar("R")
@@ -30,7 +30,7 @@ def fan(
         return [f(item) for item in items]
     if limit < 1:
         raise UsageError(f"limit={limit} is out of range", hint="Give 1 or more")
-    scope = here("fan")
+    scope = current_scope("fan")
     made: list[Node[R]] = []
     waiting: list[list[Node[Any]]] = []
 

@@ -47,7 +47,7 @@ async def gather(*nodes: Node[Any]) -> Any:
 
 async def _give_up(nodes: tuple[Node[Any], ...], failed: Node[Any]) -> None:
     for node in nodes:
-        node.handled()
+        node.mark_handled()
         if node is not failed:
             node.cancel(f"{failed.label} failed in the same gather")
     await failed

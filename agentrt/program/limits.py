@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Literal, Self
 
 import anyio
 
-from agentrt.base.errors import BudgetExceeded, DeadlineExceeded, LimitExceeded, UsageError
+from agentrt.base.errors import DeadlineExceeded, LimitExceeded, UsageError
 from agentrt.base.run_progress import RunProgress
-from agentrt.base.sampling_params import SamplingParams
+from agentrt.program.budget import Budget
 from agentrt.program.call_site import call_site
-from agentrt.program.options import GenOptions
-from agentrt.program.scope import Scope, active, here, sooner
-
-if TYPE_CHECKING:
-    from agentrt.program.gen import Gen
-
-DEFAULT_MAX_TOKENS = SamplingParams().max_tokens
+from agentrt.program.ports import OwningScope, active
+from agentrt.program.scope import current_scope, sooner
 
 
 class limits:
@@ -59,11 +54,11 @@ class limits:
         self._close = on_limit == "close"
         self._site = call_site()
         self._reached: LimitExceeded | None = None
-        self._so_far: RunProgress | None = None
-        self._token: Token[Scope | None] | None = None
+        self._progress: RunProgress | None = None
+        self._token: Token[OwningScope | None] | None = None
 
     def __enter__(self) -> Self:
-        self._outer = here("limits")
+        self._outer = current_scope("limits")
         run = self._outer.run
         self._scope = scope = self._outer.block("limits")
         scope.close = scope.close or self._close
@@ -88,7 +83,7 @@ class limits:
         if error is not None:
             self._scope.cancel_all("its scope failed")
         if self._cancel.cancel_called:
-            self._scope.handled()  # the block's own error stands for those of its nodes
+            self._scope.mark_handled()  # the block's own error stands for those of its nodes
         self._scope.hand_over(self._outer)
         self._verdict(kind, error, trace)
 
@@ -110,9 +105,7 @@ class limits:
                 self._verdict(type(late), late, late.__traceback__)
                 raise
         else:
-            await self._scope.abandon(
-                "its scope failed", cut_short=not isinstance(error, Exception)
-            )
+            await self._scope.leave(error)
         self._leave()
         self._verdict(kind, error, trace)
 
@@ -133,13 +126,13 @@ class limits:
         if swallowed or (self._cancel.cancelled_caught and error is None):
             self._look()
             raise DeadlineExceeded(
-                f"limits passed {self._seconds:g} s", so_far=self._so_far, where=self._site
+                f"limits passed {self._seconds:g} s", progress=self._progress, where=self._site
             ) from None
 
     def _look(self) -> None:
         """Remember what took the time, before the rest is cancelled."""
-        if self._so_far is None and self._cancel.cancel_called:
-            self._so_far = self._scope.run.so_far()
+        if self._progress is None and self._cancel.cancel_called:
+            self._progress = self._scope.run.progress()
 
     def _stop(self, error: LimitExceeded) -> None:
         if self._reached is None:
@@ -147,74 +140,3 @@ class limits:
             error.where = error.where or self._site
             self._scope.cancel_all("the budget is used up")
             self._cancel.cancel()
-
-
-class Budget:
-    """Tokens and tool calls that a block may still use."""
-
-    def __init__(self, tokens: int | None, calls: int | None, close: bool, stop: Any) -> None:
-        self._tokens = tokens
-        self._calls = calls
-        self._close = close
-        self._stop = stop
-        self._used_tokens = 0
-        self._reserved_tokens = 0
-        self._used_calls = 0
-
-    def admit(self, options: GenOptions) -> GenOptions:
-        """The options of a generation, within what is left.
-
-        Raises:
-            BudgetExceeded: Nothing is left.
-        """
-        if self._tokens is None:
-            return options
-        left = self._tokens - self._used_tokens - self._reserved_tokens
-        if left < 1:
-            raise BudgetExceeded(
-                f"the budget of {self._tokens} tokens is used up",
-                hint="Raise limits(tokens=...)",
-                where=call_site(),
-            )
-        if not self._close:
-            return options
-        granted = options.copy()
-        granted["max_tokens"] = min(left, options.get("max_tokens", DEFAULT_MAX_TOKENS))
-        return granted
-
-    def watch(self, gen: Gen[Any]) -> None:
-        """Reserve for a generation what it may use, until it ends."""
-        if self._tokens is None or not self._close:
-            return
-        reserved = gen.max_tokens
-        self._reserved_tokens += reserved
-
-        def give_back(_ended: Any) -> None:
-            self._reserved_tokens -= reserved
-
-        gen.when_done(give_back)
-
-    def spend(self, tokens: int) -> None:
-        """A generation of the block produced tokens."""
-        self._used_tokens += tokens
-        if self._tokens is not None and self._used_tokens > self._tokens:
-            self._stop(
-                BudgetExceeded(
-                    f"the block used {self._used_tokens} of {self._tokens} tokens",
-                    hint="Raise limits(tokens=...), or use on_limit='close'",
-                )
-            )
-
-    def count_call(self) -> None:
-        """A tool is about to be called.
-
-        Raises:
-            BudgetExceeded: That would be one too many.
-        """
-        if self._calls is not None and self._used_calls >= self._calls:
-            raise BudgetExceeded(
-                f"the budget of {self._calls} tool calls is used up",
-                hint="Raise limits(calls=...)",
-                where=call_site(),
-            )
-        self._used_calls += 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.errors import NotYetKnown, UsageError
@@ -22,19 +22,33 @@ from agentrt.base.segments import (
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema, SchemaSerializer
 
-    from agentrt.program.chat import Chat
-
 ROLES = ("system", "user", "assistant", "tool")
 
 
-def messages_of(chat: Chat) -> list[dict[str, Any]]:
-    """The messages of a chat.
+class MessageList(Protocol):
+    """A chat, as far as messages go."""
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The chat as messages."""
+        ...
+
+    @classmethod
+    def of(cls, messages: Iterable[Any]) -> Self:
+        """The chat of some messages."""
+        ...
+
+
+ChatT = TypeVar("ChatT", bound=MessageList)
+
+
+def messages_of(segments: Iterable[Segment]) -> list[dict[str, Any]]:
+    """The messages of a chat, from its segments.
 
     Raises:
         NotYetKnown: A part is still pending.
     """
     found: list[dict[str, Any]] = []
-    for segment in chat.segments():
+    for segment in segments:
         if isinstance(segment, Open):
             found.append({"role": segment.role, "content": ""})
         elif isinstance(segment, Hole):
@@ -49,7 +63,7 @@ def _add(message: dict[str, Any], segment: Segment) -> None:
         case Text(text):
             message["content"] += text
         case Generated(calls=calls):
-            message["content"] += segment.said
+            message["content"] += segment.visible_text
             for call in calls:
                 _add(message, call)
         case CallMade(call_id, name, arguments):
@@ -62,24 +76,20 @@ def _add(message: dict[str, Any], segment: Segment) -> None:
             raise AssertionError(f"{segment} stands inside no message")
 
 
-def chat_of(messages: Iterable[Any]) -> Chat:
-    """A chat of messages.
+def segments_of(messages: Iterable[Any]) -> Iterator[tuple[Segment, ...]]:
+    """The segments of each message.
 
     Raises:
-        UsageError: Something in them is no message.
+        UsageError: One of them is no message.
     """
-    from agentrt.program.chat import Chat
-
-    chat = Chat()
     for index, message in enumerate(messages):
         try:
-            chat = chat.extended(_segments_of(message))
+            yield _segments_of(message)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"message {index} cannot be read: {error}",
                 hint='Give {"role": "user", "content": "..."}',
             ) from None
-    return chat
 
 
 def _segments_of(message: Any) -> tuple[Segment, ...]:
@@ -105,35 +115,33 @@ def _segments_of(message: Any) -> tuple[Segment, ...]:
     return (*segments, Close())
 
 
-def chat_schema() -> CoreSchema:
-    """How pydantic reads and writes a chat: as its messages."""
+def chat_schema(chats: type[ChatT]) -> CoreSchema:
+    """The schema by which pydantic reads and writes a chat as its messages."""
     from pydantic_core import core_schema
 
-    from agentrt.program.chat import Chat
-
-    def read(value: Any) -> Chat:
-        if isinstance(value, Chat):
+    def read(value: Any) -> ChatT:
+        if isinstance(value, chats):
             return value
         if not isinstance(value, list):
             raise ValueError("a chat is a list of messages")
         try:
-            return chat_of(value)
+            return chats.of(value)
         except UsageError as error:
             raise ValueError(str(error)) from None
 
     return core_schema.no_info_plain_validator_function(
         read,
-        serialization=core_schema.plain_serializer_function_ser_schema(messages_of),
+        serialization=core_schema.plain_serializer_function_ser_schema(chats.messages),
         json_schema_input_schema=core_schema.list_schema(core_schema.dict_schema()),
     )
 
 
 class ChatSerializer:
-    """What pydantic looks for where a chat stands in a value of an unknown type; made then."""
+    """Makes the serializer that pydantic looks up for a chat in a value of unknown type."""
 
-    def __get__(self, chat: Chat | None, of: type[Chat]) -> SchemaSerializer:
+    def __get__(self, chat: ChatT | None, chats: type[ChatT]) -> SchemaSerializer:
         from pydantic_core import SchemaSerializer
 
-        made = SchemaSerializer(chat_schema())
-        of.__pydantic_serializer__ = made  # type: ignore[attr-defined]
+        made = SchemaSerializer(chat_schema(chats))
+        chats.__pydantic_serializer__ = made  # type: ignore[attr-defined]
         return made

@@ -1,24 +1,29 @@
-"""A node: work already handed to the scheduler, and the promise of its value."""
+"""A node: work that the scheduler already has, and the promise of its value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
-from agentrt.base.errors import NodeCancelled, NotYetKnown
+from agentrt.base.canonical_json import content
+from agentrt.base.errors import NodeCancelled, NotYetKnown, ToolFailed, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.base.notifier import Notifier
-from agentrt.program.scope import Scope, active
+from agentrt.base.segments import Hole, Segment, Text
+from agentrt.program.ports import OwningScope, active
 from agentrt.protocol.events import NodeKind
-
-if TYPE_CHECKING:
-    from agentrt.program.node_specs import Work
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+class NodeWork:
+    """What the runtime has to do for a node; each kind of node has a record of its own."""
+
+    __slots__ = ()
+
+
 def note_wait(node: Node[Any], item: int | None = None) -> None:
-    """The code that runs has really waited for `node`, or for one item of it."""
+    """Remember that the running code has waited for `node`, or for one item of it."""
     scope = active.get()
     if scope is not None:
         scope.waited.node_id = node.id
@@ -26,14 +31,14 @@ def note_wait(node: Node[Any], item: int | None = None) -> None:
 
 
 class Node(Generic[T_co]):
-    """A handle on work already submitted; it never outlives the scope that made it.
+    """A handle on work that is already submitted; it never outlives the scope that made it.
 
-    Await it as often as you like: each time gives the value, or raises the node's own error.
-    Cancelling a wait withdraws demand and leaves the node running; `cancel` ends it.
+    Awaiting it gives the value or raises the node's own error, as often as it is awaited.
+    Cancelling a wait withdraws demand and leaves the node running; `cancel` ends the node.
 
     Attributes:
         id: Path of the node in its run, such as `finance#0/plan#0`.
-        name: Low in cardinality: the call site's name, a tool's name.
+        name: Name with few distinct values: that of the call site or of the tool.
         kind: `generate`, `tool`, `program` or `ask`.
         site: `file:line` in the user's program.
         work: What the runtime has to do.
@@ -42,13 +47,13 @@ class Node(Generic[T_co]):
     __slots__ = (
         "__weakref__",
         "_callbacks",
+        "_demands",
         "_done",
         "_error",
+        "_fails_as_text",
         "_observed",
         "_scope",
-        "_told",
         "_value",
-        "_waiting",
         "_wake",
         "id",
         "kind",
@@ -58,7 +63,13 @@ class Node(Generic[T_co]):
     )
 
     def __init__(
-        self, scope: Scope, node_id: NodeId, kind: NodeKind, name: str, site: str, work: Work
+        self,
+        scope: OwningScope,
+        node_id: NodeId,
+        kind: NodeKind,
+        name: str,
+        site: str,
+        work: NodeWork,
     ) -> None:
         self._scope = scope
         self.id = node_id
@@ -70,9 +81,9 @@ class Node(Generic[T_co]):
         self._value: Any = None
         self._error: Exception | None = None
         self._wake: Notifier | None = None
-        self._waiting = 0
-        self._observed = False  # somebody awaited it: a failure is theirs to handle
-        self._told = False  # its failure goes to a model as text, so a failure is handled
+        self._demands = 0  # waits under way
+        self._observed = False  # code has seen the end, so a failure is handled there
+        self._fails_as_text = False  # a failure goes into a prompt, so it is handled
         self._callbacks: tuple[Callable[[Node[Any]], None], ...] = ()
 
     def __await__(self) -> Generator[Any, Any, T_co]:
@@ -85,7 +96,7 @@ class Node(Generic[T_co]):
 
     @property
     def error(self) -> Exception | None:
-        """Its error, when it failed or was cancelled."""
+        """The error of a node that failed or was cancelled, else None."""
         return self._error
 
     @property
@@ -104,11 +115,11 @@ class Node(Generic[T_co]):
 
     async def _wait(self) -> T_co:
         if not self._done:
-            self.want()
+            self.add_demand()
             try:
-                await self.settled()
+                await self.wait_until_done()
             finally:
-                self.unwant()
+                self.drop_demand()
             note_wait(self)
         self._observed = True
         if self._error is not None:
@@ -117,37 +128,32 @@ class Node(Generic[T_co]):
 
     # What follows is for the runtime, for scopes and for `gather` and `race`.
 
-    def want(self) -> None:
-        """One more waits for it; the first one marks it demanded."""
-        self._waiting += 1
-        if self._waiting == 1 and not self._done:
+    def add_demand(self) -> None:
+        """Count one more wait; the first one marks the node as demanded."""
+        self._demands += 1
+        if self._demands == 1 and not self._done:
             self._scope.run.demand(self)
 
-    def unwant(self) -> None:
-        """One less waits for it."""
-        self._waiting -= 1
-        if not self._waiting and not self._done:
+    def drop_demand(self) -> None:
+        """Count one wait less; the last one withdraws the demand."""
+        self._demands -= 1
+        if not self._demands and not self._done:
             self._scope.run.withdraw(self)
 
-    def handled(self) -> None:
-        """Whatever its error is, somebody deals with it."""
+    def mark_handled(self) -> None:
+        """Take any error of the node as dealt with."""
         self._observed = True
+
+    def report_failure_as_text(self) -> None:
+        """Let a failure stand in a prompt as text, so that it is no error of the program."""
+        self._fails_as_text = True
 
     @property
     def is_handled(self) -> bool:
-        """Whether somebody has seen its error, or will be told of it."""
-        return self._observed or self._told
+        """Whether code has seen the error, or a prompt will hold it as text."""
+        return self._observed or self._fails_as_text
 
-    def tell(self) -> None:
-        """Its failure will be told to a model as text; then it is no error of the program."""
-        self._told = True
-
-    @property
-    def told(self) -> bool:
-        """Whether its failure is text for a model."""
-        return self._told
-
-    async def settled(self) -> None:
+    async def wait_until_done(self) -> None:
         """Wait for the end without demanding it and without raising its error."""
         if not self._done:
             if self._wake is None:
@@ -155,21 +161,47 @@ class Node(Generic[T_co]):
             await self._wake.wait()
 
     @property
-    def scope(self) -> Scope:
-        """The scope that owns it."""
+    def scope(self) -> OwningScope:
+        """The scope that owns the node."""
         return self._scope
 
     @property
     def label(self) -> str:
-        """How notes and messages name it, such as `tool:filings#4`."""
+        """The name in notes and messages, such as `tool:filings#4`."""
         return f"{self.kind}:{self.id.rpartition('/')[2]}"
+
+    def segment(self, *, as_answer: bool = False) -> Segment:
+        """The part of a prompt that stands for the node: a hole while it is pending.
+
+        Args:
+            as_answer: Whether the node is the answer to the prompt before it, or a part of one.
+
+        Raises:
+            Exception: The node has failed, and its failure is not reported as text.
+            UsageError: Its value has no text form.
+        """
+        if not self._done:
+            return Hole(self.id, generated=as_answer)
+        if self._error is not None:
+            if self._fails_as_text:
+                return Text(f"error: {_reason(self._error)}")
+            raise self._error
+        try:
+            return Text(content(self._value))
+        except ValueError as error:
+            raise UsageError(
+                f"the value of {self.label} cannot stand in a prompt: {error}",
+                hint="Return text, finite numbers, lists, dicts, dataclasses or pydantic models",
+                where=self.site,
+            ) from error
 
     @property
     def value(self) -> T_co:
         """The value of a node that is done.
 
         Raises:
-            NotYetKnown: It is still pending.
+            NotYetKnown: The node is still pending.
+            Exception: The node has failed; this is its own error.
         """
         if not self._done:
             self._refuse("read")
@@ -181,24 +213,24 @@ class Node(Generic[T_co]):
         """Give it its value."""
         self._value = value
         self._scope.forget(self)
-        self._settle()
+        self._end()
 
     def fail(self, error: Exception) -> None:
         """Give it its error."""
         self._error = error
-        self._settle()
+        self._end()
 
     def when_done(self, callback: Callable[[Node[Any]], None]) -> None:
-        """Call back at the end, or now when it has ended."""
+        """Call back at the end, or at once if the node has ended."""
         if self._done:
             callback(self)
         else:
             self._callbacks += (callback,)
 
-    def _settle(self) -> None:
+    def _end(self) -> None:
         self._done = True
         if self._wake is not None:
-            self._wake.ring()
+            self._wake.notify_all()
         callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback(self)
@@ -221,3 +253,10 @@ class Node(Generic[T_co]):
 
     def __iter__(self) -> NoReturn:
         self._refuse("iterated over")
+
+
+def _reason(error: Exception) -> str:
+    """The text of a failure in a prompt: the tool's own message, if it has one."""
+    if isinstance(error, ToolFailed) and error.attempts and error.__cause__ is not None:
+        return str(error.__cause__) or type(error.__cause__).__name__
+    return getattr(error, "message", "") or str(error)

@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
 from agentrt.base.errors import UsageError
 from agentrt.base.sampling_params import SamplingParams
-from agentrt.program.overflow import OnOverflow
-
-if TYPE_CHECKING:
-    from agentrt.program.node_specs import OutputSpec
+from agentrt.program.output import OutputSpec
 
 
-class GenOptions(TypedDict, total=False):
-    """What every method that generates takes as keywords.
-
-    Attributes:
-        max_tokens: Most tokens to produce.
-        temperature: 0 is greedy.
-        top_k: Keep the k likeliest tokens; 0 keeps all.
-        top_p: Keep the smallest set whose probability reaches p.
-        min_p: Keep tokens at least `min_p` times as likely as the likeliest.
-        presence_penalty: Taken once from the logit of each token already produced.
-        frequency_penalty: Taken for each time a token was produced.
-        repetition_penalty: Divides logits of tokens seen; 1 does nothing.
-        stop: Strings that end the output.
-        seed: Of this generation; left out, it derives from the run's seed and the node's path.
-        name: Of the node, low in cardinality.
-        deadline: Seconds from now.
-        on_limit: "raise" at a limit, or "close" the output by its shortest valid end.
-        on_overflow: Called with an `Overflow` when the prompt leaves less than `max_tokens` of the
-            window; gives a shorter chat, which the answer then continues. `trim` is one.
-        model: Which engine: a role that the runtime was opened with.
-        logprobs: How many alternatives to report a token.
-        ignore_eos: Nothing but a limit ends the output, which is free text without special tokens.
-        describe: Tell the model of the type, at the end of the last message: its fields, their
-            bounds, and what docstrings and `Field(description=...)` say of them.
-        thinking: Most tokens of free thought before the output, which the type is then asked of;
-            part of `max_tokens`, not of the value: `gen.thinking` has it. 0 lets the model answer
-            at once; left out, it does as it likes, where its type leaves it free.
-        check: The type may say more than tokens can be held to (`uniqueItems`, validators of a
-            pydantic model): what can be is enforced, and the value is checked in the end. One that
-            does not pass is told to the model, which answers again.
-        retries: How often it may, with `check`; 2 when left out.
-        scored: Of a choice: all options are scored at once, whole, and the likeliest is taken (at a
-            temperature one is drawn); `gen.scores` has the probabilities.
-    """
+class PlainGenOptions(TypedDict, total=False):
+    """The options of `GenOptions` but for `on_overflow`, the only one that names a chat."""
 
     max_tokens: int
     temperature: float
@@ -62,7 +27,6 @@ class GenOptions(TypedDict, total=False):
     name: str
     deadline: float
     on_limit: Literal["raise", "close"]
-    on_overflow: OnOverflow
     model: str
     logprobs: int
     ignore_eos: bool
@@ -90,14 +54,14 @@ _SAMPLING = frozenset(
         "ignore_eos",
     }
 )
-_KNOWN = GenOptions.__annotations__.keys()
+_KNOWN = dict.fromkeys((*PlainGenOptions.__annotations__, "on_overflow"))
 
 
-def check_options(options: GenOptions) -> None:
-    """Refuse options that do not exist: a type checker finds them, at run time we do.
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options that do not exist or are out of range, which type checkers may have missed.
 
     Raises:
-        UsageError: With the nearest name that exists.
+        UsageError: The message names the option, the hint the nearest name that exists.
     """
     for name in options:
         if name not in _KNOWN:
@@ -120,7 +84,7 @@ def check_options(options: GenOptions) -> None:
         raise UsageError(f"on_limit={on_limit!r} is unknown", hint="Give 'raise' or 'close'")
 
 
-def _check_phases(options: GenOptions) -> None:
+def _check_phases(options: Mapping[str, Any]) -> None:
     """What the options say of thinking, checks and scores, and of each other."""
     most = options.get("max_tokens", SamplingParams().max_tokens)
     thinking = options.get("thinking", 0)
@@ -144,7 +108,7 @@ def _check_phases(options: GenOptions) -> None:
         )
 
 
-def check_output(output: OutputSpec, options: GenOptions) -> None:
+def check_output(output: OutputSpec, options: Mapping[str, Any]) -> None:
     """Refuse those of `PHASES` that make no sense for this output.
 
     Raises:
@@ -165,7 +129,7 @@ def check_output(output: OutputSpec, options: GenOptions) -> None:
         raise UsageError("retries is for what is checked", hint="Give check=True with it")
 
 
-def sampling_of(options: GenOptions, seed: int) -> SamplingParams:
+def sampling_of(options: PlainGenOptions, seed: int) -> SamplingParams:
     """The sampling parameters among the options; `seed` stands in for one that is left out."""
     given: dict[str, Any] = {name: value for name, value in options.items() if name in _SAMPLING}
     stop = options.get("stop", ())

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, Literal
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
-from agentrt.program.node_specs import OutputSpec
+from agentrt.base.record import record
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
-
-if TYPE_CHECKING:
-    from agentrt.program.tool import Tool
+from agentrt.program.tool import Tool
 
 MAX_CALLS = 32
 _specs: dict[str, ConstraintSpec] = {}
+
+
+@record
+class OutputSpec:
+    """The output of a generation, and how its text becomes a value.
+
+    Attributes:
+        kind: One value, a streamed array of items, a plan of calls, calls or a final value, or
+            `raw` text just as the model writes it, which is never refused.
+        constraint: The constraint that the engine enforces; None leaves the text free.
+        parse: Parses the whole text (`value`), one item (`items`) or the final answer (`step`).
+        name: Name of a node that has no name of its own.
+        tools: The tools by name, for `calls` and `step`.
+        checked: Whether `parse` may refuse text that the constraint allows. Such a refusal is a
+            failure of the model, which may answer again, not of the engine.
+        keep_special: Whether the text of special tokens is part of the text, as calls may be.
+    """
+
+    kind: Literal["value", "items", "calls", "step", "raw"]
+    constraint: ConstraintSpec | None
+    parse: Callable[[str], Any]
+    name: str
+    tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
+    checked: bool = False
+    keep_special: bool = False
 
 
 def value_of(form: Any, *, check: bool = False) -> OutputSpec:
@@ -33,14 +58,21 @@ def items_of(item: Any) -> OutputSpec:
 def calls_of(tools: tuple[Tool[..., Any], ...]) -> OutputSpec:
     """A plan of calls."""
     by_name = _by_name(tools)
-    return OutputSpec("calls", _spec(tools, None), _no_value, "calls", by_name)
+    spec = _spec(tools, None)
+    return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True)
 
 
 def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
     """Calls or a final answer."""
     by_name = _by_name(tools)
     shape = final_for(final)
-    return OutputSpec("step", _spec(tools, shape.schema), shape.parse, "step", by_name)
+    spec = _spec(tools, shape.schema)
+    return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True)
+
+
+def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool) -> OutputSpec:
+    """Text just as the model writes it, under a constraint or under none."""
+    return OutputSpec("raw", constraint, str, name, keep_special=keep_special)
 
 
 def _spec(tools: tuple[Tool[..., Any], ...], final: dict[str, Any] | None) -> ConstraintSpec:

@@ -98,15 +98,15 @@ def choice(*options: T) -> Constraint[T]:
     return Constraint(Shape(plain.spec, by_text.__getitem__, "choice"))
 
 
-Place = Literal["alone", "json", "array", "checked"]
-_TOLD: dict[Place, str] = {
+OutputUse = Literal["alone", "json", "array", "checked"]
+_LEAD: dict[OutputUse, str] = {
     "alone": "Answer with JSON of this type:\n",
     "json": "When no tool is needed any more, answer with JSON of this type:\n",
     "array": "Answer with a JSON array. Each item is of this type:\n",
     "checked": "Answer with JSON of this type:\n",
 }
-_shapes: dict[tuple[Place, type, Any], Shape] = {}
-_kept: dict[tuple[Place, int], tuple[Any, Shape]] = {}
+_shapes: dict[tuple[OutputUse, type, Any], Shape] = {}
+_kept: dict[tuple[OutputUse, int], tuple[Any, Shape]] = {}
 
 
 def shape_for(form: Any) -> Shape:
@@ -135,7 +135,7 @@ def final_for(form: Any) -> Shape:
     return _once("json", form)
 
 
-def description_for(form: Any, place: Place) -> str:
+def description_for(form: Any, use: OutputUse) -> str:
     """What a prompt tells of such an output; "" of free text and of grammars.
 
     Raises:
@@ -143,18 +143,18 @@ def description_for(form: Any, place: Place) -> str:
     """
     from agentrt.structured.types.description import description_of, schema_description
 
-    shape = checked_for(form) if place == "checked" else shape_for(form)
-    if place in ("alone", "checked") and shape.spec is not None and shape.spec.kind == "choice":
+    shape = checked_for(form) if use == "checked" else shape_for(form)
+    if use in ("alone", "checked") and shape.spec is not None and shape.spec.kind == "choice":
         return f"Answer with one of: {', '.join(shape.spec.options)}"
     if not isinstance(form, Constraint):
-        told = description_of(form)
+        words = description_of(form)
     elif shape.schema is not None:
-        told = schema_description(shape.schema)
+        words = schema_description(shape.schema)
     elif shape.spec is not None and shape.spec.kind == "regex":
         return f"Answer with text that matches {shape.spec.source}"
     else:
         return ""
-    return _TOLD[place] + told if told else ""
+    return _LEAD[use] + words if words else ""
 
 
 def _array_of(schema: dict[str, Any]) -> Shape:
@@ -184,24 +184,24 @@ def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:
     )
 
 
-def _once(place: Place, form: Any) -> Shape:
+def _once(use: OutputUse, form: Any) -> Shape:
     """The shape of `form` there, remembered: looking at a type costs far more than a node may."""
     try:
-        known = _shapes.get((place, type(form), form))
+        known = _shapes.get((use, type(form), form))
     except TypeError:  # not hashable: remember the object itself
-        held = _kept.get((place, id(form)))
+        held = _kept.get((use, id(form)))
         if held is None:
-            held = _kept[place, id(form)] = (form, _make(place, form))
+            held = _kept[use, id(form)] = (form, _make(use, form))
         return held[1]
     if known is None:
-        known = _shapes[place, type(form), form] = _make(place, form)
+        known = _shapes[use, type(form), form] = _make(use, form)
     return known
 
 
-def _make(place: Place, form: Any) -> Shape:
+def _make(use: OutputUse, form: Any) -> Shape:
     from agentrt.structured import array_shape, checked_shape_of, json_shape_of, shape_of
 
-    match place:
+    match use:
         case "alone":
             return shape_of(form)
         case "json":

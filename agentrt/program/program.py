@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 from agentrt.program import default_runner
 from agentrt.program.call_site import call_site, shorten
 from agentrt.program.chat import Chat
-from agentrt.program.node import Node
-from agentrt.program.node_specs import ProgramWork
-from agentrt.program.scope import here
+from agentrt.program.node import Node, NodeWork
+from agentrt.program.scope import current_scope
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@record
+class ProgramWork(NodeWork):
+    """One call of a program.
+
+    Attributes:
+        body: Makes the coroutine of the call.
+        inputs: Nodes among the arguments.
+        deadline_s: Seconds that the call may take, or None.
+        source: `file:function`.
+    """
+
+    body: Callable[[], Awaitable[Any]]
+    inputs: tuple[Node[Any], ...]
+    deadline_s: float | None
+    source: str
+
+    def within(self, deadline_s: float) -> ProgramWork:
+        """The same call under another deadline."""
+        return replace(self, deadline_s=deadline_s)
 
 
 class Program(Generic[P, R]):
@@ -59,7 +81,7 @@ class Program(Generic[P, R]):
         Raises:
             NoRun: Outside a run.
         """
-        scope = here(f"program {self.name}")
+        scope = current_scope(f"program {self.name}")
         node: Node[R] = Node(
             scope,
             scope.next_id(self.name),

@@ -9,7 +9,8 @@ from typing import Generic, Literal, Self, TypeVar
 
 from agentrt.program.arrivals import Arrivals
 from agentrt.program.node import Node
-from agentrt.program.scope import Scope, active, here
+from agentrt.program.ports import OwningScope, active
+from agentrt.program.scope import Scope, current_scope
 
 T = TypeVar("T")
 
@@ -38,13 +39,13 @@ class race(Generic[T]):
         self._errors = errors
         self._arrivals: Arrivals[T] | None = None
         self._scope: Scope | None = None
-        self._token: Token[Scope | None] | None = None
+        self._token: Token[OwningScope | None] | None = None
         self.pending = len(self._nodes)
         self.last: Node[T] | None = None
         self.cancelled: list[Node[T]] = []
 
     async def __aenter__(self) -> Self:
-        self._scope = here("race").block("race")
+        self._scope = current_scope("race").block("race")
         self._token = active.set(self._scope)
         self._arrivals = Arrivals(self._nodes)
         return self
@@ -60,7 +61,7 @@ class race(Generic[T]):
             self.last = node
             if node.error is None or self._errors == "raise":
                 return await node
-            node.handled()
+            node.mark_handled()
         raise StopAsyncIteration
 
     async def __aexit__(
@@ -74,16 +75,11 @@ class race(Generic[T]):
         assert self._token is not None
         self._arrivals.close()
         for node in self._nodes:
-            node.handled()
+            node.mark_handled()
             if not node.done:
                 self.cancelled.append(node)
                 node.cancel("lost the race")
         try:
-            if error is None:
-                await self._scope.end()
-            else:
-                await self._scope.abandon(
-                    "its scope failed", cut_short=not isinstance(error, Exception)
-                )
+            await self._scope.leave(error)
         finally:
             active.reset(self._token)

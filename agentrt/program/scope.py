@@ -1,61 +1,48 @@
 """Scopes own nodes: a program call, a `limits` block, a `race`.
 
-A scope's end waits for the nodes nobody awaited, and no node outlives its scope. Nodes that are
-generations have no task of their own, so ownership is kept here rather than in one task group a
-scope; the tasks of tools and sub-programs are the run's.
+The end of a scope waits for the nodes that were not awaited, and no node outlives its scope.
+Generations have no task of their own, so ownership is kept here rather than in one task group a
+scope; the tasks of tools and sub-programs belong to the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
 from agentrt.base.errors import NodeCancelled, NoRun, UsageError
 from agentrt.base.ids import NodeId
+from agentrt.program.budget import Budget
 from agentrt.program.call_site import call_site
-from agentrt.program.ports import Submit
-
-if TYPE_CHECKING:
-    from agentrt.program.limits import Budget
-    from agentrt.program.node import Node
+from agentrt.program.node import Node
+from agentrt.program.ports import LastWait, OwningScope, Submit, active
 
 R = TypeVar("R")
-active: ContextVar[Scope | None] = ContextVar("agentrt_scope", default=None)
-
-
-class Waited:
-    """The last node that the code of a program really waited for.
-
-    Attributes:
-        node_id: The node; None when there was none yet.
-        item: Index of its streamed item, or None for the whole value.
-    """
-
-    __slots__ = ("item", "node_id")
-
-    def __init__(self) -> None:
-        self.node_id: NodeId | None = None
-        self.item: int | None = None
 
 
 class Scope:
     """The nodes made in one block, and the limits they are under.
 
+    Args:
+        run: The run that takes the nodes.
+        path: Prefix of the ids of the nodes.
+        owner: The program node whose body the block is in; None for the run itself.
+        outer: The scope whose limits hold here too, or None.
+
     Attributes:
-        run: Where nodes go.
-        path: Prefix of the ids of its nodes.
-        owner: The program node whose body it is in; None for the run itself.
-        deadline_at_s: Of the enclosing programs and blocks, or None.
-        block_deadline_at_s: Of the enclosing `limits` blocks of the same program, or None.
+        run: The run that takes the nodes.
+        path: Prefix of the ids of the nodes.
+        owner: The program node whose body the block is in; None for the run itself.
+        deadline_at_s: Deadline of the enclosing programs and blocks, or None.
+        block_deadline_at_s: Deadline of the enclosing `limits` blocks of the same program, or None.
         budgets: Token and call budgets in force, innermost first.
-        close: Whether generations end validly at a limit unless they say otherwise.
-        thread_id: The thread of the run's event loop; nodes are made there and nowhere else.
-        waited: What the program's code has waited for, shared by its blocks.
-        cut_short: Its code was cancelled while it waited: a deadline, or whoever called it.
+        close: Whether generations end validly at a limit unless their options say otherwise.
+        thread_id: The thread of the run's event loop, in which all nodes are made.
+        waited: The last wait of the program's code, shared by the blocks of the program.
+        cut_short: Whether its code was cancelled while it waited, by a deadline or by its caller.
         held: Collects new nodes that may not start yet, while `fan` makes them; else None.
     """
 
@@ -78,24 +65,20 @@ class Scope:
 
     def __init__(
         self,
-        run: Submit,
+        run: Submit[Node[Any]],
         path: str,
         owner: NodeId | None,
         *,
-        deadline_at_s: float | None = None,
-        block_deadline_at_s: float | None = None,
-        budgets: tuple[Budget, ...] = (),
-        close: bool = False,
-        waited: Waited | None = None,
+        outer: OwningScope | None = None,
     ) -> None:
         self.run = run
         self.path = path
         self.owner = owner
-        self.deadline_at_s = deadline_at_s
-        self.block_deadline_at_s = block_deadline_at_s
-        self.budgets = budgets
-        self.close = close
-        self.waited = waited or Waited()
+        self.deadline_at_s = None if outer is None else outer.deadline_at_s
+        self.block_deadline_at_s = None if outer is None else outer.block_deadline_at_s
+        self.budgets: tuple[Budget, ...] = () if outer is None else outer.budgets
+        self.close = outer is not None and outer.close
+        self.waited = LastWait()
         self.thread_id = get_ident()
         self.cut_short = False
         self.held: list[Node[Any]] | None = None
@@ -103,8 +86,25 @@ class Scope:
         self._nodes: dict[Node[Any], None] = {}
         self._ended = False
 
+    @classmethod
+    def of_program(cls, node: Node[Any], deadline_at_s: float | None) -> Scope:
+        """The scope of the body of a program node."""
+        scope = cls(node.scope.run, node.id, node.id, outer=node.scope)
+        scope.deadline_at_s = sooner(scope.deadline_at_s, deadline_at_s)
+        scope.block_deadline_at_s = None
+        return scope
+
+    @classmethod
+    def of_callback(cls, node: Node[Any]) -> Scope:
+        """The scope of code that is called for the sake of a node, under the node's limits."""
+        return cls(node.scope.run, node.id, node.scope.owner, outer=node.scope)
+
     def next_id(self, name: str) -> NodeId:
-        """The id of the next node with this name: path, name and index in the scope."""
+        """The id of the next node with this name: path, name and index in the scope.
+
+        Raises:
+            UsageError: The name is empty, or holds a `/` or a `#`.
+        """
         if "/" in name or "#" in name or not name:
             raise UsageError(f"{name!r} is no name of a node", hint="Leave out '/' and '#'")
         index = self._counts.get(name, 0)
@@ -114,42 +114,16 @@ class Scope:
 
     def block(self, name: str) -> Scope:
         """A scope inside this one, of the same program, with the same limits."""
-        return Scope(
-            self.run,
-            self.next_id(name),
-            self.owner,
-            deadline_at_s=self.deadline_at_s,
-            block_deadline_at_s=self.block_deadline_at_s,
-            budgets=self.budgets,
-            close=self.close,
-            waited=self.waited,
-        )
-
-    def body_of(self, node: Node[Any], deadline_at_s: float | None) -> Scope:
-        """The scope of a program that was called in this one."""
-        return Scope(
-            self.run,
-            node.id,
-            node.id,
-            deadline_at_s=sooner(self.deadline_at_s, deadline_at_s),
-            budgets=self.budgets,
-            close=self.close,
-        )
-
-    def behalf_of(self, node: Node[Any]) -> Scope:
-        """A scope for what is made for one node of this one, with the same limits."""
-        return Scope(
-            self.run,
-            node.id,
-            self.owner,
-            deadline_at_s=self.deadline_at_s,
-            block_deadline_at_s=self.block_deadline_at_s,
-            budgets=self.budgets,
-            close=self.close,
-        )
+        scope = Scope(self.run, self.next_id(name), self.owner, outer=self)
+        scope.waited = self.waited
+        return scope
 
     def adopt(self, node: Node[Any]) -> None:
-        """Own a new node and hand it to the run."""
+        """Own a new node and hand it to the run.
+
+        Raises:
+            NoRun: The scope has ended.
+        """
         if self._ended:
             raise NoRun(
                 f"{node.label} was made after its scope had ended",
@@ -162,13 +136,13 @@ class Scope:
             self.held.append(node)
 
     def forget(self, node: Node[Any]) -> None:
-        """A node ended well: nothing is left to wait for or to report."""
+        """Drop a node that has its value: there is no failure to report and nothing to await."""
         self._nodes.pop(node, None)
 
-    def handled(self) -> None:
-        """Whatever becomes of the nodes, somebody deals with it."""
+    def mark_handled(self) -> None:
+        """Take the failures of all nodes as dealt with."""
         for node in self._nodes:
-            node.handled()
+            node.mark_handled()
 
     def hand_over(self, outer: Scope) -> None:
         """Leave the nodes to an enclosing scope, whose end then waits for them."""
@@ -177,54 +151,61 @@ class Scope:
         self._ended = True
 
     def cancel_all(self, reason: str) -> None:
-        """End every node that is still under way."""
+        """Cancel every node that has not ended."""
         for node in list(self._nodes):
             node.cancel(reason)
 
-    async def settle(self) -> None:
-        """Wait until every node has ended, also those added meanwhile."""
+    async def wait_until_done(self) -> None:
+        """Wait until every node has ended, those added meanwhile included."""
         while pending := [node for node in self._nodes if not node.done]:
             for node in pending:
                 if not node.done:
-                    await node.settled()
+                    await node.wait_until_done()
                     self.waited.node_id, self.waited.item = node.id, None
 
     async def end(self) -> None:
-        """Wait for the nodes nobody awaited; raise what none of their users has seen.
+        """Wait for the nodes that were not awaited; raise the failures that no code has seen.
 
         Raises:
-            Exception: The one failure that nobody awaited, as itself.
-            ExceptionGroup: Several of them.
+            Exception: The failure, if it is the only one.
+            ExceptionGroup: Several failures.
         """
         for node in self._nodes:
             if not node.done:
                 self.run.demand(node)
         try:
-            await self.settle()
+            await self.wait_until_done()
         except BaseException:
             await self.abandon("its scope was cancelled", cut_short=True)
             raise
         self._ended = True
-        lost = self._lost()
-        if len(lost) == 1:
-            raise lost[0]
-        if lost:
-            raise ExceptionGroup("nodes that failed and were never awaited", lost)
+        unseen = self._unseen()
+        if len(unseen) == 1:
+            raise unseen[0]
+        if unseen:
+            raise ExceptionGroup("nodes that failed and were never awaited", unseen)
+
+    async def leave(self, error: BaseException | None) -> None:
+        """End with the code of the scope: await the nodes, or cancel them if the code failed."""
+        if error is None:
+            await self.end()
+        else:
+            await self.abandon("its scope failed", cut_short=not isinstance(error, Exception))
 
     async def abandon(self, reason: str, *, cut_short: bool) -> None:
-        """Cancel what is under way and wait for it, whatever else is being cancelled.
+        """Cancel the nodes and wait for their ends, even while the caller is being cancelled.
 
         Args:
-            reason: For those who await a node that is cancelled.
-            cut_short: The scope's code was cancelled itself, it did not fail.
+            reason: Stands in the `NodeCancelled` of the cancelled nodes.
+            cut_short: Whether the code of the scope was itself cancelled rather than failed.
         """
         self.cut_short = cut_short
         with anyio.CancelScope(shield=True):
             self.cancel_all(reason)
-            await self.settle()
+            await self.wait_until_done()
         self._ended = True
 
-    def _lost(self) -> list[Exception]:
+    def _unseen(self) -> list[Exception]:
         seen = {id(node.error) for node in self._nodes if node.is_handled}
         failed = {
             id(node.error): node.error
@@ -235,28 +216,33 @@ class Scope:
 
 
 async def in_scope(scope: Scope, body: Callable[[], Awaitable[R]]) -> R:
-    """Run `body` with `scope` in force. Its own error wins and cancels the nodes it made."""
+    """Run `body` with `scope` active and give its result.
+
+    Raises:
+        BaseException: The body's own error, which cancels the nodes of the scope, or a failure of
+            one of them that no code has seen.
+    """
     token = active.set(scope)
     try:
         result = await body()
     except BaseException as error:
-        await scope.abandon("its scope failed", cut_short=not isinstance(error, Exception))
+        await scope.leave(error)
         raise
     else:
-        await scope.end()
+        await scope.leave(None)
     finally:
         active.reset(token)
     return result
 
 
-def here(what: str) -> Scope:
-    """The scope in force.
+def current_scope(what: str) -> Scope:
+    """The active scope; `what` is the user for whom it is looked up, such as `generate`.
 
     Raises:
-        NoRun: There is none.
+        NoRun: No scope is active, or the caller is in a worker thread.
     """
     scope = active.get()
-    if scope is None:
+    if not isinstance(scope, Scope):
         raise NoRun(f"{what} was used outside a run", where=call_site())
     if scope.thread_id != get_ident():
         raise NoRun(

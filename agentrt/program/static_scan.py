@@ -19,8 +19,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
 from agentrt.base.segments import ToolSchema
 from agentrt.program.chat import Chat
-from agentrt.program.node_specs import OutputSpec
-from agentrt.program.output import calls_of, items_of, step_of, value_of
+from agentrt.program.output import OutputSpec, calls_of, items_of, step_of, value_of
 from agentrt.program.program import Program
 from agentrt.program.tool import Tool
 

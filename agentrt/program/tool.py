@@ -7,16 +7,38 @@ from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from agentrt.base.errors import ToolFailed, UsageError
+from agentrt.base.record import record
 from agentrt.base.segments import CallMade
 from agentrt.program.call_site import call_site
-from agentrt.program.gen import Gen
-from agentrt.program.node import Node
-from agentrt.program.node_specs import ToolWork
-from agentrt.program.scope import Scope, here
+from agentrt.program.node import Node, NodeWork
+from agentrt.program.scope import Scope, current_scope
 from agentrt.tools import Effects, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@record
+class ToolWork(NodeWork):
+    """One tool call.
+
+    Attributes:
+        spec: The tool.
+        arguments: The arguments by name, without those that are bound in `spec`.
+        call: The call as a model made it, or None if the program calls.
+        plan: The generation whose output holds that call.
+        plan_item: Index of the call among those of `plan`.
+        deadline_at_s: Deadline of a `limits` block around the call, or None.
+        refused: Why the arguments do not fit the tool, or None if they do.
+    """
+
+    spec: ToolSpec
+    arguments: Mapping[str, Any]
+    call: CallMade | None = None
+    plan: Node[Any] | None = None
+    plan_item: int = 0
+    deadline_at_s: float | None = None
+    refused: ToolFailed | None = None
 
 
 class Tool(Generic[P, R]):
@@ -43,7 +65,7 @@ class Tool(Generic[P, R]):
             NoRun: Outside a run.
             UsageError: The arguments do not fit its signature.
         """
-        scope = here(f"tool {self.name}")
+        scope = current_scope(f"tool {self.name}")
         arguments = self.spec.arguments(args, kwargs)
         deadline_at_s = scope.block_deadline_at_s
         return self._submit(scope, ToolWork(self.spec, arguments, deadline_at_s=deadline_at_s))
@@ -60,12 +82,12 @@ class Tool(Generic[P, R]):
         self,
         arguments: Mapping[str, Any],
         call: CallMade,
-        plan: Gen[Any],
+        plan: Node[Any],
         plan_item: int,
         refused: ToolFailed | None,
     ) -> Node[R]:
         """Start a call that a model made; `ToolCall.start` is the way to do so."""
-        scope = here(f"tool {self.name}")
+        scope = current_scope(f"tool {self.name}")
         deadline_at_s = scope.block_deadline_at_s
         return self._submit(
             scope, ToolWork(self.spec, arguments, call, plan, plan_item, deadline_at_s, refused)

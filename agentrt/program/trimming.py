@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
-if TYPE_CHECKING:
-    from agentrt.program.chat import Chat
+from agentrt.program.chat import Chat, Overflow
 
 
-class Trimmings(Sequence["Chat"]):
+def trim(overflow: Overflow) -> Chat | None:
+    """Leaves out the oldest messages; for `on_overflow=trim`.
+
+    It goes down to three quarters of the length that would do: the engine computes the prompt anew
+    after each cut, so the next turns should not need another one. System messages at the start
+    stay, and so does the last exchange. First whole exchanges go, each from its user message on;
+    then rounds of calls and results within the last exchange, except for the last round. If only
+    the engine can count, half of the parts that may go are left out.
+
+    Returns:
+        The shorter chat; None if it cannot become short enough.
+    """
+    cuts = Trimmings(overflow.chat)
+    if not len(cuts):
+        return None
+    if overflow.count is None:
+        return cuts[len(cuts) // 2]
+    count, goal_tokens = overflow.count, overflow.target_tokens * 3 // 4
+    first = bisect_left(cuts, True, key=lambda cut: count(cut) <= goal_tokens)
+    if first < len(cuts):
+        return cuts[first]
+    shortest = cuts[len(cuts) - 1]
+    return shortest if overflow.holds(shortest) else None
+
+
+class Trimmings(Sequence[Chat]):
     """Shorter and shorter versions of a chat; each is made when it is asked for.
 
     Args:
@@ -19,12 +44,12 @@ class Trimmings(Sequence["Chat"]):
     """
 
     def __init__(self, chat: Chat) -> None:
-        line = [link for link in chat.line() if link.role is not None]
-        start = next((i for i, link in enumerate(line) if link.role != "system"), len(line))
+        links = [link for link in chat.links() if link.role is not None]
+        start = next((i for i, link in enumerate(links) if link.role != "system"), len(links))
         self._chat = chat
-        self._line = line
-        exchanges = _starts(line, start, "user") or [start]
-        rounds = _starts(line, exchanges[-1], "assistant") or [len(line)]
+        self._links = links
+        exchanges = _starts(links, start, "user") or [start]
+        rounds = _starts(links, exchanges[-1], "assistant") or [len(links)]
         # What stays of the start, and from where on all stays.
         self._cuts = [(start, start, begin) for begin in exchanges if begin > start]
         self._cuts += [(exchanges[-1], rounds[0], begin) for begin in rounds[1:]]
@@ -43,16 +68,16 @@ class Trimmings(Sequence["Chat"]):
         return self._cut(*self._cuts[index])
 
     def _cut(self, asked: int, answered: int, begin: int) -> Chat:
-        line = self._line
-        return self._chat.made_of(line[: self._head] + line[asked:answered] + line[begin:])
+        links = self._links
+        return self._chat.rebuilt(links[: self._head] + links[asked:answered] + links[begin:])
 
 
-def _starts(line: list[Chat], start: int, role: str) -> list[int]:
+def _starts(links: list[Chat], start: int, role: str) -> list[int]:
     """Where messages of `role` begin from `start` on; several in a row begin once."""
     found: list[int] = []
     before: str | None = None
-    for index in range(start, len(line)):
-        if line[index].role == role and before != role:
+    for index in range(start, len(links)):
+        if links[index].role == role and before != role:
             found.append(index)
-        before = line[index].role
+        before = links[index].role
     return found

@@ -1,1 +1,1 @@
-"""The contracts between runtime and engines: plain frozen values, and how they travel."""
+"""Contracts between runtime and engines: plain frozen values and their wire format."""

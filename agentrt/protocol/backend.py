@@ -1,8 +1,8 @@
-"""The contract between the runtime and what serves generations.
+"""The contract between the runtime and an engine.
 
-Requests and events are plain frozen data that can cross a process. A backend is told of requests
-and facts and answers with events; it delivers ONE `StepDone` a step, never an event a token.
-All instants are seconds of the injected clock (`agentrt.base.clock`).
+Requests and events are plain frozen data that can cross a process. A backend receives requests,
+updates of scheduling info and aborts, and returns events: ONE `StepDone` a step, never an event a
+token. All instants are seconds of the injected clock (`agentrt.base.clock`).
 """
 
 from __future__ import annotations
@@ -58,28 +58,30 @@ KvHint = Literal["keep", "demote", "drop", "prefetch"]
 
 @record
 class Capabilities:
-    """What a backend can do; the runtime adapts to it.
+    """Features of a backend; the runtime adapts to them.
 
     Attributes:
         backend: "embedded", "remote" or "scripted".
         model: Name for people and traces.
         prompt: Whether requests carry token ids or messages.
-        codec: Fingerprint of the codec whose ids it takes; "" for messages.
-        window_tokens: Context length; 0 when unknown.
-        constraints: Kinds that it enforces. Any other is an error, never ignored.
-        holes: Takes prompts that are not complete yet, and `fill`.
-        hints: Obeys `hint`.
-        seeds: The same seed gives the same tokens.
-        logprobs: Reports them.
-        closes: `on_limit="close"` ends a constrained output by its shortest valid end.
-        batches: Serves several requests in one step.
-        call_frame: How tool calls stand in the text of its deltas. Engines that report calls apart
-            from the text write them into it in `JSON_ARRAY_FRAME`.
-        kv_tokens: Tokens whose KV it can hold at once; 0 when unknown.
-        host_kv_tokens: Tokens whose KV its slower tier can hold; 0 when there is none.
-        thinking: How its model thinks within `thinking_tokens`; None when it cannot be held to
-            a number of tokens, so that asking for it is an error.
-        scores: Takes `scored` requests.
+        codec: Fingerprint of the codec of its ids; "" for messages.
+        window_tokens: Context length; 0 if unknown.
+        constraints: Supported kinds of structured output. Any other is an error, never ignored.
+        holes: Whether it takes incomplete prompts and `fill_hole`.
+        hints: Whether it obeys `hint`.
+        seeds: Whether the same seed gives the same tokens.
+        logprobs: Whether it reports log-probabilities.
+        closes: Whether `on_limit="close"` ends a constrained output by its shortest valid end.
+        batches: Whether it serves several requests in one step.
+        call_frame: Frame of tool calls in the text of its deltas. Engines that report calls
+            separately write them into the text in `JSON_ARRAY_FRAME`.
+        kv_tokens: Capacity of its KV cache in tokens; 0 if unknown.
+        host_kv_tokens: Capacity of its KV offload tier in tokens; 0 without one.
+        thinking: Frame of its model's reasoning within `thinking_tokens`; None if it cannot hold a
+            thinking budget, so that asking for one is an error.
+        scores: Whether it takes `scored` requests.
+        cache_salts: Whether it keeps prefixes of requests with different `cache_salt` apart. A
+            salt for any other backend is an error, never ignored.
     """
 
     backend: str
@@ -99,6 +101,7 @@ class Capabilities:
     host_kv_tokens: int = 0
     thinking: ThinkFrame | None = None
     scores: bool = False
+    cache_salts: bool = False
 
 
 @record
@@ -106,8 +109,8 @@ class TokenPrompt:
     """A prompt as ids, up to the first hole.
 
     Attributes:
-        token_ids: Known so far; they never change, the prompt only grows at its end.
-        complete: False while a hole is open: `fill` brings more.
+        token_ids: Ids known so far. They never change; the prompt only grows at its end.
+        complete: False while a hole is open and `fill_hole` will bring more.
     """
 
     token_ids: tuple[int, ...]
@@ -116,11 +119,11 @@ class TokenPrompt:
 
 @record
 class MessagePrompt:
-    """A complete prompt as segments, for engines that take messages.
+    """A complete prompt as segments, for engines that take messages and apply a chat template.
 
     Attributes:
         segments: Whole messages, without holes.
-        tools: Offered to the model.
+        tools: Tools offered to the model.
     """
 
     segments: tuple[Segment, ...]
@@ -129,30 +132,31 @@ class MessagePrompt:
 
 @record
 class SchedulingInfo:
-    """What the order of waiting work depends on; sent with the request and when it changes.
+    """Scheduling info of a request; sent with the request and when it changes.
 
-    What is said of the run holds at `told_at_s`; who reads it later may let its waiting grow.
+    The values of the run hold at `as_of_s`; a reader may add the waiting time since then.
 
     Attributes:
-        request_id: Of which request.
-        demanded: Somebody waits for it.
-        deadline_at_s: When it must be done, or None.
-        rank_s: Learned time from its start to the end of its run, along the longest path.
-        output_tokens: Learned length of its output; 0 when nothing is known.
-        run_started_at_s: When its run began.
-        rest_s: Learned service that its run still needs, this request included; 0 when nothing is
-            known.
-        run_id: The run it belongs to.
-        tenant: Who pays for the run; "" is one tenant like any other.
-        tenant_debt_s: Service that the tenant had beyond its fair share; negative when it is owed.
-        priority: Of the run; a higher one goes first within a tenant.
-        attained_s: Service that its run has had.
-        waited_s: How long runnable nodes of its run have waited.
-        waiting: How many of them wait now: `waited_s` grows by so many seconds a second.
-        path_p50_s: Median of the learned time that its run still needs.
-        path_p90_s: The same time, which nine of ten runs stay within.
-        true_rest_s: What its run really needs, where a replay knows; None elsewhere.
-        told_at_s: When this was so.
+        request_id: The request.
+        demanded: Whether the program awaits its result.
+        deadline_at_s: Deadline of its end, or None.
+        rank_s: Upward rank: learned time from its start to the end of its run, along the longest
+            path.
+        output_tokens: Learned length of its output; 0 if unknown.
+        run_started_at_s: Start of its run.
+        rest_s: Learned remaining service of its run, this request included; 0 if unknown.
+        run_id: The run.
+        tenant: Tenant charged for the run; "" is one tenant like any other.
+        tenant_debt_s: Service of the tenant beyond its fair share; negative if it is owed service.
+        priority: Priority of the run; a higher one goes first within a tenant.
+        attained_s: Attained service of its run.
+        waited_s: Time that runnable nodes of its run have waited.
+        waiting: Number of nodes of its run that wait now: `waited_s` grows by so many seconds a
+            second.
+        path_p50_s: Median of the learned remaining time of its run.
+        path_p90_s: 90th percentile of the same time.
+        true_rest_s: True remaining service of its run, known in a replay only; None otherwise.
+        as_of_s: Instant of these values.
     """
 
     request_id: RequestId
@@ -172,30 +176,31 @@ class SchedulingInfo:
     path_p50_s: float = 0.0
     path_p90_s: float = 0.0
     true_rest_s: float | None = None
-    told_at_s: float = 0.0
+    as_of_s: float = 0.0
 
 
 @record
 class GenerateRequest:
-    """One generation.
+    """One generation, as sent to an engine.
 
     Attributes:
-        request_id: Given by the runtime.
-        run_id: The run it belongs to.
-        node_id: The node it belongs to.
-        site: Call site, under which durations are learned.
-        prompt: What the model sees.
-        sampling: How tokens are picked.
-        constraint: What the output must look like; None leaves it free.
-        on_limit: What happens at `max_tokens` and at the deadline.
-        demanded: Whether somebody waits for it.
-        deadline_at_s: When it must be done, or None.
-        submitted_at_s: When the runtime sent it.
+        request_id: Id given by the runtime.
+        run_id: The run.
+        node_id: The node.
+        site: Call site, the key of learned durations.
+        prompt: Prompt of the model.
+        sampling: Sampling parameters.
+        constraint: Constraint of a structured output; None leaves the output free.
+        on_limit: Behaviour at `max_tokens` and at the deadline.
+        demanded: Whether the program awaits its result.
+        deadline_at_s: Deadline of its end, or None.
+        submitted_at_s: Instant of sending.
         keep_special: Report the text of special tokens too (tool-call frames).
-        facts: What its place among waiting requests depends on; None where nobody schedules.
-        thinking_tokens: Most tokens of thought before the output that the constraint is about,
-            in the frame that the capabilities name; None leaves it to the model whether it thinks.
-        scored: Of a `choice`: every option is scored at once, instead of decoding one.
+        info: Scheduling info, for its priority among waiting requests; None without a scheduler.
+        thinking_tokens: Thinking budget: maximum number of reasoning tokens before the constrained
+            output, in the frame of the capabilities; None leaves it to the model whether it thinks.
+        scored: For a `choice`: score every option at once instead of decoding one.
+        cache_salt: KV is shared only among requests of the same salt.
     """
 
     request_id: RequestId
@@ -210,17 +215,18 @@ class GenerateRequest:
     deadline_at_s: float | None = None
     submitted_at_s: float = 0.0
     keep_special: bool = False
-    facts: SchedulingInfo | None = None
+    info: SchedulingInfo | None = None
     thinking_tokens: int | None = None
     scored: bool = False
+    cache_salt: str = ""
 
 
 @record
 class HoleFill:
-    """More of a prompt that was not complete.
+    """The next part of an incomplete prompt.
 
     Attributes:
-        token_ids: Appended to what the backend has.
+        token_ids: Ids appended to the prompt.
         complete: True with the last part.
     """
 
@@ -229,36 +235,36 @@ class HoleFill:
 
 
 class Backend(Protocol):
-    """What serves generations. All methods but `start`, `events` and `aclose` return at once."""
+    """An engine as seen by the runtime. All methods but `start` and `aclose` return at once."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """Known once `start` has returned."""
+        """Features, known once `start` has returned."""
         ...
 
     async def start(self) -> None:
-        """Load or connect.
+        """Load the model, or connect.
 
         Raises:
-            EngineUnavailable: It cannot be reached or started.
-            ModelInvalid: Its model cannot be loaded.
+            EngineUnavailable: The engine cannot be reached or started.
+            ModelInvalid: The model cannot be loaded.
         """
         ...
 
     def submit(self, request: GenerateRequest) -> None:
-        """Take a request; its `End` comes through `events`, whatever happens."""
+        """Submit a request; its `End` comes through `events`, whatever happens."""
         ...
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to the prompt of a request that was submitted incomplete."""
         ...
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        """What the order of waiting work depends on has changed."""
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        """Update the scheduling info of requests; one that has ended is ignored."""
         ...
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
-        """Stop a request at the next step; its `End` says `cancelled`."""
+        """Abort a request at the next step; the reason of its `End` is `cancelled`."""
         ...
 
     def hint(
@@ -267,28 +273,30 @@ class Backend(Protocol):
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
-        """Say what will become of a prefix. Never needed for correctness.
+        """Announce the future use of a prefix in the KV cache. Never needed for correctness.
 
         Args:
             token_ids: The prefix.
-            hint: `keep` it longest, `demote` it to slower memory, `drop` it first, `prefetch` it
-                from slower memory.
-            until_s: When a `keep` ends; None keeps it for good. With `prefetch`: until when what
-                came is kept; None does not.
-            from_tokens: A `drop` is of what stands behind so many of its tokens; others may still
-                go on from those.
+            hint: `keep` it longest, `demote` it to the KV offload tier, evict it first (`drop`),
+                `prefetch` it from the offload tier.
+            until_s: End of a `keep`; None keeps it for good. With `prefetch`: how long the pages
+                are then kept; None does not keep them.
+            from_tokens: A `drop` leaves so many of the first tokens alone; other prompts may still
+                continue from those.
+            cache_salt: Salt of the requests that the prefix belongs to.
         """
         ...
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        """Say what constraints will be asked for. Never needed for correctness."""
+        """Compile the grammars of expected constraints. Never needed for correctness."""
         ...
 
     def events(self) -> AsyncIterator[BackendEvent]:
-        """Everything that happens, in order; one reader."""
+        """All events in order, for one reader."""
         ...
 
     async def aclose(self) -> None:
-        """End the engine; requests under way end as cancelled. Idempotent."""
+        """End the engine; requests in flight end as cancelled. Idempotent."""
         ...

@@ -1,4 +1,4 @@
-"""Where a backend leaves its events until its one reader takes them."""
+"""The queue of a backend's events for its one reader."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from agentrt.protocol.step_output import BackendEvent
 
 
 class EventQueue:
-    """Events in order, for one reader. Not thread-safe: everything on one event loop."""
+    """Events in order, for one reader. Not thread-safe: used on one event loop only."""
 
     def __init__(self) -> None:
         self._events: deque[BackendEvent] = deque()
-        self._wake = Notifier()
+        self._notifier = Notifier()
         self._closed = False
 
     def put(self, event: BackendEvent) -> None:
-        """Leave one event; after `close` it is dropped, for nobody reads it any more."""
+        """Add one event; after `close` it is dropped, since there is no reader."""
         if not self._closed:
             self._events.append(event)
-            self._wake.ring()
+            self._notifier.notify_all()
 
     def close(self) -> None:
-        """No more events: the reader takes what is there and ends."""
+        """End the stream: the reader takes the events that are left and ends."""
         self._closed = True
-        self._wake.ring()
+        self._notifier.notify_all()
 
     async def read(self) -> AsyncIterator[BackendEvent]:
-        """Every event, as it comes, until `close`."""
+        """Events as they come, until `close`."""
         while True:
             while self._events:
                 yield self._events.popleft()
             if self._closed:
                 return
-            await self._wake.wait()
+            await self._notifier.wait()

@@ -1,7 +1,7 @@
-"""Every fact of a run, as a frozen value.
+"""Events of a run, as frozen values.
 
-The runtime's loop applies them, observers see them, telemetry and reports are built from nothing
-else. Instants are seconds of the run's clock.
+The runtime's loop applies them and observers receive them; telemetry and reports are built from
+nothing else. Instants are seconds of the run's clock.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ AttributeValue = str | int | float | bool | tuple[str, ...]
 
 @record
 class RunStarted:
-    """A run began: the caller's submit.
+    """A run began with the caller's submit.
 
     Attributes:
         run_id: The run.
         program: Name of the program.
         source: `file:function`.
-        at_s: When.
+        at_s: Instant.
         unix_ns: The same instant on the calendar.
-        deadline_s: Allowed for the run, or None.
-        seed: Of the run.
-        tenant: Who pays for it.
-        priority: Above or below other runs of its tenant.
-        true_service_s: Service that it will need of its engines, where a replay knows; None
-            elsewhere.
+        deadline_s: Time allowed for the run, or None.
+        seed: Seed of the run.
+        tenant: Tenant charged for the run.
+        priority: Priority among the runs of its tenant.
+        true_service_s: Service that the run will need of its engines, known in a replay only; None
+            otherwise.
     """
 
     run_id: RunId
@@ -55,33 +55,34 @@ class NodeDeclared:
     """A node was made.
 
     Attributes:
-        run_id: Its run.
-        node_id: Its path in the run.
-        kind: What it is.
-        name: Low in cardinality: the call site's name, a tool's name.
-        parent: The program node whose scope owns it; None for the run's root.
-        deps: Nodes whose values it needs.
-        fork_of: First node that continues the same chat; None when it is alone.
-        plan: The streamed generation that one of its items started this tool call from.
+        run_id: The run.
+        node_id: Path of the node in the run.
+        kind: Kind of the node.
+        name: Name of low cardinality: the call site's name, or a tool's.
+        parent: Program node that owns its scope; None for the run's root.
+        deps: Nodes that give the values it needs.
+        fork_of: First node that continues the same chat; None if there is no other.
+        plan: Streamed generation that gave the item from which this tool call was started.
         plan_item: Index of that item.
         site: `file:line` in the user's program.
-        at_s: When.
-        attributes: For its span, keyed by their OpenTelemetry names (`gen_ai.request.max_tokens`,
-            `gen_ai.tool.description`, `agentrt.node.key` ...). Message content is welcome under its
-            `gen_ai.*` name: telemetry drops it unless the user asked for capture.
-        after: The last node that the declaring code really waited for (its `await` did not return
-            at once) before it made this node; None when it has waited for none since its program
-            began. The critical path goes through it when no value in `deps` arrived later.
-        after_item: Index of the streamed item of `after` that the code waited for; None when it
+        at_s: Instant.
+        attributes: Attributes of its span by their OpenTelemetry names
+            (`gen_ai.request.max_tokens`, `gen_ai.tool.description`, `agentrt.node.key` ...).
+            Message content may be included under its `gen_ai.*` name: telemetry drops it unless
+            the user enabled capture.
+        after: Last node that the declaring code really waited for (its `await` did not return at
+            once) before it made this node; None if it has waited for none since its program began.
+            The critical path goes through it if no value in `deps` arrived later.
+        after_item: Index of the streamed item of `after` that the code waited for; None if it
             waited for the whole value.
-        model: Role of the engine that a generation asks for.
+        model: Role of the engine of a generation.
         effects: Effect class of a tool.
         threaded: Whether it needs a worker thread.
-        expires_at_s: When the node itself must be done, or None.
-        deadline_at_s: When its engine must be done, its program's deadline included, or None.
-        prompt_tokens: Of a generation that its run begins with: length of its prompt as far as it
-            is known; 0 elsewhere.
-        max_tokens: Of a generation: most that it may put out; 0 elsewhere.
+        expires_at_s: Deadline of the node itself, or None.
+        deadline_at_s: Deadline of its request, its program's deadline included, or None.
+        prompt_tokens: Known length of the prompt of a generation at the start of its run; 0
+            otherwise.
+        max_tokens: Limit of a generation's output; 0 for other nodes.
     """
 
     run_id: RunId
@@ -109,7 +110,7 @@ class NodeDeclared:
 
 @record
 class NodeDemanded:
-    """Somebody waits for the node."""
+    """The program awaits the node."""
 
     run_id: RunId
     node_id: NodeId
@@ -118,18 +119,18 @@ class NodeDemanded:
 
 @record
 class RequestSent:
-    """A generation was handed to a backend.
+    """A generation was sent to a backend.
 
     Attributes:
-        run_id: Its run.
-        node_id: Its node.
-        request_id: Under which events come back.
-        backend: Capabilities' name.
-        model: That serves it.
-        complete: False when the prompt still has holes.
-        at_s: When.
-        held_s: For how long the scheduler's admission gate held it back, up to `at_s`.
-        prompt_tokens: Length of the prompt as it was sent; 0 where nobody has counted it.
+        run_id: The run.
+        node_id: The node.
+        request_id: Id of its backend events.
+        backend: Name of the backend in its capabilities.
+        model: Model of the backend.
+        complete: False if the prompt still has holes.
+        at_s: Instant.
+        held_s: Time that admission control held it back, up to `at_s`.
+        prompt_tokens: Length of the prompt as sent; 0 if not counted.
     """
 
     run_id: RunId
@@ -145,17 +146,17 @@ class RequestSent:
 
 @record
 class Scheduled:
-    """The scheduler or an engine decided about a node, and what it went by.
+    """A decision of the scheduler or an engine about a node, and its reasons.
 
     Attributes:
-        run_id: Its run.
-        node_id: Its node.
-        at_s: When.
-        decision: What was decided: `held` by the admission gate, `admitted` by it, `placed` in a
-            step of its engine, `joined` to a like one under way, `speculated`, `refused`.
-        reason: In a few words, for people.
-        policy: By whose order; "" where order was not the question.
-        terms: What was weighed, by name.
+        run_id: The run.
+        node_id: The node.
+        at_s: Instant.
+        decision: `held` by admission control, `admitted` by it, `placed` in a step of its engine,
+            `joined` to an equal generation in flight, `speculated`, `refused`.
+        reason: Reason in a few words, for people.
+        policy: Policy that decided the order; "" if order was not the question.
+        terms: Terms of the decision, by name.
     """
 
     run_id: RunId
@@ -169,14 +170,14 @@ class Scheduled:
 
 @record
 class PrefixLost:
-    """Tokens that could not be shared, and why.
+    """Tokens of a prefix that could not be shared.
 
     Attributes:
-        run_id: Its run.
-        node_id: The node that pays.
-        lost_tokens: How many have to be computed again.
+        run_id: The run.
+        node_id: The node that computes them again.
+        lost_tokens: Number of tokens to compute again.
         reason: `other_model`, `template_rewrite`, `tools_changed`, `overflow`.
-        at_s: When.
+        at_s: Instant.
     """
 
     run_id: RunId
@@ -188,7 +189,7 @@ class PrefixLost:
 
 @record
 class HoleFilled:
-    """The last pending part of a prompt became known: from here the node could run."""
+    """The last pending part of a prompt became known: from here on the node can run."""
 
     run_id: RunId
     node_id: NodeId
@@ -197,16 +198,16 @@ class HoleFilled:
 
 @record
 class PromptRevised:
-    """A generation is to be handed to its backend, once more where it was already.
+    """The prompt of a generation changed, to be sent again if it was sent already.
 
-    Its own prompt left too little room and `on_overflow` has looked at it, or so it went with one
-    that it continues.
+    Either its own prompt left too little room and `on_overflow` shortened it, or this happened to a
+    chat that it continues.
 
     Attributes:
-        run_id: Its run.
-        node_id: Its node.
-        deps: Nodes whose values it needs besides those it was declared with.
-        at_s: When.
+        run_id: The run.
+        node_id: The node.
+        deps: Nodes that give values it needs, besides the declared ones.
+        at_s: Instant.
     """
 
     run_id: RunId
@@ -236,15 +237,15 @@ class ItemClosed:
 
 @record
 class AttemptFailed:
-    """A whole answer did not pass its check: the node asks once more, or fails.
+    """A whole answer failed its check: the node tries once more, or fails.
 
     Attributes:
-        run_id: Its run.
-        node_id: Its node.
-        attempt: Counts from 0.
-        reason: What did not pass, in the checker's words.
+        run_id: The run.
+        node_id: The node.
+        attempt: Index of the attempt, from 0.
+        reason: The failure in the checker's words.
         ledger: The backend's account of this attempt.
-        at_s: When it was known.
+        at_s: Instant.
     """
 
     run_id: RunId
@@ -278,25 +279,25 @@ class ToolEnded:
 
 @record
 class NodeFinished:
-    """A node has its value, its error, or was cancelled.
+    """A node has its value or its error, or was cancelled.
 
     Attributes:
-        run_id: Its run.
+        run_id: The run.
         node_id: The node.
-        outcome: How it ended.
-        at_s: When the value was visible to the program.
-        reason: Of a cancellation.
-        error: Of a failure.
+        outcome: Kind of its end.
+        at_s: Instant at which the value was visible to the program.
+        reason: Reason of a cancellation.
+        error: Error of a failure.
         ledger: The backend's account of a generation.
-        closed_early: The output was driven to its shortest valid end.
-        finish_reason: Of a generation.
-        attributes: More for its span, known only now.
-        after: Of a program: the last node that its code, or the end of its scope, really waited
-            for; None when unknown or none. As in `NodeDeclared`. Of a node that a program's code
-            asked to stop: what that code had waited for when it asked.
+        closed_early: Whether the output was driven to its shortest valid end.
+        finish_reason: Finish reason of a generation.
+        attributes: Further attributes of its span.
+        after: For a program: the last node that its code, or the end of its scope, really waited
+            for; None if unknown or none; as in `NodeDeclared`. For a node stopped by a program's
+            code: the node that the code had waited for by then.
         after_item: As in `NodeDeclared`.
-        stopped_at_s: When a program's code asked for the node's end (`cancel`, a lost race, the
-            end of a scope after an error); None when it ended by itself or by a deadline.
+        stopped_at_s: Instant at which a program's code stopped the node (`cancel`, a lost race, the
+            end of a scope after an error); None if it ended by itself or by a deadline.
     """
 
     run_id: RunId
@@ -343,8 +344,8 @@ Event = RunStarted | NodeEvent | RunFinished | StepDone | BackendDown
 
 
 class Observer(Protocol):
-    """Whoever wants to know. One that raises is dropped and reported; it never breaks a run."""
+    """A consumer of events. One that raises is dropped and reported; it never breaks a run."""
 
-    def see(self, events: Sequence[Event]) -> None:
-        """Take a batch of events, in order. Must return at once."""
+    def on_events(self, events: Sequence[Event]) -> None:
+        """Consume a batch of events, in order. Must return at once."""
         ...

@@ -1,4 +1,4 @@
-"""What a backend tells: one `StepDone` a step, with all its tokens, ends and admissions.
+"""Output of a backend: one `StepDone` a step, with all its tokens, ends and admissions.
 
 Plain frozen data that can cross a process. All instants are seconds of the injected clock.
 """
@@ -23,7 +23,7 @@ class TokenLogprob:
         token_id: The token.
         logprob: Natural logarithm, after temperature and penalties; 0.0 with `forced`.
         top: The likeliest alternatives, (token id, log-probability).
-        forced: The grammar left no choice.
+        forced: Whether the grammar left no choice.
     """
 
     token_id: int
@@ -34,15 +34,15 @@ class TokenLogprob:
 
 @record
 class Delta:
-    """What one step added to one request.
+    """Output that one step added to one request: the unit of streaming.
 
     Attributes:
-        request_id: Which request.
+        request_id: The request.
         token_ids: New tokens, end token not included.
-        text: New text that later tokens cannot change.
-        forced_tokens: How many of the tokens the grammar forced, or forced in bytes that were
-            spelled as guessed: they took no step of their own.
-        logprobs: One a token when asked for, else ().
+        text: New text that later tokens cannot change (incremental detokenization).
+        forced_tokens: Number of tokens that the grammar forced (jump-forward), as tokens or as
+            bytes spelled as guessed: they took no step of their own.
+        logprobs: One entry a token if asked for, else ().
     """
 
     request_id: RequestId
@@ -54,34 +54,34 @@ class Delta:
 
 @record
 class Ledger:
-    """Where the time and the tokens of one request went, measured by the backend.
+    """Account of the time and the tokens of one request, measured by the backend.
 
     `queue_s + kv_reload_s + prefill_s + decode_s + constraint_s` is the time from `received_at_s`
-    to `finished_at_s` less the time it waited for a hole.
+    to `finished_at_s` less the time spent waiting for a hole.
 
     Attributes:
-        received_at_s: The backend had the request.
-        completed_at_s: Its prompt was complete.
-        admitted_at_s: Its first token was put in a step.
-        first_token_at_s: Its first output token was there; 0.0 when there was none.
-        finished_at_s: It ended.
+        received_at_s: Instant at which the backend had the request.
+        completed_at_s: Instant at which its prompt was complete.
+        admitted_at_s: Instant at which its first token was scheduled in a step.
+        first_token_at_s: Instant of its first output token; 0.0 without any.
+        finished_at_s: Instant of its end.
         queue_s: Waiting with a complete prompt, preemption included.
-        kv_reload_s: Bringing KV back from a lower tier.
-        prefill_s: In steps that computed its prompt.
-        decode_s: In steps that produced its tokens.
-        constraint_s: Waiting for its grammar or mask.
+        kv_reload_s: Loading KV back from the offload tier.
+        prefill_s: Steps that computed its prompt.
+        decode_s: Steps that produced its tokens.
+        constraint_s: Waiting for its grammar or grammar bitmask.
         prompt_tokens: Length of the prompt.
-        cached_tokens: Prompt tokens found in the radix tree.
-        recomputed_tokens: Computed again after a preemption.
-        prefill_chunks: Steps that computed prompt tokens.
+        cached_tokens: Prompt tokens found by prefix match in the radix tree.
+        recomputed_tokens: Tokens computed again after a preemption.
+        prefill_chunks: Number of steps that computed prompt tokens (chunked prefill).
         output_tokens: Tokens produced.
-        forced_tokens: Of those, forced by the grammar; as in `Delta`.
-        steps: Steps it took part in.
-        batch_size_sum: Sum over its steps of the sequences in the step.
-        preemptions: How often it lost its pages.
-        source: Whether the figures are measured, told by a remote engine, or inferred.
-        cached_host_tokens: Tokens whose KV came back from the host's memory, at every admission.
-        thinking_tokens: Of its output, those before the answer: thought and its frame.
+        forced_tokens: Output tokens forced by the grammar, as in `Delta`.
+        steps: Number of steps with the request in the batch.
+        batch_size_sum: Sum of the batch sizes of these steps.
+        preemptions: Number of times its pages were taken away.
+        source: Whether the figures are measured, reported by a remote engine, or inferred.
+        cached_host_tokens: Tokens loaded back from the offload tier, over all admissions.
+        thinking_tokens: Output tokens before the answer: reasoning and its frame.
     """
 
     received_at_s: float = 0.0
@@ -110,12 +110,12 @@ class Ledger:
 
 @record
 class OptionScore:
-    """How likely one option of a choice is.
+    """Log-probability of one option of a choice.
 
     Attributes:
-        logprob: Natural logarithm of the probability that the model writes just this option and
-            ends: the sum over its tokens, the end token with them.
-        tokens: How many those are.
+        logprob: Natural logarithm of the probability that the model writes exactly this option and
+            ends: the sum over its tokens, the end token included.
+        tokens: Number of these tokens.
     """
 
     logprob: float
@@ -127,14 +127,14 @@ class End:
     """A request is over.
 
     Attributes:
-        request_id: Which request.
+        request_id: The request.
         reason: `stop` (complete, or a stop string), `length`, `cancelled` or `failed`.
-        ledger: Its account.
-        closed_early: The grammar was driven to its shortest valid end.
-        error: Set with `failed`.
-        stopped_by: The stop string that ended it, or "". The ids of the deltas run on to the end of
-            the token that completed it, their text ends before it.
-        scores: One an option of a `scored` request, in their order; else ().
+        ledger: Account of its time and tokens.
+        closed_early: Whether the grammar was driven to its shortest valid end.
+        error: Error of a request that failed.
+        stopped_by: The stop string that ended it, or "". The ids of the deltas include the token
+            that completed the stop string; their text ends before it.
+        scores: One score an option of a `scored` request, in their order; else ().
     """
 
     request_id: RequestId
@@ -151,14 +151,14 @@ class StepRecord:
     """One engine step.
 
     Attributes:
-        index: Counts steps from 0.
-        started_at_s: When planning began.
-        ended_at_s: When its tokens were known.
+        index: Number of the step, from 0.
+        started_at_s: Start of scheduling.
+        ended_at_s: Instant at which its tokens were known.
         prefill_tokens: Prompt tokens computed.
         decode_tokens: Sequences that produced a token.
-        requests: Every request in the batch.
-        kv_tokens: Tokens whose KV its attention read, those shared by several counted for each.
-        waiting: Requests that were there and had no place in it.
+        requests: Requests in the batch.
+        kv_tokens: Tokens of KV read by its attention, shared ones counted for each sequence.
+        waiting: Requests in the waiting queue that were not scheduled.
     """
 
     index: int
@@ -177,29 +177,29 @@ PASSED_OVER = {
     "budget": "the step's tokens given to others",
     "prefix": "another one computing the same prefix",
 }
-"""Why a request went on waiting for a place in a step, in words."""
+"""Causes for leaving a request in the waiting queue, in words."""
 
 
 @record
 class Admission:
-    """A request got its place in a step, and why it got it then.
+    """Admission of a request into a step's batch, with its reasons.
 
     Attributes:
-        request_id: Which.
-        at_s: When.
-        policy: By whose order.
-        waited_s: Since its prompt was complete, or since it lost its pages.
-        place: How many others were served before it in that step.
-        waiting: How many others went on waiting.
-        passed_over: In how many steps before it went on waiting, by cause: see `PASSED_OVER`.
-        terms: What its place was worked out from, by name.
+        request_id: The request.
+        at_s: Instant.
+        policy: Policy that decided the order.
+        waited_s: Time since its prompt was complete, or since it was preempted.
+        position: Number of requests admitted before it in that step.
+        waiting: Number of requests left in the waiting queue.
+        passed_over: Number of earlier steps that left it waiting, by cause: see `PASSED_OVER`.
+        terms: Terms of its priority key, by name.
     """
 
     request_id: RequestId
     at_s: float
     policy: str
     waited_s: float
-    place: int
+    position: int
     waiting: int
     passed_over: tuple[tuple[str, int], ...] = ()
     terms: tuple[tuple[str, float], ...] = ()
@@ -210,12 +210,12 @@ class StepDone:
     """Everything that one engine step changed.
 
     Attributes:
-        step: Its record; None for a delivery outside a step (a cancel, a rejection).
-        deltas: Tokens by request.
-        ends: Requests that are over.
-        free_pages: KV pages free now.
-        evictable_pages: Pages that the tree can give up.
-        admissions: Requests that got a place in it.
+        step: Record of the step; None for a delivery outside a step (an abort, a rejection).
+        deltas: New tokens by request.
+        ends: Requests that ended.
+        free_pages: Free KV pages now.
+        evictable_pages: KV pages that the radix tree can evict.
+        admissions: Requests admitted into the step's batch.
     """
 
     step: StepRecord | None
@@ -228,12 +228,12 @@ class StepDone:
 
 @record
 class BackendDown:
-    """The backend lost its engine; `lost` will never end otherwise.
+    """The backend lost its engine; this is the only end of the requests in `lost`.
 
     Attributes:
-        error: Why.
-        lost: Requests that were under way.
-        restarting: Whether it takes requests again by itself.
+        error: Cause.
+        lost: Requests in flight.
+        restarting: Whether the backend restarts and takes requests again by itself.
     """
 
     error: ErrorRecord

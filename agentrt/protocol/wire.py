@@ -1,9 +1,9 @@
-"""Contracts as msgpack frames: how plain values cross a process.
+"""msgpack frames: how the contracts cross a process.
 
-A `Wire` is made from the dataclasses that may travel in one direction. It reads their type hints
-once; a value then becomes a msgpack array of its fields in order, a member of a union carries its
-class name first, and a frame is four bytes of length before that. What is read is checked against
-the type hints, so that a malformed frame is an error with the place in it, never a wrong value.
+A `Wire` is made from the dataclasses that may travel in one direction and reads their type hints
+once. A value becomes a msgpack array of its fields in order; a member of a union carries its class
+name first; a frame has four bytes of length before it. Input is checked against the type hints, so
+that a malformed frame is an error with its location, never a wrong value.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Plain = Callable[[Any], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _TypeCodec:
-    """How one type is written and read.
+    """Encoder and decoder of one type.
 
     Attributes:
-        write: From the value to what msgpack takes; None when that is the value itself.
-        read: Back, raising `_Wrong`.
-        kind: What msgpack gives for it, when that is always one type.
-        deep: Whether there is more to check than the kind.
+        write: Converts the value to what msgpack takes; None if that is the value itself.
+        read: Converts back; raises `_Mismatch`.
+        kind: Type of the decoded msgpack value, if it is always the same.
+        deep: Whether there is more to check than `kind`.
     """
 
     write: Plain | None
@@ -48,19 +48,19 @@ class _TypeCodec:
     deep: bool = True
 
 
-class _Wrong(Exception):
-    """What was read is not of the type; says where."""
+class _Mismatch(Exception):
+    """A decoded value is not of its type; the message names the field."""
 
 
 class Wire(Generic[T]):
     """The frames of one direction of a connection.
 
     Example:
-        >>> from agentrt.protocol.backend import Fill
-        >>> wire: Wire[Fill] = Wire(Fill)
-        >>> payload = FrameReader().push(wire.frame(Fill((1, 2), complete=True)))[0]
+        >>> from agentrt.protocol.backend import HoleFill
+        >>> wire: Wire[HoleFill] = Wire(HoleFill)
+        >>> payload = FrameReader().feed_data(wire.frame(HoleFill((1, 2), complete=True)))[0]
         >>> wire.value(payload)
-        Fill(token_ids=(1, 2), complete=True)
+        HoleFill(token_ids=(1, 2), complete=True)
     """
 
     def __init__(self, *types_: type[T]) -> None:
@@ -90,7 +90,7 @@ class Wire(Generic[T]):
                 unicode_errors="surrogatepass",
             )
             value: T = self._union.read(plain)
-        except (_Wrong, ValueError, msgpack.UnpackException, AgentrtError) as error:
+        except (_Mismatch, ValueError, msgpack.UnpackException, AgentrtError) as error:
             raise InternalError(f"malformed frame: {error or type(error).__name__}") from error
         return value
 
@@ -101,11 +101,11 @@ class FrameReader:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def push(self, data: bytes) -> list[bytes]:
-        """The payloads that `data` completes.
+    def feed_data(self, data: bytes) -> list[bytes]:
+        """Payloads completed by `data`.
 
         Raises:
-            InternalError: A frame claims to be longer than any can be.
+            InternalError: A frame's length is over the limit.
         """
         self._rest += data
         return list(self._cut())
@@ -131,7 +131,7 @@ def _pack_big_int(value: Any) -> msgpack.ExtType:
 
 
 class _Packing(threading.local):
-    """What writes, one a thread: making one costs as much as writing a step with it."""
+    """The thread's packer: making one costs as much as encoding a step with it."""
 
     def __init__(self) -> None:
         self.packer = msgpack.Packer(default=_pack_big_int, unicode_errors="surrogatepass")
@@ -142,36 +142,36 @@ _PACKING = _Packing()
 
 def _unpack_ext(code: int, data: bytes) -> int:
     if code != _BIG_INT:
-        raise _Wrong(f"extension {code} is unknown")
+        raise _Mismatch(f"extension {code} is unknown")
     return int.from_bytes(data, signed=True)
 
 
-def _form_of(hint: Any, made: dict[type, _TypeCodec]) -> _TypeCodec:
-    """How the type `hint` is written and read."""
+def _codec_of(hint: Any, made: dict[type, _TypeCodec]) -> _TypeCodec:
+    """Codec of the type `hint`."""
     if isinstance(hint, NewType):
-        return _form_of(hint.__supertype__, made)
+        return _codec_of(hint.__supertype__, made)
     if hint in _SCALARS:
         return _SCALARS[hint]
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return made[hint] if hint in made else _dataclass_form(hint, made)
+        return made[hint] if hint in made else _dataclass_codec(hint, made)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return _literal_form(args)
+        return _literal_codec(args)
     if origin in (Union, types.UnionType):
         return _union_of(args, made)
     if origin is tuple:
-        return _tuple_form(args, made)
+        return _tuple_codec(args, made)
     if origin is frozenset:
-        return _frozenset_form(_form_of(args[0], made))
+        return _frozenset_codec(_codec_of(args[0], made))
     if hint is Any or origin is dict:
-        return _json_form(dict if origin is dict else object)
+        return _json_codec(dict if origin is dict else object)
     raise TypeError(f"no frame for the type {hint!r}")
 
 
-def _scalar_form(kind: type) -> _TypeCodec:
+def _scalar_codec(kind: type) -> _TypeCodec:
     def read(plain: Any) -> Any:
         if type(plain) is not kind:
-            raise _Wrong(f"{kind.__name__} expected, got {type(plain).__name__}")
+            raise _Mismatch(f"{kind.__name__} expected, got {type(plain).__name__}")
         return plain
 
     return _TypeCodec(None, read, kind, deep=False)
@@ -179,57 +179,57 @@ def _scalar_form(kind: type) -> _TypeCodec:
 
 def _read_float(plain: Any) -> float:
     if type(plain) is not float and type(plain) is not int:
-        raise _Wrong(f"float expected, got {type(plain).__name__}")
+        raise _Mismatch(f"float expected, got {type(plain).__name__}")
     return float(plain)
 
 
 _SCALARS: dict[Any, _TypeCodec] = {
-    int: _scalar_form(int),
-    str: _scalar_form(str),
-    bool: _scalar_form(bool),
-    bytes: _scalar_form(bytes),
-    type(None): _scalar_form(type(None)),
+    int: _scalar_codec(int),
+    str: _scalar_codec(str),
+    bool: _scalar_codec(bool),
+    bytes: _scalar_codec(bytes),
+    type(None): _scalar_codec(type(None)),
     float: _TypeCodec(None, _read_float, float, deep=False),
-    Path: _TypeCodec(str, lambda plain: Path(_scalar_form(str).read(plain))),
+    Path: _TypeCodec(str, lambda plain: Path(_scalar_codec(str).read(plain))),
 }
 
 
-def _literal_form(values: tuple[Any, ...]) -> _TypeCodec:
+def _literal_codec(values: tuple[Any, ...]) -> _TypeCodec:
     allowed = frozenset(values)
 
     def read(plain: Any) -> Any:
         if type(plain) not in (str, int, bool) or plain not in allowed:
-            raise _Wrong(f"one of {values} expected, got {plain!r}")
+            raise _Mismatch(f"one of {values} expected, got {plain!r}")
         return plain
 
     return _TypeCodec(None, read)
 
 
-def _json_form(kind: type) -> _TypeCodec:
-    """User data (a JSON Schema): JSON keeps key order and any size of number."""
+def _json_codec(kind: type) -> _TypeCodec:
+    """User data (a JSON Schema). JSON keeps the order of keys and integers of any size."""
 
     def read(plain: Any) -> Any:
         value = json.loads(_SCALARS[str].read(plain))
         if not isinstance(value, kind):
-            raise _Wrong(f"an object expected, got {type(value).__name__}")
+            raise _Mismatch(f"an object expected, got {type(value).__name__}")
         return value
 
     return _TypeCodec(lambda value: json.dumps(value, separators=(",", ":")), read)
 
 
-def _tuple_form(args: tuple[Any, ...], made: dict[type, _TypeCodec]) -> _TypeCodec:
+def _tuple_codec(args: tuple[Any, ...], made: dict[type, _TypeCodec]) -> _TypeCodec:
     if len(args) == 2 and args[1] is Ellipsis:
-        return _many_form(_form_of(args[0], made))
-    return _row_form(tuple, tuple(_form_of(arg, made) for arg in args), tuple(map(str, args)))
+        return _sequence_codec(_codec_of(args[0], made))
+    return _fields_codec(tuple, tuple(_codec_of(arg, made) for arg in args), tuple(map(str, args)))
 
 
-def _many_form(item: _TypeCodec) -> _TypeCodec:
+def _sequence_codec(item: _TypeCodec) -> _TypeCodec:
     write, read = item.write, item.read
     kinds, shallow = {item.kind}, not item.deep
 
     def read_all(plain: Any) -> Any:
         if type(plain) is not tuple:
-            raise _Wrong(f"an array expected, got {type(plain).__name__}")
+            raise _Mismatch(f"an array expected, got {type(plain).__name__}")
         if shallow and {*map(type, plain)} <= kinds:
             return plain
         return tuple([read(part) for part in plain])
@@ -239,31 +239,31 @@ def _many_form(item: _TypeCodec) -> _TypeCodec:
     return _TypeCodec(lambda value: [write(part) for part in value], read_all, tuple)
 
 
-def _frozenset_form(item: _TypeCodec) -> _TypeCodec:
-    many = _many_form(item)
+def _frozenset_codec(item: _TypeCodec) -> _TypeCodec:
+    many = _sequence_codec(item)
     return _TypeCodec(lambda value: sorted(value), lambda plain: frozenset(many.read(plain)))
 
 
-def _dataclass_form(cls: type, made: dict[type, _TypeCodec]) -> _TypeCodec:
+def _dataclass_codec(cls: type, made: dict[type, _TypeCodec]) -> _TypeCodec:
     hints = hints_of(cls)
     names = tuple(field.name for field in dataclasses.fields(cls))
-    forms = tuple(_form_of(hints[name], made) for name in names)
-    made[cls] = form = _row_form(lambda row: cls(*row), forms, names, title=cls.__name__)
-    return form
+    codecs = tuple(_codec_of(hints[name], made) for name in names)
+    made[cls] = codec = _fields_codec(lambda row: cls(*row), codecs, names, title=cls.__name__)
+    return codec
 
 
-def _row_form(
+def _fields_codec(
     build: Callable[[Any], Any],
-    forms: tuple[_TypeCodec, ...],
+    codecs: tuple[_TypeCodec, ...],
     names: tuple[str, ...],
     *,
     title: str = "",
 ) -> _TypeCodec:
-    """A fixed number of fields; fields that msgpack takes as they are cost one C call together."""
-    count = len(forms)
+    """A fixed number of fields; fields without a conversion cost one C call together."""
+    count = len(codecs)
     fields_of = _fields_of(names) if title else tuple
-    writes = [(at, form.write) for at, form in enumerate(forms) if form.write is not None]
-    reads = [form.read for form in forms]
+    writes = [(at, codec.write) for at, codec in enumerate(codecs) if codec.write is not None]
+    reads = [codec.read for codec in codecs]
 
     def write(value: Any) -> Any:
         if not writes:
@@ -273,8 +273,8 @@ def _row_form(
             row[at] = part(row[at])
         return row
 
-    kinds = tuple(form.kind for form in forms)
-    deep = [(at, form.read) for at, form in enumerate(forms) if form.deep]
+    kinds = tuple(codec.kind for codec in codecs)
+    deep = [(at, codec.read) for at, codec in enumerate(codecs) if codec.deep]
 
     def read(plain: Any) -> Any:
         if type(plain) is not tuple or tuple(map(type, plain)) != kinds:
@@ -283,18 +283,18 @@ def _row_form(
         try:
             for at, part in deep:
                 row[at] = part(row[at])
-        except _Wrong:
+        except _Mismatch:
             return read_each(plain)
         return build(row)
 
     def read_each(plain: Any) -> Any:
-        """Where a field may be of several types, or one is wrong: it gets named."""
+        """Read field by field if a field has several types, or to name the wrong one."""
         if type(plain) is not tuple or len(plain) != count:
-            raise _Wrong(f"{title or 'a row'} of {count} fields expected, got {plain!r:.60}")
+            raise _Mismatch(f"{title or 'a row'} of {count} fields expected, got {plain!r:.60}")
         try:
             return build([part(item) for part, item in zip(reads, plain, strict=True)])
-        except _Wrong as error:
-            raise _Wrong(f"{_wrong_field(title, names, reads, plain)}: {error}") from None
+        except _Mismatch as error:
+            raise _Mismatch(f"{_wrong_field(title, names, reads, plain)}: {error}") from None
 
     return _TypeCodec(write if title or writes else None, read, tuple)
 
@@ -312,18 +312,18 @@ def _wrong_field(
     for name, read, item in zip(names, reads, plain, strict=True):
         try:
             read(item)
-        except _Wrong:
+        except _Mismatch:
             return f"{title}.{name}"
     return title
 
 
 def _union_of(members: tuple[Any, ...], made: dict[type, _TypeCodec]) -> _TypeCodec:
-    """One of several types: classes by their name, plain values by trying in order."""
+    """One of several types: classes by their name, plain values by trial in order."""
     classes: list[Any] = [member for member in members if dataclasses.is_dataclass(member)]
-    plains = [_form_of(member, made) for member in members if member not in classes]
-    forms: dict[str, _TypeCodec] = {cls.__name__: _form_of(cls, made) for cls in classes}
-    writes = {name: form.write for name, form in forms.items()}
-    plain_writes = [form.write for form in plains if form.write is not None]
+    plains = [_codec_of(member, made) for member in members if member not in classes]
+    codecs: dict[str, _TypeCodec] = {cls.__name__: _codec_of(cls, made) for cls in classes}
+    writes = {name: codec.write for name, codec in codecs.items()}
+    plain_writes = [codec.write for codec in plains if codec.write is not None]
     if len(plain_writes) > 1:
         raise TypeError(f"no frame for the union {members!r}: its members look alike")
 
@@ -337,19 +337,19 @@ def _union_of(members: tuple[Any, ...], made: dict[type, _TypeCodec]) -> _TypeCo
 
     def read(plain: Any) -> Any:
         if type(plain) is tuple and len(plain) == 2 and classes:
-            form = forms.get(plain[0]) if type(plain[0]) is str else None
-            if form is not None:
-                return form.read(plain[1])
-        return _first_that_reads(plains, plain, tuple(forms))
+            codec = codecs.get(plain[0]) if type(plain[0]) is str else None
+            if codec is not None:
+                return codec.read(plain[1])
+        return _read_first_match(plains, plain, tuple(codecs))
 
-    simple = not classes and all(form.write is None for form in plains)
+    simple = not classes and all(codec.write is None for codec in plains)
     return _TypeCodec(None if simple else write, read)
 
 
-def _first_that_reads(plains: list[_TypeCodec], plain: Any, names: tuple[str, ...]) -> Any:
-    for form in plains:
+def _read_first_match(plains: list[_TypeCodec], plain: Any, names: tuple[str, ...]) -> Any:
+    for codec in plains:
         try:
-            return form.read(plain)
-        except _Wrong:
+            return codec.read(plain)
+        except _Mismatch:
             continue
-    raise _Wrong(f"one of {names or 'the plain types'} expected, got {plain!r:.60}")
+    raise _Mismatch(f"one of {names or 'the plain types'} expected, got {plain!r:.60}")

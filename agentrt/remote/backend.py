@@ -71,6 +71,7 @@ class RemoteBackend:
             window_tokens=self._server.window_tokens,
             constraints=frozenset(self._server.proven),
             seeds=bool(self._server.family),
+            cache_salts=self._server.takes_cache_salt,
         )
 
     async def start(self) -> None:
@@ -83,10 +84,10 @@ class RemoteBackend:
         self._tasks[request.request_id] = task
         task.add_done_callback(lambda done: self._end(exchange, done))
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Nothing: prompts come whole (`holes` is false)."""
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """Nothing: the server orders its own queue."""
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
@@ -99,6 +100,7 @@ class RemoteBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """Nothing: the server keeps its own cache."""
 

@@ -20,13 +20,13 @@ SEED_LIMIT = 1 << 31  # llama.cpp and some others take 32 bits
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """What is known of the server.
+    """Known properties of the server.
 
     Attributes:
-        where: Its address, for messages.
-        model: That is asked for.
+        where: Address, for messages.
+        model: Name of the model in requests.
         family: "vllm", "sglang", "llamacpp" or "" when unknown.
-        limit_field: What it calls max_tokens.
+        limit_field: Name of the server's field for max_tokens.
         window_tokens: 0 when unknown.
         proven: Ways by kind of constraint that it enforces.
     """
@@ -37,6 +37,11 @@ class RemoteServer:
     limit_field: str = "max_tokens"
     window_tokens: int = 0
     proven: dict[ConstraintKind, tuple[ConstraintDialect, ...]] = field(default_factory=dict)
+
+    @property
+    def takes_cache_salt(self) -> bool:
+        """Whether the server keeps prefixes of different salts apart: vLLM's own field."""
+        return self.family == "vllm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,13 @@ def asking(request: GenerateRequest, server: RemoteServer) -> Asking:
     body: Json = {"model": server.model, "messages": messages}
     body |= _sampling(request.sampling, server)
     body |= {"stream": True, "stream_options": {"include_usage": True}}
+    if request.cache_salt:
+        if not server.takes_cache_salt:
+            raise Unsupported(
+                f"{server.where} is not known to keep prefixes of different salts apart",
+                hint="Leave cache_salt out, or use vLLM or the embedded engine",
+            )
+        body["cache_salt"] = request.cache_salt
     spec = request.constraint
     if spec is not None and request.sampling.ignore_eos:
         raise Unsupported("ignore_eos goes on where the constraint ends its output")

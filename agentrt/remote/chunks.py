@@ -1,4 +1,4 @@
-"""What the chunks of a streamed chat completion add to a request's text.
+"""Chunks of a streamed chat completion, read into text, tool calls and usage.
 
 Tool calls come apart from the text there; they are written into it as `JSON_ARRAY_FRAME` shows.
 Reasoning that a server reports apart from the answer is not part of the answer.
@@ -21,7 +21,7 @@ class ChunkReader:
 
     Attributes:
         usage: Token counts, as the server told them.
-        timings: Its account of the time, when it gives one (vLLM, llama.cpp).
+        timings: Timings reported by the server (vLLM, llama.cpp), if any.
         finish: Why it ended; None while it has not.
         stopped_by: The stop string that ended it, where the server tells (vLLM), else "".
         chunks: Chunks that brought text.

@@ -26,8 +26,8 @@ class ConstraintDialect:
 
     Attributes:
         name: For people: which field carries it.
-        fields: Of the request.
-        compact: Its text is JSON whose white space has to go (calls written as plain text).
+        fields: Fields of the request.
+        compact: Whether white space is removed from its JSON (calls written as plain text).
         covers: Whether it can express this very constraint; None covers all of its kind.
     """
 
@@ -146,7 +146,7 @@ def way_for(
 
 
 def tools_in_words(tools: Sequence[ToolSchema], *, final: bool) -> str:
-    """What the model is told where calls are written into the text."""
+    """Instruction to the model if calls are written into the text."""
     listed = canonical_json.dumps([function["function"] for function in tools_of(tools)])
     answer = " or, when you know the answer, with the answer as JSON" if final else ""
     return (

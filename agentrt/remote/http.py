@@ -45,7 +45,7 @@ class Http:
     Args:
         url: `http://host:port`, or with the API's own path (`https://host/v1`).
         api_key: `env:NAME`, the variable that holds the key; None sends none.
-        seed: Of the jitter between tries.
+        seed: Seed of the jitter between attempts.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, seed: int | None = None) -> None:
@@ -179,7 +179,7 @@ _OVERFLOW = ("context length", "context_length", "context size", "maximum contex
 
 
 def error_text(body: bytes) -> str:
-    """What an error body says, in one line: OpenAI's form, FastAPI's, or plain text."""
+    """Message of an error body in one line: OpenAI's form, FastAPI's, or plain text."""
     try:
         value = json.loads(body)
     except ValueError:

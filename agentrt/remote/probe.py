@@ -38,7 +38,7 @@ _TOOL = ToolSchema("mark_zq", "Marks a zq.", _SCHEMA)
 
 @dataclass(frozen=True, slots=True)
 class ProbeQuestion:
-    """What is asked, and how an honest answer is told.
+    """Probe request, and the test of a correct answer.
 
     Attributes:
         spec: The constraint.
@@ -82,11 +82,11 @@ QUESTIONS: dict[ConstraintKind, ProbeQuestion] = {
 
 
 async def probe(http: Http, model: str | None) -> RemoteServer:
-    """What answers at the address.
+    """Properties of the server at the address.
 
     Raises:
         EngineUnavailable: Nothing does, or not in the way of OpenAI's API.
-        UsageError: It serves several models and none was chosen.
+        UsageError: The server has several models and none was chosen.
     """
     listed = await _models(http, model)
     entry = _chosen(listed, model, http.url)
@@ -101,7 +101,7 @@ async def probe(http: Http, model: str | None) -> RemoteServer:
 
 
 async def _models(http: Http, model: str | None) -> list[Json]:
-    """What it serves; nothing where it has no list and the caller knows what to ask for."""
+    """Models of the server; empty if it has no list and the caller named a model."""
     try:
         answer = await http.get("/models")
     except AgentrtError as error:
@@ -190,7 +190,7 @@ def _body(server: RemoteServer, max_tokens: int) -> Json:
 
 
 async def _text(http: Http, asked: Asking, goes_on: Callable[[str], bool] | None = None) -> str:
-    """What the server writes, as far as `goes_on` wants it."""
+    """Text written by the server, as long as `goes_on` is true."""
     reading, compact, text = ChunkReader(asked.max_calls), Compact(), ""
     async with aclosing(http.events("/chat/completions", asked.body, {})) as chunks:
         async for chunk in chunks:

@@ -13,8 +13,8 @@ class RequestTimes:
     """Instants of one request, on our clock.
 
     Attributes:
-        sent_at_s: It went out.
-        first_at_s: Its first text was here; 0.0 when there was none.
+        sent_at_s: Instant of sending.
+        first_at_s: Arrival of the first text; 0.0 if there was none.
     """
 
     sent_at_s: float

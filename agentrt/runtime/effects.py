@@ -1,4 +1,4 @@
-"""The only I/O of the loop: carries out what was decided."""
+"""The only I/O of the loop: carries out the decisions of the scheduler."""
 
 from __future__ import annotations
 
@@ -11,80 +11,69 @@ from agentrt.program import Gen, Node, ToolWork
 from agentrt.protocol.events import Event, Scheduled
 from agentrt.runtime.completion import failed
 from agentrt.runtime.kv_hints.retention import KvRetention
-from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.refused import refused
 from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.run import Run
 from agentrt.runtime.tasks.runner import TaskRunner
-from agentrt.scheduler import (
-    AdmissionDecision,
-    Admit,
-    Decision,
-    Expire,
-    Fill,
-    Refuse,
-    Send,
-    Start,
-    StopNode,
-    UpdateInfo,
-)
+from agentrt.scheduler import decisions
+from agentrt.scheduler.decisions import AdmissionDecision, Decision
 
 
 class Effects:
-    """Carries out decisions, each at once; what follows comes back as events."""
+    """Carries out decisions at once; their consequences come back as events."""
 
     def __init__(
         self,
         runs: Mapping[RunId, Run],
-        engines: Mapping[str, ModelRole],
-        generations: RequestDispatcher,
-        bodies: TaskRunner,
+        dispatcher: RequestDispatcher,
+        tasks: TaskRunner,
         retention: KvRetention,
     ) -> None:
         self._runs = runs
-        self._engines = engines
-        self._generations = generations
-        self._bodies = bodies
+        self._dispatcher = dispatcher
+        self._tasks = tasks
         self._retention = retention
 
     def perform(self, decision: Decision) -> list[Event]:
-        """Carry out one decision; the events that it caused."""
-        if isinstance(decision, Admit):
-            return [_told(verdict, decision.at_s) for verdict in decision.verdicts]
-        if isinstance(decision, UpdateInfo):
-            self._generations.tell(decision.model, decision.facts)
+        """Carry out one decision; gives the events that it caused."""
+        if isinstance(decision, decisions.Admit):
+            return [_admission_event(verdict, decision.at_s) for verdict in decision.decisions]
+        if isinstance(decision, decisions.UpdateInfo):
+            self._dispatcher.update(decision.model, decision.updates)
             return []
         run = self._runs[decision.run_id]
         node = run.nodes.get(decision.node_id)
-        if node is None:  # ended since: its end is on its way to the scheduler
+        if node is None:  # it has ended since; the scheduler has not seen the event yet
             return []
         match decision:
-            case Send():
+            case decisions.Send():
                 assert isinstance(node, Gen)
-                if self._bodies.speculation.is_on:
-                    self._bodies.speculation.offered(run, node)
-                return self._generations.send(run, node, decision.facts, decision.held_s)
-            case Fill():
+                if self._tasks.speculation.is_on:
+                    self._tasks.speculation.note_tools(run, node)
+                return self._dispatcher.send(run, node, decision.info, decision.held_s)
+            case decisions.Fill():
                 return self._fill(run, node)
-            case Start():
-                self._bodies.start(run, node)
+            case decisions.Start():
+                self._tasks.start(run, node)
                 if self._retention.is_on and node.kind != "program":
-                    self._retention.starts(run.run_id, node)
+                    self._retention.note_start(run.run_id, node)
                 return []
-            case StopNode(reason=reason):
+            case decisions.StopNode(reason=reason):
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)
                 return self._stop(run, node, error, reason)
-            case Expire():
-                late = DeadlineExceeded(f"{node.label} passed its deadline", so_far=run.so_far())
+            case decisions.Expire():
+                late = DeadlineExceeded(
+                    f"{node.label} passed its deadline", progress=run.progress()
+                )
                 return self._stop(run, node, late, "deadline")
-            case Refuse(refusal=refusal):
+            case decisions.Refuse(refusal=refusal):
                 return refused(run, node, refusal)
             case _:
                 assert_never(decision)
 
     def _fill(self, run: Run, node: Node[Any]) -> list[Event]:
         if isinstance(node, Gen):
-            return self._generations.fill(run, node)
+            return self._dispatcher.fill_prompt(run, node)
         work = node.work
         if isinstance(work, ToolWork) and work.plan is not None and work.plan.error is not None:
             reason = f"{work.plan.label} did not finish"
@@ -93,20 +82,20 @@ class Effects:
         return []
 
     def _stop(self, run: Run, node: Node[Any], error: Exception, reason: str) -> list[Event]:
-        """End a node: at once where nothing was started, else when what was started has ended."""
+        """End a node: at once if it has no task and no request, else when these have ended."""
         task = run.tasks.get(node.id)
         if task is not None:
             task.stop_error = error
             task.scope.cancel()
             return []
-        live = self._generations.of(run, node) if isinstance(node, Gen) else None
-        if live is not None:
-            self._generations.stop(live, error, reason)
+        request = self._dispatcher.request_of(run, node) if isinstance(node, Gen) else None
+        if request is not None:
+            self._dispatcher.stop(request, error, reason)
             return []
         return [failed(run, node, error)]
 
 
-def _told(verdict: AdmissionDecision, at_s: float) -> Scheduled:
+def _admission_event(verdict: AdmissionDecision, at_s: float) -> Scheduled:
     return Scheduled(
         verdict.run_id,
         verdict.node_id,

@@ -1,4 +1,4 @@
-"""The heart: facts come in, state changes, decisions are carried out, observers see."""
+"""The loop: events arrive, the state changes, decisions are carried out, observers see."""
 
 from __future__ import annotations
 
@@ -9,48 +9,45 @@ from collections.abc import Callable
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, InternalError
+from agentrt.base.errors import AgentrtError, InternalError, revive
 from agentrt.program.scope import sooner
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.runtime.effects import Effects
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.observers import Observers
-from agentrt.runtime.requests.results import ResultDelivery
-from agentrt.scheduler import (
-    CancelWanted,
-    CloseWanted,
-    DemandEnded,
-    Held,
-    InternalEvent,
-    Performed,
-    Released,
-    State,
-    apply,
-    decide,
-)
+from agentrt.runtime.requests.output_processor import OutputProcessor
+from agentrt.scheduler import InternalEvent, Performed, State, apply, decide, internal_events
 
-_INTERNAL = (Held, Released, DemandEnded, CancelWanted, CloseWanted, Performed)
+_INTERNAL = (
+    internal_events.Held,
+    internal_events.Released,
+    internal_events.DemandEnded,
+    internal_events.CancelRequested,
+    internal_events.CloseRequested,
+    Performed,
+)
 
 
 class Loop:
-    """One loop for all runs of a runtime; made on the event loop that it then lives on.
+    """One loop for all runs of a runtime; made on the event loop that it lives on.
 
-    It is a callback and no task: a serial program wakes it twice a node, and a task with an event
-    to wait for costs five times a callback.
+    It is a callback and no task: a serial program wakes it twice a node, and a task that waits for
+    an event costs five times a callback.
 
     Attributes:
-        state: What the scheduler knows; changed here only.
-        batches: How many batches of facts it has handled.
-        ended: Why it handles nothing more, once it does not.
-        retention: What engines are told of prefixes.
+        state: State of the scheduler; changed here only.
+        batches: How many batches of events it has handled.
+        ended: The error after which it handles nothing more, or None.
+        down: The error of an engine that is gone for good, or None.
+        retention: Hints to engines about prefixes.
     """
 
     def __init__(
         self,
         state: State,
         effects: Effects,
-        intake: ResultDelivery,
+        outputs: OutputProcessor,
         observers: Observers,
         clock: Clock,
         on_end: Callable[[AgentrtError], None],
@@ -59,10 +56,11 @@ class Loop:
         self.state = state
         self.batches = 0
         self.ended: AgentrtError | None = None
+        self.down: AgentrtError | None = None
         self._on_end = on_end
         self.retention = retention
         self._effects = effects
-        self._intake = intake
+        self._outputs = outputs
         self._observers = observers
         self._clock = clock
         self._inbox: list[InternalEvent] = []
@@ -74,43 +72,43 @@ class Loop:
         self._timer_at_s: float | None = None
         self._waiting: list[tuple[InternalEvent, anyio.Event]] = []
 
-    def post(self, fact: InternalEvent) -> None:
-        """Leave a fact for the next batch, which comes with the event loop's next turn."""
+    def post(self, event: InternalEvent) -> None:
+        """Leave an event for the next batch, which is handled in the event loop's next turn."""
         if self._closed:
             return
-        self._inbox.append(fact)
+        self._inbox.append(event)
         if not self._due:
             self._due = True
             self._asyncio.call_soon(self._posted, context=self._context)
 
-    def deliver(self, fact: InternalEvent) -> None:
-        """Handle a fact now, with all that has arrived: an engine's, while no code of ours runs."""
+    def deliver(self, event: InternalEvent) -> None:
+        """Handle an engine's event now, with all that has arrived; no program code is running."""
         if not self._closed:
-            self._inbox.append(fact)
+            self._inbox.append(event)
             self._turn()
 
-    async def seen(self, fact: InternalEvent) -> None:
-        """Leave a fact and wait until it was handled and every observer has seen it."""
+    async def post_and_wait(self, event: InternalEvent) -> None:
+        """Leave an event and wait until it was handled and every observer has seen it."""
         if self.ended is not None:
             return
         done = anyio.Event()
-        self._waiting.append((fact, done))
-        self.post(fact)
+        self._waiting.append((event, done))
+        self.post(event)
         with anyio.CancelScope(shield=True):
             await done.wait()
 
     def close(self) -> None:
-        """No more turns."""
+        """Take no more turns."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
 
     def _posted(self) -> None:
-        if self._due:  # else a delivery has taken all that was posted along
+        if self._due:  # else a delivery has handled what was posted
             self._turn()
 
     def _turn(self) -> None:
-        """Handle what has arrived. An error in here is our own bug: it ends every run."""
+        """Handle what has arrived. An error in here is a bug of the runtime and ends every run."""
         if self._closed or self.ended is not None:
             return
         self._due = False
@@ -128,7 +126,7 @@ class Loop:
             self._set_timer(next_at_s)
 
     def _set_timer(self, at_s: float | None) -> None:
-        """Come back when the next deadline passes, or a prefix has to be fetched."""
+        """Come back at the next deadline, or when a prefix has to be prefetched."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -143,46 +141,49 @@ class Loop:
 
     def _batch(self) -> None:
         self.batches += 1
-        facts, self._inbox = self._inbox, []
+        arrived, self._inbox = self._inbox, []
         seen: list[Event] = []
-        for fact in facts:
-            self._take(fact, seen)
+        for event in arrived:
+            self._handle(event, seen)
         while decisions := decide(self.state, self._clock.now_s()):
             for decision in decisions:
                 for event in self._effects.perform(decision):
-                    self._take(event, seen)
-                if self._intake.left:
-                    for event in self._intake.end_left():
-                        self._take(event, seen)
+                    self._handle(event, seen)
+                if self._outputs.departed:
+                    for event in self._outputs.end_departed():
+                        self._handle(event, seen)
                 apply(self.state, Performed(decision))
         if self.retention.is_on:
-            self.retention.settle(self.state, self._clock.now_s())
+            self.retention.send_hints(self.state, self._clock.now_s())
         if self._observers and seen:
-            self._observers.see(seen)
+            self._observers.on_events(seen)
         if self._waiting:
-            self._answer(facts)
+            self._release_waiting(arrived)
 
     def end(self, error: AgentrtError) -> None:
-        """Handle nothing more: every node under way fails with `error`, and nothing waits."""
+        """Handle nothing more: every node that has not ended fails with `error`."""
         self.ended = error
         self._on_end(error)
         for _, done in self._waiting:
             done.set()
 
-    def _take(self, fact: InternalEvent, seen: list[Event]) -> None:
-        apply(self.state, fact)
-        if not isinstance(fact, _INTERNAL):
-            seen.append(fact)
-        if isinstance(fact, StepDone):
-            for event in self._intake.take(fact):
-                self._take(event, seen)
-        elif isinstance(fact, BackendDown):
-            for event in self._intake.lose(fact):
-                self._take(event, seen)
+    def _handle(self, event: InternalEvent, seen: list[Event]) -> None:
+        apply(self.state, event)
+        if not isinstance(event, _INTERNAL):
+            seen.append(event)
+        if isinstance(event, StepDone):
+            for following in self._outputs.process(event):
+                self._handle(following, seen)
+        elif isinstance(event, BackendDown):
+            if not event.restarting:
+                self.down = revive(event.error)
+            for following in self._outputs.fail_lost(event):
+                self._handle(following, seen)
 
-    def _answer(self, facts: list[InternalEvent]) -> None:
-        handled = {id(fact) for fact in facts}
-        for fact, done in self._waiting:
-            if id(fact) in handled:
+    def _release_waiting(self, arrived: list[InternalEvent]) -> None:
+        """Wake the callers of `post_and_wait` for events that have been handled."""
+        handled = {id(event) for event in arrived}
+        for event, done in self._waiting:
+            if id(event) in handled:
                 done.set()
-        self._waiting = [(fact, done) for fact, done in self._waiting if not done.is_set()]
+        self._waiting = [(event, done) for event, done in self._waiting if not done.is_set()]

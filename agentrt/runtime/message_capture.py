@@ -1,6 +1,6 @@
-"""What was said, for observers that want it: messages in the form of OpenTelemetry's GenAI events.
+"""Message capture: prompts and outputs as messages of OpenTelemetry's GenAI conventions.
 
-Built only when asked for: it costs as much as the chat is long.
+Made only for observers that want them, because the cost grows with the length of the chat.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from agentrt.base.segments import (
     Segment,
     Text,
 )
-from agentrt.program import Gen, GenerateWork, Node, ToolWork
+from agentrt.program import Gen, Node, ToolWork
 from agentrt.protocol.events import AttributeValue
 
 Part = dict[str, Any]
 
 
-def said(node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
-    """The content of a node that has ended, as span attributes."""
+def captured_content(node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
+    """Arguments, results and messages of a node that has ended, as span attributes."""
     work = node.work
     if isinstance(work, ToolWork):
         return _tool(node, work)
-    if isinstance(work, GenerateWork) and isinstance(node, Gen):
-        return _generation(node, work, finish_reason)
+    if isinstance(node, Gen):
+        return _generation(node, finish_reason)
     return {}
 
 
@@ -46,10 +46,10 @@ def _tool(node: Node[Any], work: ToolWork) -> dict[str, AttributeValue]:
     return found
 
 
-def _generation(gen: Gen[Any], work: GenerateWork, finish_reason: str) -> dict[str, AttributeValue]:
+def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue] = {}
     try:
-        segments = work.chat.segments()
+        segments = gen.work.chat.segments()
     except Exception:  # an input failed: there was no prompt
         segments = []
     messages = messages_of(segments)
@@ -63,7 +63,7 @@ def _generation(gen: Gen[Any], work: GenerateWork, finish_reason: str) -> dict[s
     found["gen_ai.output.messages"] = dumps(
         [{**message, "finish_reason": finish_reason} for message in answer]
     )
-    if work.chat.tools:
+    if gen.work.chat.tools:
         tools = [
             {
                 "type": "function",
@@ -71,14 +71,14 @@ def _generation(gen: Gen[Any], work: GenerateWork, finish_reason: str) -> dict[s
                 "description": tool.description,
                 "parameters": tool.parameters,
             }
-            for tool in work.chat.tools
+            for tool in gen.work.chat.tools
         ]
         found["gen_ai.tool.definitions"] = dumps(tools)
     return found
 
 
 def messages_of(segments: list[Segment]) -> list[dict[str, Any]]:
-    """Messages with their parts."""
+    """Messages with their parts, as the conventions spell them."""
     found: list[dict[str, Any]] = []
     result: ResultOf | None = None
     for segment in segments:
@@ -96,8 +96,8 @@ def messages_of(segments: list[Segment]) -> list[dict[str, Any]]:
             case Generated(calls=calls):
                 if segment.thinking:
                     found[-1]["parts"].append({"type": "reasoning", "content": segment.thinking})
-                if segment.said:
-                    found[-1]["parts"].append({"type": "text", "content": segment.said})
+                if segment.visible_text:
+                    found[-1]["parts"].append({"type": "text", "content": segment.visible_text})
                 found[-1]["parts"] += [_call(call) for call in calls]
             case CallMade():
                 found[-1]["parts"].append(_call(segment))
@@ -117,7 +117,7 @@ def _call(call: CallMade) -> Part:
 
 
 def _json(value: Any) -> str:
-    """JSON where there is one: arguments and results may be anything."""
+    """JSON if the value has a JSON form, else its `repr`."""
     try:
         return content(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The end of a run that cannot be done in time, before it begins."""
+"""Refusal of a run that cannot be done in time, before it begins."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from agentrt.scheduler import Refusal
 
 
 def refused(run: Run, node: Node[Any], refusal: Refusal) -> list[Event]:
-    """Fail a run's program node: its deadline leaves less than past runs took.
+    """Fail the program node of a run, because its deadline leaves less than past runs took.
 
-    The error tells the path that is expected, each call site with the median of its time.
+    The error shows the expected path, each call site with its median time.
     """
     path = tuple(NodeProgress("", site.partition(" ")[0], took_s) for site, took_s in refusal.path)
     error = DeadlineExceeded(
         f"{node.label} has {refusal.left_s:.2g} s, and half of its {refusal.runs} past runs took "
         f"{refusal.expected_s:.2g} s or more, even where nothing waited",
-        so_far=RunProgress(path),
+        progress=RunProgress(path),
         hint="Raise the deadline, or set SchedulerConfig(refuse_hopeless=False) to try all the "
         "same; `agentrt runs forget` drops what was learned",
         where=node.site,
     )
-    told = Scheduled(
+    event = Scheduled(
         run.run_id,
         node.id,
         run.now_s(),
@@ -39,4 +39,4 @@ def refused(run: Run, node: Node[Any], refusal: Refusal) -> list[Event]:
             ("past_runs", float(refusal.runs)),
         ),
     )
-    return [told, failed(run, node, error)]
+    return [event, failed(run, node, error)]

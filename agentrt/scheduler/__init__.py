@@ -1,4 +1,4 @@
-"""Pure decisions: facts go in, decisions come out; no I/O, no clock, no tensors."""
+"""Pure decisions about runs: events go in, decisions come out; no I/O, no clock, no tensors."""
 
 from agentrt.scheduler.apply import apply
 from agentrt.scheduler.decide import decide
@@ -17,8 +17,8 @@ from agentrt.scheduler.decisions import (
 )
 from agentrt.scheduler.estimates.estimates import Estimates, SiteEstimates, site_of
 from agentrt.scheduler.internal_events import (
-    CancelWanted,
-    CloseWanted,
+    CancelRequested,
+    CloseRequested,
     DemandEnded,
     Held,
     InternalEvent,
@@ -28,15 +28,14 @@ from agentrt.scheduler.internal_events import (
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.policies.policy import Policy, policy
 from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
-from agentrt.scheduler.runs.node import NodeState
-from agentrt.scheduler.runs.run import RunState
+from agentrt.scheduler.runs.run import NodeState, RunState
 from agentrt.scheduler.state import State
 
 __all__ = [
     "AdmissionDecision",
     "Admit",
-    "CancelWanted",
-    "CloseWanted",
+    "CancelRequested",
+    "CloseRequested",
     "Decision",
     "DemandEnded",
     "Estimates",

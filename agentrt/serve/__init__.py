@@ -1,11 +1,12 @@
-"""Chat completions over an embedded engine: the API that plain clients speak, and nothing more.
+"""Chat completions over a runtime: the API that plain clients speak, and nothing more.
 
-Each request is a run of its own, first come, first served: what a program knows of what comes next
-has no place in this API. `agentrt serve` starts it.
+Each request is a run of one generation, so that admission control, fair share, coalescing,
+estimates and traces are those of programs. `agentrt serve` starts it.
 """
 
+from agentrt.serve.api_keys import ApiKey
 from agentrt.serve.application import application
-from agentrt.serve.dispatch import Service
 from agentrt.serve.listener import ServeConfig, serve, serving
+from agentrt.serve.served_model import ServedModel
 
-__all__ = ["ServeConfig", "Service", "application", "serve", "serving"]
+__all__ = ["ApiKey", "ServeConfig", "ServedModel", "application", "serve", "serving"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from agentrt.base.segments import CallFrame
-from agentrt.protocol.step_output import End, Ledger
+from agentrt.program import GenMeta
+from agentrt.protocol.step_output import Ledger
 from agentrt.serve.request_builder import CallsIn
 from agentrt.structured import CallScanner, CallText
 
@@ -16,11 +17,11 @@ class ChatAnswer:
     """One answer while it comes.
 
     Args:
-        name: Its id.
-        model: Of whom it is.
+        name: Id of the answer.
+        model: Name of the model.
         created: Seconds since 1970.
-        calls_in: Where calls may stand in its text.
-        frame: How the model writes them.
+        calls_in: Places of tool calls in the text.
+        frame: Form in which the model writes calls.
     """
 
     def __init__(
@@ -45,17 +46,17 @@ class ChatAnswer:
             found.append(self._chunk([self._choice({"tool_calls": [{"index": index, **call}]})]))
         return found
 
-    def closing(self, end: End, *, usage: bool) -> list[Json]:
+    def closing(self, meta: GenMeta, *, usage: bool) -> list[Json]:
         """The last chunks of a stream."""
         rest = self._flush()
         found = [self._chunk([self._choice({"content": rest})])] if rest else []
-        reason = self._reason(end)
-        found.append(self._chunk([self._choice({}, reason, end.stopped_by or None)]))
+        reason = self._reason(meta)
+        found.append(self._chunk([self._choice({}, reason, meta.stopped_by or None)]))
         if usage:
-            found.append({**self._chunk([]), **figures(end.ledger)})
+            found.append({**self._chunk([]), **figures(meta.ledger)})
         return found
 
-    def whole(self, text: str, end: End) -> Json:
+    def whole(self, text: str, meta: GenMeta) -> Json:
         """The answer in one piece."""
         content, _ = self._read(text)
         content += self._flush()
@@ -66,24 +67,24 @@ class ChatAnswer:
             "index": 0,
             "message": message,
             "logprobs": None,
-            "finish_reason": self._reason(end),
-            "stop_reason": end.stopped_by or None,
+            "finish_reason": self._reason(meta),
+            "stop_reason": meta.stopped_by or None,
         }
         head = {**self._chunk([choice]), "object": "chat.completion"}
-        return {**head, **figures(end.ledger)}
+        return {**head, **figures(meta.ledger)}
 
     def _read(self, text: str) -> tuple[str, list[Json]]:
         """The content and the calls that more text brings."""
         if self._scanner is None:
             return text, []
-        calls = [self._call(one) for one in self._scanner.push(text)]
+        calls = [self._call(one) for one in self._scanner.feed_text(text)]
         return self._fresh(self._scanner.content), calls
 
     def _flush(self) -> str:
-        return "" if self._scanner is None else self._fresh(self._scanner.flush())
+        return "" if self._scanner is None else self._fresh(self._scanner.end_text())
 
     def _fresh(self, content: str) -> str:
-        """What of the content was not told yet."""
+        """The part of the content that has not been sent yet."""
         told, self._told_chars = self._told_chars, len(content)
         return content[told:]
 
@@ -94,8 +95,9 @@ class ChatAnswer:
         self._calls.append(call)
         return call
 
-    def _reason(self, end: End) -> str:
-        return "tool_calls" if self._calls and end.reason == "stop" else end.reason
+    def _reason(self, meta: GenMeta) -> str:
+        is_calls = self._calls and meta.finish_reason == "stop"
+        return "tool_calls" if is_calls else meta.finish_reason
 
     def _choice(self, delta: Json, reason: str | None = None, stop: str | None = None) -> Json:
         choice: Json = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -113,7 +115,7 @@ class ChatAnswer:
 
 
 def figures(ledger: Ledger) -> Json:
-    """Tokens, and where the time went, as vLLM tells it."""
+    """Tokens and times in the fields of vLLM."""
     usage = {
         "prompt_tokens": ledger.prompt_tokens,
         "completion_tokens": ledger.output_tokens,

@@ -1,11 +1,9 @@
-"""The routes: completions, the model, and whether it is well."""
+"""The routes: completions, the model, and the health check."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import itertools
 import logging
+from collections.abc import Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,44 +13,44 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentrt.base.segments import CallFrame
+from agentrt.serve.api_keys import ApiKey, ApiKeys, Tenant
 from agentrt.serve.completion import Completion
-from agentrt.serve.dispatch import Service
 from agentrt.serve.refusal import RequestRefused
 from agentrt.serve.request_schema import chat_request_of
+from agentrt.serve.served_model import ServedModel
 
 MOST_BODY_BYTES = 8 << 20
 HEALTH = "/health"
+_TENANT = "agentrt.tenant"
 _log = logging.getLogger("agentrt.serve")
 
 
-def application(service: Service, frame: CallFrame, key: str = "") -> Starlette:
-    """The API over a service that was started.
+def application(model: ServedModel, keys: Sequence[ApiKey] = ()) -> Starlette:
+    """The API over a model.
 
     Args:
-        service: What answers.
-        frame: How its model writes calls.
-        key: That every route but the health check asks for; "" asks for none.
+        model: Model that answers.
+        keys: Keys of which every route but the health check requires one; () requires none.
     """
-    numbers = itertools.count(1)
 
     async def completions(request: Request) -> Response:
         question = chat_request_of(await _body(request))
-        return Completion(service, question, frame, f"chatcmpl-{next(numbers):06d}")
+        return Completion(model, question, request.scope.get(_TENANT, Tenant()))
 
     async def models(request: Request) -> Response:
         entry = {
-            "id": service.model,
+            "id": model.name,
             "object": "model",
-            "created": service.started_at_unix_s,
+            "created": model.started_at_unix_s,
             "owned_by": "agentrt",
-            "max_model_len": service.window_tokens,
+            "max_model_len": model.window_tokens,
         }
         return JSONResponse({"object": "list", "data": [entry]})
 
     async def health(request: Request) -> Response:
-        told = {"status": "ok" if service.is_well else "down", "under_way": service.under_way}
-        return JSONResponse(told, 200 if service.is_well else 503)
+        is_up = model.down is None
+        state = {"status": "ok" if is_up else "down", "under_way": model.under_way}
+        return JSONResponse(state, 200 if is_up else 503)
 
     return Starlette(
         routes=[
@@ -60,7 +58,7 @@ def application(service: Service, frame: CallFrame, key: str = "") -> Starlette:
             Route("/v1/models", models),
             Route(HEALTH, health),
         ],
-        middleware=[Middleware(_Guard, key=key)] if key else [],
+        middleware=[Middleware(_Guard, keys=ApiKeys(keys))] if keys else [],
         exception_handlers={
             RequestRefused: _refused,
             HTTPException: _unknown,
@@ -71,34 +69,31 @@ def application(service: Service, frame: CallFrame, key: str = "") -> Starlette:
 
 
 class _Guard:
-    """Lets in who has the key."""
+    """Requires a key, and notes the tenant that it stands for."""
 
-    def __init__(self, app: ASGIApp, key: str) -> None:
+    def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
         self._app = app
-        self._digest = hashlib.sha256(key.encode()).digest()
+        self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != HEALTH and not self._knows(scope):
-            refused = RequestRefused(401, "the API key is missing or wrong", code="invalid_api_key")
-            await _told(refused)(scope, receive, send)
-            return
+        if scope["type"] == "http" and scope["path"] != HEALTH:
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            scope[_TENANT] = self._keys.tenant_of(given)
+            if scope[_TENANT] is None:
+                why = "the API key is missing or wrong"
+                refused = RequestRefused(401, why, code="invalid_api_key")
+                await _response(refused)(scope, receive, send)
+                return
         await self._app(scope, receive, send)
-
-    def _knows(self, scope: Scope) -> bool:
-        """Digests are compared, so that the time tells nothing of the key."""
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        scheme, _, token = given.partition(b" ")
-        digest = hashlib.sha256(token.strip()).digest()
-        return scheme.lower() == b"bearer" and hmac.compare_digest(digest, self._digest)
 
 
 async def _body(request: Request) -> bytes:
     """The body, of JSON and of a size that fits.
 
-    A page of some other site can have a browser post plain text to us, but not JSON.
+    A page of another site can have a browser post plain text here, but not JSON.
 
     Raises:
-        Refused: It is not.
+        RequestRefused: The body is something else, or too long.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -111,28 +106,28 @@ async def _body(request: Request) -> bytes:
     return bytes(found)
 
 
-def _told(refused: RequestRefused) -> Response:
+def _response(refused: RequestRefused) -> Response:
     return JSONResponse(refused.body(), refused.status, refused.headers())
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestRefused)
-    return _told(error)
+    return _response(error)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _told(
+    return _response(
         RequestRefused(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
     )
 
 
 async def _left(request: Request, error: Exception) -> Response:
-    """The client left while it was still asking: nobody reads this."""
+    """The client left before its request was complete: this reaches no reader."""
     return Response(status_code=499)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    """Our own bug: the log has it, the client gets no internals."""
+    """A bug of the server: the log has it, the client gets no internals."""
     _log.error("a request broke", exc_info=error)
-    return _told(RequestRefused(500, "the server broke on this request; its log says how"))
+    return _response(RequestRefused(500, "the server broke on this request; its log says how"))

@@ -9,111 +9,118 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agentrt.base.segments import CallFrame
+from agentrt.program import Gen
 from agentrt.serve.answer import ChatAnswer
-from agentrt.serve.dispatch import AnswerPart, OngoingAnswer, Service, failure_of
+from agentrt.serve.api_keys import Tenant
 from agentrt.serve.refusal import RequestRefused
+from agentrt.serve.request_builder import CompletionRequest
 from agentrt.serve.request_schema import ChatRequest
+from agentrt.serve.served_model import ServedModel, new_run_id
 
 Json = dict[str, Any]
 _DONE = b"data: [DONE]\n\n"
-_JSON = [(b"content-type", b"application/json")]
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
 class Completion(Response):
-    """Answers one question.
+    """Answers one request.
 
     Args:
-        service: Where the engine is.
-        question: That was asked.
-        frame: How the model writes calls.
-        name: The answer's id.
+        model: Model that is asked.
+        question: Body of the request.
+        tenant: Owner of the request.
     """
 
-    def __init__(
-        self, service: Service, question: ChatRequest, frame: CallFrame, name: str
-    ) -> None:
-        self._service = service
+    def __init__(self, model: ServedModel, question: ChatRequest, tenant: Tenant) -> None:
+        self._model = model
         self._question = question
-        self._frame = frame
-        self._name = name
+        self._tenant = tenant
+        self._run_id = new_run_id()
+        self._has_begun = False
+        self._is_over = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, until it is told or the client leaves."""
+        """Serve until the answer is sent or the client leaves."""
         try:
-            with self._service.open(self._question) as ongoing:
-                async with anyio.create_task_group() as tasks:
-
-                    async def leave() -> None:
-                        while (await receive())["type"] != "http.disconnect":
-                            pass
-                        tasks.cancel_scope.cancel()
-
-                    tasks.start_soon(leave)
-                    await (self._stream if self._question.stream else self._tell)(ongoing, send)
-                    tasks.cancel_scope.cancel()
+            with self._model.taking(self._question) as request:
+                await self._serve(request, receive, send)
         except RequestRefused as refused:
-            await _refuse(refused, send)
+            await self._refuse(refused, send)
 
-    async def _tell(self, ongoing: OngoingAnswer, send: Send) -> None:
-        """The answer in one piece."""
-        part = await ongoing.whole()
-        assert part.end is not None
-        failure = failure_of(part.end)
-        if failure is not None:
-            await _refuse(failure, send)
-            return
-        told = self._answer(ongoing).whole(part.text, part.end)
-        await _start(send, 200, _JSON)
-        await _send(send, _encoded(told), more=False)
+    async def _serve(self, request: CompletionRequest, receive: Receive, send: Send) -> None:
+        """Run the request; a client that leaves before its end cancels the run."""
+        answer = ChatAnswer(
+            f"chatcmpl-{self._run_id}",
+            self._model.name,
+            self._model.unix_s(),
+            request.calls_in,
+            self._model.call_frame,
+        )
+        deliver = self._stream if self._question.stream else self._whole
+        failure: RequestRefused | None = None
+        async with anyio.create_task_group() as tasks:
 
-    async def _stream(self, ongoing: OngoingAnswer, send: Send) -> None:
-        """The answer as it comes; what fails before its first text is told by the status."""
-        part = await ongoing.take()
-        failure = failure_of(part.end) if part.end is not None else None
-        if failure is not None and not part.text:
-            await _refuse(failure, send)
-            return
-        answer = self._answer(ongoing)
-        await _start(send, 200, _STREAM)
-        await _send(send, _event(answer.opening()))
-        while part.end is None:
-            await self._send_text(answer, part, send)
-            part = await ongoing.take()
-        await self._send_text(answer, part, send)
-        failure = failure_of(part.end)
+            async def leave() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                if not self._is_over:
+                    tasks.cancel_scope.cancel()
+
+            tasks.start_soon(leave)
+            failure = await self._model.run(
+                request, self._tenant, self._run_id, lambda gen: deliver(gen, answer, send)
+            )
+            tasks.cancel_scope.cancel()
         if failure is not None:
-            await _send(send, _event(failure.body()), more=False)
-            return
+            raise failure
+
+    async def _whole(self, gen: Gen[str], answer: ChatAnswer, send: Send) -> None:
+        """Send the answer in one piece."""
+        body = _encoded(answer.whole(await gen, gen.meta))
+        await self._begin(200, _whole_json(body), send)
+        await self._send(body, send, more=False)
+
+    async def _stream(self, gen: Gen[str], answer: ChatAnswer, send: Send) -> None:
+        """Send the answer as it comes; a failure before its first text has a status of its own."""
+        texts = gen.stream()
+        text = await anext(texts, None)
+        await self._begin(200, _STREAM, send)
+        head = _event(answer.opening())
+        while text is not None:
+            events = head + b"".join(map(_event, answer.chunks(text)))
+            if events:
+                await self._send(events, send)
+            head, text = b"", await anext(texts, None)
         options = self._question.stream_options
         wants_usage = options is not None and options.include_usage
-        rest = [_event(chunk) for chunk in answer.closing(part.end, usage=wants_usage)]
-        await _send(send, b"".join(rest) + _DONE, more=False)
+        rest = b"".join(map(_event, answer.closing(gen.meta, usage=wants_usage)))
+        await self._send(head + rest + _DONE, send, more=False)
 
-    async def _send_text(self, answer: ChatAnswer, part: AnswerPart, send: Send) -> None:
-        events = b"".join(_event(chunk) for chunk in answer.chunks(part.text))
-        if events:
-            await _send(send, events)
+    async def _refuse(self, refused: RequestRefused, send: Send) -> None:
+        """Say why there is no answer: by the status, or as the last event of a stream."""
+        if self._is_over:
+            return
+        if self._has_begun:
+            await self._send(_event(refused.body()), send, more=False)
+            return
+        headers = [(name.encode(), value.encode()) for name, value in refused.headers().items()]
+        body = refused.encoded()
+        await self._begin(refused.status, [*_whole_json(body), *headers], send)
+        await self._send(body, send, more=False)
 
-    def _answer(self, ongoing: OngoingAnswer) -> ChatAnswer:
-        service = self._service
-        calls_in = ongoing.asked.calls_in
-        return ChatAnswer(self._name, service.model, service.unix_s(), calls_in, self._frame)
+    async def _begin(self, status: int, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+        self._has_begun = True
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _send(self, body: bytes, send: Send, *, more: bool = True) -> None:
+        self._is_over = not more
+        await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-async def _refuse(refused: RequestRefused, send: Send) -> None:
-    headers = [(name.encode(), value.encode()) for name, value in refused.headers().items()]
-    await _start(send, refused.status, [*_JSON, *headers])
-    await _send(send, refused.encoded(), more=False)
-
-
-async def _start(send: Send, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-
-
-async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": more})
+def _whole_json(body: bytes) -> list[tuple[bytes, bytes]]:
+    """Headers of a response in one piece; without the length its end is a write of its own."""
+    length = str(len(body)).encode()
+    return [(b"content-type", b"application/json"), (b"content-length", length)]
 
 
 def _event(value: Json) -> bytes:

@@ -1,4 +1,4 @@
-"""The server as a process: an engine, a socket, and an orderly end."""
+"""The server as a process: a runtime, a socket, and an orderly end."""
 
 from __future__ import annotations
 
@@ -8,79 +8,71 @@ import math
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import uvicorn
 from starlette.applications import Starlette
 
-from agentrt.base.clock import MonotonicClock
-from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.process.backend import EmbeddedBackend, Place
-from agentrt.prompt import Codec
+from agentrt.runtime import Runtime
+from agentrt.serve.api_keys import ApiKey
 from agentrt.serve.application import application
-from agentrt.serve.dispatch import DEFAULT_MOST_REQUESTS, Service
+from agentrt.serve.served_model import DEFAULT_MOST_REQUESTS, ServedModel
 
+Opening = AbstractAsyncContextManager[Runtime]
+"""A runtime that is opened with the server and closed behind it."""
 Hurry = Callable[[], Coroutine[Any, Any, None]]
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 75
 _PARTING_S = 5
-"""For a client to take that its answer ends; who reads nothing is cut off then."""
+"""For clients to read the end of their answers; then their connections are cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeConfig:
-    """How a server is set up.
+    """Settings of a server.
 
     Attributes:
-        engine: What serves the model.
-        model: What it is called; "" calls it as its directory.
+        model: Name that clients call the model by.
         host: Address to listen at.
         port: 0 takes a free one.
-        key: That requests have to bring; "" asks for none.
-        most_requests: Under way at once; more are told to come back.
-        grace_s: At the end: how long answers under way may still take.
+        keys: Keys of which requests have to bring one; () requires none.
+        most_requests: Requests under way at once; clients of more are told to come back.
+        grace_s: Time that answers under way may still take at the end.
     """
 
-    engine: EngineConfig
-    model: str = ""
+    model: str
     host: str = "127.0.0.1"
     port: int = 8000
-    key: str = ""
+    keys: tuple[ApiKey, ...] = ()
     most_requests: int = DEFAULT_MOST_REQUESTS
     grace_s: float = 10.0
 
     def __post_init__(self) -> None:
-        if not self.key and not _is_loopback(self.host):
+        if not self.keys and not _is_loopback(self.host):
             raise UsageError(
                 f"--host {self.host} lets others in, and there is no key",
                 hint="Give --api-key env:NAME too, or listen at 127.0.0.1",
             )
 
-    @property
-    def name(self) -> str:
-        """What the model is called."""
-        return self.model or Path(self.engine.model_path).resolve().name
 
+async def serve(config: ServeConfig, opening: Opening, *, tell: Callable[[str], None]) -> None:
+    """Serve until a signal ends the process; answers under way may then still end.
 
-async def serve(config: ServeConfig, *, tell: Callable[[str], None]) -> None:
-    """Serve until the process is asked to end; answers under way may then still end.
-
-    Asked again, it ends them.
+    A second signal ends them.
 
     Args:
-        config: How.
+        config: Settings of the server.
+        opening: Runtime with the engine of the model.
         tell: Called with the address, once it is served.
 
     Raises:
         AgentrtError: The address is taken, or the engine does not start.
     """
-    async with serving(config, hurry=_asked_to_end) as url:
+    async with serving(config, opening, hurry=_asked_to_end) as url:
         tell(url)
         await _asked_to_end()
 
@@ -93,52 +85,46 @@ async def _asked_to_end() -> None:
 
 @asynccontextmanager
 async def serving(
-    config: ServeConfig, *, place: Place = "process", hurry: Hurry | None = None
+    config: ServeConfig, opening: Opening, *, hurry: Hurry | None = None
 ) -> AsyncIterator[str]:
     """A server, as long as the block lasts; gives its address.
 
+    Example:
+        ```python
+        config = ServeConfig("embedded", port=0)
+        async with serving(config, open_runtime()) as url:
+            print(url)
+        ```
+
     Args:
-        config: How.
-        place: Where the engine runs; in a thread of this process for tests.
-        hurry: Called behind the block; when it returns, answers under way are waited for no more.
+        config: Settings of the server.
+        opening: Runtime with the engine of the model.
+        hurry: Called behind the block; answers under way are waited for until it returns.
 
     Raises:
         AgentrtError: The address is taken, or the engine does not start.
     """
     with _listening(config) as listener:
-        clock = MonotonicClock()
-        backend = EmbeddedBackend(config.engine, clock, place=place)
-        backend.launch()  # its process imports torch while we load the codec
-        try:
-            codec = await anyio.to_thread.run_sync(Codec.load, config.engine.model_path)
-        except BaseException:
-            backend.abandon()
-            raise
-        service = Service(
-            backend, codec, clock, model=config.name, most_requests=config.most_requests
-        )
-        try:
-            await service.start()
-            server = _Server(_uvicorn(config, application(service, codec.call_frame, config.key)))
+        async with opening as runtime:
+            model = ServedModel(runtime, name=config.model, most_requests=config.most_requests)
+            server = _Server(_uvicorn(config, application(model, config.keys)))
             answering = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 yield _url(listener)
             finally:
                 server.should_exit = True
                 with anyio.CancelScope(shield=True):
-                    await _ended(answering, service, config.grace_s, hurry)
-        finally:
-            await service.aclose()
+                    await _ended(answering, model, config.grace_s, hurry)
 
 
 async def _ended(
-    answering: asyncio.Task[None], service: Service, grace_s: float, hurry: Hurry | None
+    answering: asyncio.Task[None], model: ServedModel, grace_s: float, hurry: Hurry | None
 ) -> None:
-    """Waits for answers under way; those that the grace does not suffice for are told so."""
+    """Wait for answers under way; those that take longer than the grace fail."""
     ends = {answering} | ({asyncio.create_task(hurry())} if hurry is not None else set())
     try:
         await asyncio.wait(ends, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
-        service.give_up()
+        model.give_up()
         await answering
     finally:
         for end in ends:
@@ -146,7 +132,7 @@ async def _ended(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn would raise them anew before the engine has ended."""
+    """A server without signal handlers: uvicorn's raise a signal before the engine has ended."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -171,7 +157,7 @@ def _url(listener: socket.socket) -> str:
 
 
 def _listening(config: ServeConfig) -> socket.socket:
-    """Bound before the engine loads: an address that is taken is told at once.
+    """The socket, bound before the engine loads: an address that is taken fails at once.
 
     Accepted connections inherit TCP_NODELAY. asyncio leaves it unset on sockets without the
     protocol's number, which are all that `create_server` makes, and the body of a response, written

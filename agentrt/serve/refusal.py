@@ -1,4 +1,4 @@
-"""What goes wrong, in the API's own form."""
+"""Failures in the API's own form."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class RequestRefused(Exception):
     """A request that is not served.
 
     Args:
-        status: HTTP's.
-        message: What is wrong, and where.
-        param: The field, "" when it is not one.
-        code: A word for programs.
+        status: Status of the response.
+        message: Fault and its place.
+        param: Field at fault, or "".
+        code: Word for programs.
     """
 
     def __init__(self, status: int, message: str, *, param: str = "", code: str = "") -> None:
@@ -37,7 +37,7 @@ class RequestRefused(Exception):
         self.code = code
 
     def body(self) -> dict[str, Any]:
-        """The JSON that tells it."""
+        """The JSON of the response."""
         return {
             "error": {
                 "message": self.message,
@@ -48,7 +48,7 @@ class RequestRefused(Exception):
         }
 
     def headers(self) -> dict[str, str]:
-        """Whether it is worth another try, for clients that ask."""
+        """Headers by which clients decide on another try."""
         if self.status in (429, 503):
             return {"retry-after": str(RETRY_AFTER_S)}
         return {"x-should-retry": "false"}
@@ -59,11 +59,11 @@ class RequestRefused(Exception):
 
 
 def refusal_of(error: AgentrtError, *, param: str = "") -> RequestRefused:
-    """An error of ours as one of the API's.
+    """An error of this package as one of the API's.
 
     Args:
-        error: What went wrong.
-        param: The field that it is about, where it is about one.
+        error: The failure.
+        param: Field at fault, or "".
     """
     status, code = 500, type(error).__name__
     for kind, found in _STATUS:

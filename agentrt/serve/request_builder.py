@@ -1,4 +1,4 @@
-"""From a question to a request of the engine: prompt, sampling and constraint."""
+"""From a request's body to a generation: prompt, output and options."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Literal
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, UsageError
-from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import (
     CallMade,
     Close,
@@ -22,8 +20,9 @@ from agentrt.base.segments import (
     Text,
     ToolSchema,
 )
-from agentrt.prompt import Codec
-from agentrt.protocol.backend import GenerateRequest, TokenPrompt
+from agentrt.program import Chat, GenOptions, OutputSpec
+from agentrt.program.options import sampling_of
+from agentrt.program.output import raw_text
 from agentrt.serve.refusal import RequestRefused, refusal_of
 from agentrt.serve.request_schema import (
     ChatMessage,
@@ -35,39 +34,40 @@ from agentrt.serve.request_schema import (
 from agentrt.structured import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
 
 MOST_CALLS = 32
-_DEFAULT_TOKENS = 4096
 
 CallsIn = Literal["none", "only", "text"]
 """Where calls may stand in the answer: nowhere, alone, or among its text."""
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltRequest:
-    """A question, ready for the engine.
+class CompletionRequest:
+    """A chat completion as a generation.
 
     Attributes:
-        request: For the engine.
-        calls_in: How its text is to be read.
+        chat: Prompt with its tools.
+        output: Form of the text.
+        options: Sampling and limits.
+        calls_in: Places of tool calls in the text.
+        cache_salt: Salt that the client gave, or "".
     """
 
-    request: GenerateRequest
+    chat: Chat
+    output: OutputSpec
+    options: GenOptions
     calls_in: CallsIn
+    cache_salt: str
 
 
-def built_request(
-    question: ChatRequest, number: RequestId, codec: Codec, now_s: float
-) -> BuiltRequest:
-    """What the engine is asked for.
+def completion_request(question: ChatRequest, most_tokens: int) -> CompletionRequest:
+    """The generation that a request's body stands for.
 
     Args:
-        question: As it came.
-        number: The request's own.
-        codec: Of the engine's model.
-        now_s: When it came.
+        question: Body of the request.
+        most_tokens: Limit of the output where the body gives none.
 
     Raises:
-        Refused: Fields contradict each other.
-        AgentrtError: The model, its template or the grammar does not take this.
+        RequestRefused: Fields contradict each other.
+        AgentrtError: The grammar of the answer is not supported.
     """
     tools = tuple(
         ToolSchema(tool.function.name, tool.function.description or "", tool.function.parameters)
@@ -75,19 +75,12 @@ def built_request(
     )
     segments = [segment for message in question.messages for segment in _segments(message)]
     calls_in, spec = _constraint(question, tools)
-    return BuiltRequest(
-        GenerateRequest(
-            request_id=number,
-            run_id=RunId(secrets.token_hex(8)),
-            node_id=NodeId("chat"),
-            site="",
-            prompt=TokenPrompt(codec.encode(tools, segments).token_ids),
-            sampling=_sampling(question, codec.window_tokens or _DEFAULT_TOKENS),
-            constraint=spec,
-            submitted_at_s=now_s,
-            keep_special=calls_in != "none",
-        ),
+    return CompletionRequest(
+        Chat(pieces=tuple(segments), tools=tools),
+        raw_text("chat", spec, keep_special=calls_in != "none"),
+        _options(question, most_tokens),
         calls_in,
+        question.cache_salt or "",
     )
 
 
@@ -105,9 +98,16 @@ def _segments(message: ChatMessage) -> list[Segment]:
     return [*found, *calls, Close()]
 
 
-def _sampling(question: ChatRequest, most_tokens: int) -> SamplingParams:
-    """The API draws at temperature 1 and from a new seed where nothing else is said."""
-    given = {
+def _options(question: ChatRequest, most_tokens: int) -> GenOptions:
+    """Sampling and limits: by default the API draws at temperature 1 and from a new seed."""
+    given: GenOptions = {
+        "max_tokens": question.limit_tokens or most_tokens,
+        "stop": question.stops,
+        "ignore_eos": question.ignore_eos,
+        "temperature": 1.0,
+        "seed": secrets.randbits(31),
+    }
+    asked = {
         "temperature": question.temperature,
         "top_p": question.top_p,
         "top_k": question.top_k,
@@ -117,23 +117,18 @@ def _sampling(question: ChatRequest, most_tokens: int) -> SamplingParams:
         "repetition_penalty": question.repetition_penalty,
         "seed": question.seed,
     }
-    drawn = {"temperature": 1.0, "seed": secrets.randbits(31)}
-    fields = drawn | {name: value for name, value in given.items() if value is not None}
+    given.update({name: value for name, value in asked.items() if value is not None})  # type: ignore[typeddict-item]
     try:
-        return SamplingParams(
-            max_tokens=question.limit_tokens or most_tokens,
-            stop=question.stops,
-            ignore_eos=question.ignore_eos,
-            **fields,  # type: ignore[arg-type]
-        )
+        sampling_of(given, 0)
     except UsageError as error:
         raise RequestRefused(400, str(error), param=error.message.partition("=")[0]) from None
+    return given
 
 
 def _constraint(
     question: ChatRequest, tools: tuple[ToolSchema, ...]
 ) -> tuple[CallsIn, ConstraintSpec | None]:
-    """How calls stand in the answer, and what it must look like."""
+    """Places of calls in the answer, and its form."""
     choice = question.tool_choice or ("auto" if tools else "none")
     form = _form(question)
     if choice == "none":
@@ -161,7 +156,7 @@ def _constraint(
 
 @contextmanager
 def _about(param: str) -> Iterator[None]:
-    """What cannot be enforced stands in this field."""
+    """Refuse with the name of the field that cannot be enforced."""
     try:
         yield
     except ConstraintError as error:
@@ -169,7 +164,7 @@ def _about(param: str) -> Iterator[None]:
 
 
 def _form(question: ChatRequest) -> ConstraintSpec | None:
-    """The form of the answer, by either of the fields that tell it."""
+    """The form of the answer, by either of the fields that give it."""
     wanted, other = question.response_format, question.structured_outputs
     if wanted is not None and wanted.type != "text":
         with _about("response_format"):

@@ -1,7 +1,7 @@
 """The body of a chat completions request, as far as it is served.
 
-What would change the answer and is not served is refused by name; what only concerns the provider's
-house (accounts, storage, caches) is taken and left alone.
+Fields that would change the answer and are not served are refused by name. Fields that only concern
+the provider (accounts, storage, caches) are accepted and ignored.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class TextPart(_Open):
 
 
 class FunctionCall(_Open):
-    """What an assistant called.
+    """A function that an assistant called.
 
     Attributes:
-        name: The tool.
+        name: Name of the tool.
         arguments: JSON in a string.
     """
 
@@ -52,8 +52,8 @@ class ToolCallMade(_Open):
     """One call of an assistant message.
 
     Attributes:
-        id: Joins it with its result.
-        function: What was called.
+        id: Id that the result names.
+        function: Function with its arguments.
     """
 
     id: str
@@ -64,11 +64,11 @@ class ChatMessage(_Open):
     """One message of the chat.
 
     Attributes:
-        role: Whose it is; `developer` is another name of `system`.
-        content: Its text.
-        name: Of the tool that answers.
-        tool_calls: Of an assistant.
-        tool_call_id: The call that a tool message answers.
+        role: Author; `developer` is another name of `system`.
+        content: Text of the message.
+        name: Name of the tool that answers.
+        tool_calls: Calls of an assistant.
+        tool_call_id: Call that a tool message answers.
     """
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -84,14 +84,14 @@ class ChatMessage(_Open):
 
     @property
     def text(self) -> str:
-        """Its content in one piece."""
+        """The content in one piece."""
         if isinstance(self.content, list):
             return "".join(part.text for part in self.content)
         return self.content or ""
 
 
 class Function(_Open):
-    """A tool as it is declared."""
+    """A function that is offered as a tool."""
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
     description: str | None = ""
@@ -119,7 +119,7 @@ class NamedTool(_Open):
 
 
 class WantedSchema(_Open):
-    """What the answer must look like."""
+    """A schema for the answer."""
 
     schema_: Json = Field(alias="schema")
 
@@ -132,7 +132,7 @@ class ResponseFormat(_Open):
 
 
 class Structured(_Strict):
-    """Other forms of an answer, as vLLM takes them: one of these."""
+    """Other forms of an answer, in vLLM's field: one of these."""
 
     json_: Json | None = Field(None, alias="json")
     choice: list[str] | None = None
@@ -141,7 +141,7 @@ class Structured(_Strict):
 
 
 class StreamOptions(_Open):
-    """What a stream tells beside text."""
+    """Contents of a stream beside text."""
 
     include_usage: bool = False
 
@@ -173,7 +173,8 @@ class ChatRequest(_Strict):
     repetition_penalty: _Number | None = None
     ignore_eos: bool = False
     structured_outputs: Structured | None = None
-    # Of the provider's house: they change no answer.
+    cache_salt: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    # The provider's own: they change no answer.
     user: Any = None
     metadata: Any = None
     store: Any = None
@@ -196,10 +197,10 @@ class ChatRequest(_Strict):
 
 
 def chat_request_of(body: bytes) -> ChatRequest:
-    """The question in a request's body.
+    """The request in a body.
 
     Raises:
-        Refused: It is not JSON, or a field is not what it should be.
+        RequestRefused: The body is not JSON, or a field is not what it should be.
     """
     try:
         return ChatRequest.model_validate_json(body)

@@ -1,4 +1,4 @@
-"""What the scheduler decided about a node, as events of its span."""
+"""Decisions of the scheduler about a node, as events of its span."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def decision_events(
 ) -> tuple[SpanEvent, ...]:
     """One event a decision, within the span.
 
-    A node may be held back, or placed for the known part of its prompt, before its span begins:
+    A node may be held back, or admitted with the known part of its prompt, before its span begins:
     the exact instant is an attribute.
 
     Args:
         record: The run.
-        node: Of it.
-        timeline: Of the run.
-        start_us: Of the node's span.
-        end_us: Of the node's span.
+        node: The node.
+        timeline: Timeline of the run.
+        start_us: Start of the node's span.
+        end_us: End of the node's span.
     """
     return tuple(
         SpanEvent(
@@ -35,12 +35,12 @@ def decision_events(
 
 
 def _attributes(decision: Scheduled, zero_s: float) -> Attributes:
-    told: Attributes = {
+    attributes: Attributes = {
         names.DECISION: decision.decision,
         names.DECISION_REASON: decision.reason,
         names.AT_MS: round((decision.at_s - zero_s) * 1e3, 3),
     }
     if decision.policy:
-        told[names.POLICY] = decision.policy
-    told.update({names.TERM.format(name): round(value, 6) for name, value in decision.terms})
-    return told
+        attributes[names.POLICY] = decision.policy
+    attributes.update({names.TERM.format(name): round(value, 6) for name, value in decision.terms})
+    return attributes

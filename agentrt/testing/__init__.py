@@ -1,4 +1,4 @@
-"""What tests of agent programs need: an engine that answers from a script, and virtual time."""
+"""Support for tests of agent programs: an engine that answers from a script, and virtual time."""
 
 from agentrt.testing.clock import LoopClock
 from agentrt.testing.fake_backend import ScriptedBackend

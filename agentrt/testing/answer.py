@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @record
 class ScriptedAnswer:
-    """What one request will produce.
+    """Output of one request, decided when it starts.
 
     Attributes:
         token_ids: Without end token.
         pieces: The text that each token adds.
         reason: How it ends.
-        closed_early: It was closed before the script's end.
+        closed_early: Whether it was closed before the script's end.
         error: With `failed`.
         stopped_by: The stop string that ended it, or "".
     """
@@ -75,7 +75,7 @@ class Answerer:
         )
 
     def _thought(self, most_tokens: int, reply: Reply) -> tuple[int, ...]:
-        """What stands before the answer: the model's frame, and as much thought as it may have."""
+        """Ids of the reasoning before the answer, frame included, within the budget."""
         frame, ids = self._spelling.think_frame, self._spelling.ids
         opening = () if frame.opened else ids(frame.opening)
         return (*opening, *ids(reply.thinking)[:most_tokens], *ids(frame.closing))

@@ -11,7 +11,7 @@ class LoopClock:
     """Instants of an asyncio loop, readable from any thread.
 
     Args:
-        loop: Whose time; None takes the loop that runs when the clock is first read.
+        loop: Event loop with the time; None takes the loop that runs at the first reading.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:

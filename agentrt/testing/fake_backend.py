@@ -59,11 +59,11 @@ class ScriptedBackend:
 
     Args:
         script: `(request, prompt text) -> text or Reply`, or answers in order of admission.
-        clock: Of the loop it runs on; tests take `agentrt.testing.LoopClock`.
+        clock: Clock of its event loop; tests use `agentrt.testing.LoopClock`.
         prefill_tokens_per_s: Speed of prompts.
         decode_tokens_per_s: Steps a second; every running request gets one token a step.
         codec: Spells prompts and answers; without one, prompts are messages and tokens are bytes.
-        prompt: What requests carry; follows from `codec` when None.
+        prompt: Kind of prompt in requests; None derives it from `codec`.
         max_running: Most requests in one step.
         seeds: The script gives the same answer to the same request.
         hints: Takes hints, and forgets them.
@@ -71,7 +71,7 @@ class ScriptedBackend:
         host_kv_tokens: The same of its slower tier.
 
     Attributes:
-        seen: What it was told.
+        seen: Record of all calls.
         pages: KV pages that it says are free, and that it says it could free.
     """
 
@@ -115,6 +115,7 @@ class ScriptedBackend:
             host_kv_tokens=host_kv_tokens,
             call_frame=self._spelling.call_frame,
             thinking=self._spelling.think_frame,
+            cache_salts=True,  # it keeps no prefixes at all
         )
         self._ongoing: dict[RequestId, ScriptedRequest] = {}
         self._refused: list[End] = []
@@ -139,7 +140,7 @@ class ScriptedBackend:
             self._refused.append(ongoing.end("failed", now_s, error=record_of(error)))
         self._rouse()
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self.seen.fills.append((request_id, fill))
         ongoing = self._ongoing.get(request_id)
         if ongoing is None or ongoing.complete:
@@ -149,12 +150,12 @@ class ScriptedBackend:
             ongoing.complete_at(self._clock.now_s())
         self._rouse()
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        self.seen.facts.extend(facts)
-        for fact in facts:
-            if fact.request_id in self._ongoing:
-                self._ongoing[fact.request_id].demanded = fact.demanded
-                self._ongoing[fact.request_id].deadline_at_s = fact.deadline_at_s
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        self.seen.updates.extend(updates)
+        for info in updates:
+            if info.request_id in self._ongoing:
+                self._ongoing[info.request_id].demanded = info.demanded
+                self._ongoing[info.request_id].deadline_at_s = info.deadline_at_s
                 self._rouse()
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
@@ -169,8 +170,9 @@ class ScriptedBackend:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
-        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens))
+        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens, cache_salt))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         self.seen.prewarmed += constraints
@@ -210,7 +212,7 @@ class ScriptedBackend:
                 await self._idle()
 
     async def _step(self, batch: list[ScriptedRequest]) -> None:
-        """One step: the prompts of those who are new, then one token each."""
+        """Compute one step: the prompts of new requests, then one token each."""
         started_at_s = self._clock.now_s()
         new = [one for one in batch if "steps" not in one.ledger]
         prefill_tokens = sum(len(one.prompt_ids) for one in new)
@@ -237,7 +239,7 @@ class ScriptedBackend:
         self._deliver(step, deltas, ends)
 
     def _admit(self) -> list[ScriptedRequest]:
-        """The batch of the next step; who is demanded first, then in order of arrival."""
+        """Batch of the next step: demanded requests first, then by order of arrival."""
         waiting = [one for one in self._ongoing.values() if one.complete and one.answer is None]
         waiting.sort(key=lambda one: not one.demanded)
         batch = [one for one in self._ongoing.values() if one.answer is not None]
@@ -249,7 +251,7 @@ class ScriptedBackend:
         return batch
 
     def _reply(self, one: ScriptedRequest) -> Reply:
-        """What the script says to a prompt that is complete."""
+        """Reply of the script to a complete prompt."""
         prompt_tokens, window_tokens = len(one.prompt_ids), self.capabilities.window_tokens
         if window_tokens and prompt_tokens >= window_tokens:
             what = f"the prompt of {prompt_tokens} tokens does not fit {window_tokens} tokens"

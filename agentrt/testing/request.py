@@ -18,11 +18,11 @@ class ScriptedRequest:
         request: As submitted.
         prompt_ids: Known so far.
         complete: No hole is open.
-        demanded: Somebody waits for it.
+        demanded: Whether the program awaits it.
         deadline_at_s: When it must be done, as last told.
         answer: Known once it was admitted.
         produced: Tokens of the answer that are out.
-        cancelled: Somebody cancelled it.
+        cancelled: Whether it was cancelled.
         mark_s: Until when its time is accounted for.
         ledger: Figures of its account, by field name.
     """
@@ -61,12 +61,12 @@ class ScriptedRequest:
         return self.answer is not None and self.produced >= len(self.answer.token_ids)
 
     def complete_at(self, now_s: float) -> None:
-        """Its prompt is whole: from here on every instant is accounted for."""
+        """Mark the prompt as complete; every later instant is accounted for."""
         self.complete = True
         self.ledger["completed_at_s"] = self.mark_s = now_s
 
     def admit(self, answer: ScriptedAnswer, now_s: float) -> None:
-        """It takes part in steps from now on."""
+        """Let it take part in steps from now on."""
         self.answer = answer
         self.ledger["admitted_at_s"] = now_s
         self.ledger["prefill_chunks"] = 1
@@ -94,7 +94,7 @@ class ScriptedRequest:
         return Delta(self.request.request_id, (answer.token_ids[at],), answer.pieces[at])
 
     def close(self, rest: ScriptedAnswer, now_s: float) -> tuple[list[Delta], End]:
-        """Its last tokens and its end, where the rest of the answer is replaced by `rest`."""
+        """Last tokens and end, with the rest of the answer replaced by `rest`."""
         deltas: list[Delta] = []
         if rest.token_ids:
             text = "".join(rest.pieces)
@@ -112,7 +112,7 @@ class ScriptedRequest:
         error: ErrorRecord | None = None,
         stopped_by: str = "",
     ) -> End:
-        """Its last event."""
+        """End event of the request."""
         figures = self.ledger
         figures["finished_at_s"] = now_s
         if self.complete:

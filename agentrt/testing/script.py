@@ -1,4 +1,4 @@
-"""What a scripted engine is told to answer, and the prompt as the script reads it."""
+"""Script of a scripted engine: its replies, and the prompt as the script reads it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Reply:
     """One answer.
 
     Attributes:
-        text: What the model writes.
+        text: Text of the answer.
         error: Ends the request as failed after `text`; None ends it well.
-        thinking: What it thinks before, where it was asked to; cut where its tokens are used up.
+        thinking: Reasoning before the answer if requested; cut at the thinking budget.
     """
 
     text: str = ""

@@ -1,4 +1,4 @@
-"""What a scripted backend was told, for tests to look at."""
+"""Calls of a scripted backend, for tests to inspect."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from agentrt.protocol.step_output import StepRecord
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a backend was told of a prefix.
+    """One hint about a prefix.
 
     Attributes:
         token_ids: The prefix.
-        hint: What becomes of it.
+        hint: Fate of the prefix.
         until_s: When a `keep` ends.
         from_tokens: A `drop` is of what stands behind so many tokens.
+        cache_salt: Salt of the prefix.
     """
 
     token_ids: tuple[int, ...]
     hint: KvHint
     until_s: float | None = None
     from_tokens: int = 0
+    cache_salt: str = ""
 
 
 @dataclass(slots=True)
 class SeenByBackend:
-    """What a scripted backend was told, in order.
+    """Calls of a scripted backend, in order.
 
     Attributes:
         requests: Every request submitted.
         prompts: The whole prompt text of each request that was admitted.
         fills: Each fill.
-        facts: Each fact.
+        updates: Scheduling info, one entry an update of a request.
         cancels: Reason by request.
         hints: Each hint.
         prewarmed: Constraints that it was told of ahead.
@@ -45,7 +47,7 @@ class SeenByBackend:
     requests: list[GenerateRequest] = field(default_factory=list)
     prompts: dict[RequestId, str] = field(default_factory=dict)
     fills: list[tuple[RequestId, HoleFill]] = field(default_factory=list)
-    facts: list[SchedulingInfo] = field(default_factory=list)
+    updates: list[SchedulingInfo] = field(default_factory=list)
     cancels: dict[RequestId, str] = field(default_factory=dict)
     hints: list[Hint] = field(default_factory=list)
     prewarmed: list[ConstraintSpec] = field(default_factory=list)

@@ -20,7 +20,7 @@ def tiny_engine(folder: Path, *, seed: int = 0) -> EngineConfig:
 
     Args:
         folder: Becomes the model directory.
-        seed: Of the random weights.
+        seed: Seed of the random weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in _WIRE_FORMAT:

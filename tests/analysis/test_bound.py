@@ -41,7 +41,7 @@ def record(*, forced_tokens: int = 0) -> RunRecord:
         forced_tokens=forced_tokens,
     )
     found = RunRecord()
-    found.see(
+    found.on_events(
         [
             RunStarted(RUN, "p", "p.py:p", 0.0, 0),
             NodeDeclared(RUN, ROOT, "program", "p", None, (), "p.py:1", 0.0),
@@ -82,7 +82,7 @@ def test_given_tokens_take_no_step() -> None:
 @given(st.randoms(use_true_random=False), st.floats(0.0, 0.1))
 def test_no_run_is_faster_than_its_bound(rng: Random, alone_s: float) -> None:
     found = RunRecord()
-    found.see(play(random_body(rng)))
+    found.on_events(play(random_body(rng)))
     least = bound(found, StepCosts(alone_s, 0.0, alone_s / 10))
     assert least.path_s <= found.compound_s + 1e-9
     assert sum(share for _, share in least.excess) == pytest.approx(1.0) or not least.excess

@@ -13,7 +13,7 @@ from tests.oracles.statements import Statement, WaitStatement, Work
 
 def played(*body: Statement) -> RunRecord:
     record = RunRecord()
-    record.see(play(body))
+    record.on_events(play(body))
     return record
 
 

@@ -20,19 +20,19 @@ def test_each_run_gets_its_own_record() -> None:
     short = play((Work("tool", decode_s=0.1), WaitStatement(0)), run_id="00000000000000b2")
     done: list[RunRecord] = []
     recorder = RunRecorder(done.append)
-    recorder.see(woven(long, short))
+    recorder.on_events(woven(long, short))
     lengths = {record.run_id: round(split(record).tool, 6) for record in done}
     assert lengths == {"00000000000000a1": 0.5, "00000000000000b2": 0.1}
-    recorder.give_up()
+    recorder.finish_open()
     assert len(done) == 2
 
 
 def test_runs_that_do_not_end_are_handed_out_when_given_up() -> None:
     done: list[RunRecord] = []
     recorder = RunRecorder(done.append)
-    recorder.see(play((Work("tool", decode_s=0.5),))[:-1])
+    recorder.on_events(play((Work("tool", decode_s=0.5),))[:-1])
     assert done == []
-    recorder.give_up()
+    recorder.finish_open()
     assert [record.finished for record in done] == [None]
 
 
@@ -44,7 +44,7 @@ def test_a_step_belongs_to_every_run_in_its_batch() -> None:
     two = play(body, run_id="00000000000000b2")
     shared = StepDone(StepRecord(7, 100.0, 100.1, 0, 2, (RequestId(1),)), (), ())
     foreign = StepDone(StepRecord(8, 100.0, 100.1, 0, 2, (RequestId(99),)), (), ())
-    recorder.see([*one[:-1], *two[:-1], shared, foreign, one[-1], two[-1]])
+    recorder.on_events([*one[:-1], *two[:-1], shared, foreign, one[-1], two[-1]])
     for record in done:
         assert 7 in [step.index for step in record.steps]
         assert 8 not in [step.index for step in record.steps]
@@ -55,5 +55,5 @@ def test_an_engine_that_went_down_is_noted_by_the_runs_it_served() -> None:
     down = BackendDown(ErrorRecord("EngineDied", "killed"), (RequestId(1),), restarting=True)
     other = BackendDown(ErrorRecord("EngineDied", "killed"), (RequestId(9),), restarting=True)
     record = RunRecord()
-    record.see([*events[:-1], down, other, events[-1]])
+    record.on_events([*events[:-1], down, other, events[-1]])
     assert record.downs == [down]

@@ -36,14 +36,14 @@ GEN = NodeId("root/gen#0")
 
 def played(*body: Statement) -> RunRecord:
     record = RunRecord()
-    record.see(play(body))
+    record.on_events(play(body))
     return record
 
 
 def one_generation(*events: Event, finished: NodeFinished | None, end_s: float) -> RunRecord:
     """A program that makes one generation at once and returns its value."""
     record = RunRecord()
-    record.see(
+    record.on_events(
         [
             RunStarted(RUN, "p", "p.py:p", 0.0, 0),
             NodeDeclared(RUN, ROOT, "program", "p", None, (), "p.py:1", 0.0),
@@ -90,7 +90,7 @@ def test_code_that_reads_along_goes_on_in_the_middle_of_a_generation() -> None:
     tool = NodeId("root/tool#0")
     ledger = Ledger(first_token_at_s=0.1, finished_at_s=0.5, prefill_s=0.1, decode_s=0.4)
     record = RunRecord()
-    record.see(
+    record.on_events(
         [
             RunStarted(RUN, "p", "p.py:p", 0.0, 0),
             NodeDeclared(RUN, ROOT, "program", "p", None, (), "p.py:1", 0.0),
@@ -226,7 +226,7 @@ def test_prefill_before_the_last_hole_costs_nothing() -> None:
     ledger = Ledger(0.0, 0.5, 0.0, 0.6, 0.9, prefill_s=0.4, decode_s=0.3)
     tool = NodeId("root/tool#0")
     record = RunRecord()
-    record.see(
+    record.on_events(
         [
             RunStarted(RUN, "p", "p.py:p", 0.0, 0),
             NodeDeclared(RUN, ROOT, "program", "p", None, (), "p.py:1", 0.0),
@@ -265,22 +265,24 @@ def test_without_a_ledger_steps_and_tokens_tell() -> None:
 def test_a_run_that_failed_before_its_program_began() -> None:
     record = RunRecord()
     error = ErrorRecord("UsageError", "no such file")
-    record.see([RunStarted(RUN, "p", "p.py:p", 0.0, 0), RunFinished(RUN, "failed", 0.5, error)])
+    record.on_events(
+        [RunStarted(RUN, "p", "p.py:p", 0.0, 0), RunFinished(RUN, "failed", 0.5, error)]
+    )
     assert split(record).admission == pytest.approx(0.5)
     assert [step.part for step in critical_path(record)] == ["submit"]
 
 
 def test_a_record_takes_its_own_run_only() -> None:
     record = RunRecord(RunId("00000000000000b2"))
-    record.see(play((Work("tool", decode_s=1.0),)))
+    record.on_events(play((Work("tool", decode_s=1.0),)))
     assert not record.nodes
-    record.see(play((Work("tool", decode_s=2.0),), run_id="00000000000000b2"))
+    record.on_events(play((Work("tool", decode_s=2.0),), run_id="00000000000000b2"))
     assert record.compound_s == pytest.approx(2.0)
 
 
 def test_a_run_cut_short_ends_with_its_last_event() -> None:
     events = play((Work("tool", decode_s=1.0), WaitStatement(0)))[:-3]
     record = RunRecord()
-    record.see(events)
+    record.on_events(events)
     assert record.outcome == "cancelled"
     assert sum(split(record).parts().values()) == pytest.approx(record.compound_s)

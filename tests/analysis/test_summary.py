@@ -30,7 +30,7 @@ quick = settings(max_examples=100, derandomize=True, deadline=None)
 
 def played(*body: Statement) -> RunRecord:
     record = RunRecord()
-    record.see(play(body, start_s=1234.56789))
+    record.on_events(play(body, start_s=1234.56789))
     return record
 
 
@@ -107,7 +107,7 @@ def test_line_of_a_run_that_did_nothing() -> None:
 
 def test_failed_run_tells_its_error() -> None:
     record = RunRecord()
-    record.see(play((Work("tool", decode_s=0.1),), outcome="failed"))
+    record.on_events(play((Work("tool", decode_s=0.1),), outcome="failed"))
     error = ErrorRecord("ToolFailed", "it broke", "mend it", "p.py:3")
     told = summary(record, error=error)
     assert told["ok"] is False

@@ -24,7 +24,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text, ToolSchema
-from agentrt.engine.process.backend import EmbeddedBackend, Place
+from agentrt.engine.process.backend import EmbeddedBackend, Placement
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend, GenerateRequest, MessagePrompt, TokenPrompt
 from agentrt.protocol.step_output import BackendDown, End, StepDone
@@ -226,7 +226,7 @@ def make_bench(request: pytest.FixtureRequest, tiny: EngineConfig) -> Callable[[
             url = request.getfixturevalue("server_url")
             model = kind.replace("remote", "tiny")
             return Bench(RemoteBackend(url, model=model, clock=clock), None)
-        place: Place = "thread" if kind == "thread" else "process"
+        place: Placement = "thread" if kind == "thread" else "process"
         return Bench(EmbeddedBackend(tiny, clock, place=place), codec)
 
     return make

@@ -6,7 +6,7 @@ The bench fails on a second end and on a delta after the end.
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentrt.protocol.backend import HoleFill, TokenPrompt
@@ -82,6 +82,7 @@ def requests_of(bench, cases):
 def test_every_request_ends_in_any_order(bench, portal, requests_of):
     @SEEDED
     @given(PLANS)
+    @example([Plan(1, 0, "json", closes=False, cancelled_at=None, stops=False)])
     def check(plans):
         made = [requests_of(plan) for plan in plans]
         steps = 0
@@ -93,7 +94,7 @@ def test_every_request_ends_in_any_order(bench, portal, requests_of):
                 if plan.cancelled_at == steps:
                     bench.backend.cancel(request.request_id, "as planned")
                 if fills:
-                    bench.backend.fill(request.request_id, fills.pop(0))
+                    bench.backend.fill_hole(request.request_id, fills.pop(0))
             steps += 1
 
         async def main():

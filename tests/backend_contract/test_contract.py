@@ -159,8 +159,8 @@ def test_cancelling_and_filling_what_is_over_or_unknown_does_nothing(bench, play
     def late():
         for number in (over.request_id, RequestId(10**9)):
             bench.backend.cancel(number, "too late")
-            bench.backend.fill(number, HoleFill((1,), complete=True))
-            bench.backend.facts((SchedulingInfo(number, demanded=False),))
+            bench.backend.fill_hole(number, HoleFill((1,), complete=True))
+            bench.backend.update((SchedulingInfo(number, demanded=False),))
 
     portal.call(late)
     (outcome,) = play(bench.request())
@@ -172,6 +172,25 @@ def test_hints_are_never_needed(bench, play, portal):
         portal.call(bench.backend.hint, (1, 2, 3), hint)
     (outcome,) = play(bench.request())
     assert outcome.over.error is None
+
+
+def test_salts_keep_prefixes_apart_or_are_refused(kind, bench, play):
+    text = f"{kind}: a prefix of several pages, which another salt may not find. " * 3
+    cached = []
+    for salt in ("one", "one", "other", ""):
+        request = bench.request(text, cache_salt=salt)
+        (outcome,) = play(request)
+        if salt and not bench.can.cache_salts:
+            assert outcome.over.error.type == "Unsupported"
+            continue
+        assert outcome.over.error is None
+        cached.append(outcome.over.ledger.cached_tokens)
+    if not bench.can.cache_salts:
+        return
+    first, again, *others = cached
+    assert (first, others) == (0, [0, 0])
+    if bench.can.backend != "scripted":  # which keeps no KV
+        assert again >= 16
 
 
 def test_a_prompt_with_holes_equals_the_whole_prompt(bench, play, portal):
@@ -187,11 +206,11 @@ def test_a_prompt_with_holes_equals_the_whole_prompt(bench, play, portal):
 
     def begin():
         bench.backend.submit(parted)
-        bench.backend.fill(parted.request_id, HoleFill(ids[2:3], complete=False))
+        bench.backend.fill_hole(parted.request_id, HoleFill(ids[2:3], complete=False))
 
     portal.call(begin)
     play(beside)  # something else runs while the hole is open
-    portal.call(bench.backend.fill, parted.request_id, HoleFill(ids[3:], complete=True))
+    portal.call(bench.backend.fill_hole, parted.request_id, HoleFill(ids[3:], complete=True))
     (filled,) = play(parted, submit=False)
     (expected,) = play(whole)
     assert filled.text == expected.text

@@ -14,18 +14,18 @@ def test_all_who_wait_are_woken_and_nobody_else() -> None:
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            wake.ring()  # nobody waits yet: a ring is not kept
+            wake.notify_all()  # nobody waits yet: a ring is not kept
             tasks.start_soon(wait, 1)
             tasks.start_soon(wait, 2)
             await anyio.wait_all_tasks_blocked()
             assert woken == []
-            wake.ring()
+            wake.notify_all()
             await anyio.wait_all_tasks_blocked()
             assert woken == [1, 2]
             tasks.start_soon(wait, 3)
             await anyio.wait_all_tasks_blocked()
             assert woken == [1, 2]
-            wake.ring()
+            wake.notify_all()
 
     anyio.run(main)
     assert woken == [1, 2, 3]
@@ -38,9 +38,9 @@ def test_who_stops_waiting_leaves_nothing_behind() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wake.wait)
             await anyio.wait_all_tasks_blocked()
-            assert len(wake._waiting) == 1
+            assert wake.waiting == 1
             tasks.cancel_scope.cancel()
-        assert wake._waiting == []
-        wake.ring()
+        assert wake.waiting == 0
+        wake.notify_all()
 
     anyio.run(main)

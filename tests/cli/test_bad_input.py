@@ -78,7 +78,6 @@ def failed(told: Any, folder: Path, code: int) -> list[str]:
     return lines
 
 
-@pytest.mark.slow
 def test_an_unreadable_csv(served: Run, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("symbol,date,price\nAAPL,2005-01-01,dear\n")
     told = served(FINANCE, "--question", QUESTION, "--data", "bad.csv")
@@ -88,7 +87,6 @@ def test_an_unreadable_csv(served: Run, tmp_path: Path) -> None:
     assert how.startswith("fix:")
 
 
-@pytest.mark.slow
 def test_a_model_directory_without_weights(inside: Run, tmp_path: Path) -> None:
     model = tiny_engine(tmp_path / "model").model_path  # a directory as it is before weights
     told = inside("run", VOTE, "--question", "a", "--model", str(model))
@@ -96,7 +94,6 @@ def test_a_model_directory_without_weights(inside: Run, tmp_path: Path) -> None:
     assert "safetensors" in what + how
 
 
-@pytest.mark.slow
 def test_an_engine_that_does_not_answer(inside: Run, tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -108,7 +105,6 @@ def test_an_engine_that_does_not_answer(inside: Run, tmp_path: Path) -> None:
     assert "compound" not in told.err, "nothing ran"
 
 
-@pytest.mark.slow
 def test_a_schema_that_cannot_compile(served: Run, program: Write, tmp_path: Path) -> None:
     program(
         "from agentrt import chat, json_schema, program\n"
@@ -139,7 +135,6 @@ def test_a_prompt_that_does_not_fit(
     assert how != "fix:"
 
 
-@pytest.mark.slow
 def test_a_tool_that_fails(served: Run, program: Write, tmp_path: Path) -> None:
     program(
         "from agentrt import program, tool\n"
@@ -156,7 +151,6 @@ def test_a_tool_that_fails(served: Run, program: Write, tmp_path: Path) -> None:
     assert "job.py:" in where
 
 
-@pytest.mark.slow
 def test_a_deadline(served: Run, program: Write, tmp_path: Path) -> None:
     program(
         "import anyio\n"
@@ -172,7 +166,6 @@ def test_a_deadline(served: Run, program: Write, tmp_path: Path) -> None:
     assert "deadline" in how
 
 
-@pytest.mark.slow
 def test_the_engine_dies_mid_run(agentrt: Run, program: Write, model: str, tmp_path: Path) -> None:
     program(
         "import os, signal, subprocess\n"
@@ -195,7 +188,6 @@ def test_the_engine_dies_mid_run(agentrt: Run, program: Write, model: str, tmp_p
     assert "again" in how
 
 
-@pytest.mark.slow
 def test_a_program_that_raises(served: Run, program: Write, tmp_path: Path) -> None:
     program("from agentrt import program\n@program\nasync def job() -> int:\n    return int('x')\n")
     what, where, how = failed(served("job.py"), tmp_path, 1)
@@ -204,7 +196,6 @@ def test_a_program_that_raises(served: Run, program: Write, tmp_path: Path) -> N
     assert "-v" in how
 
 
-@pytest.mark.slow
 def test_verbose_shows_the_traceback(inside: Run, program: Write) -> None:
     program("1 / 0\n")
     assert "Traceback" in inside("run", "job.py", "-v").err

@@ -27,7 +27,7 @@ def test_an_error_of_ours_says_where_by_itself() -> None:
 def test_a_foreign_error_is_placed_in_the_users_file() -> None:
     lines = three_lines(raised(ValueError("bad")), folder=HERE).splitlines()
     assert "ValueError: bad" in lines[0]
-    assert "test_complaint.py:" in lines[1]
+    assert "test_error_report.py:" in lines[1]
     assert "-v" in lines[2]
 
 
@@ -41,7 +41,7 @@ def test_the_first_of_a_group_stands_for_all() -> None:
 def test_a_group_tells_where_it_was_raised() -> None:
     """Its members may never have been raised themselves."""
     group = raised(ExceptionGroup("two", [ValueError("x"), ValueError("y")]))
-    assert "test_complaint.py:" in three_lines(group, folder=HERE).splitlines()[1]
+    assert "test_error_report.py:" in three_lines(group, folder=HERE).splitlines()[1]
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,10 @@ def end() -> list[Event]:
 
 def test_a_row_follows_its_node() -> None:
     board = Board()
-    board.see(beginning())
+    board.on_events(beginning())
     (row,) = board.rows.values()
     assert (row.name, row.state, row.tokens) == ("plan#0", "decode", 2)
-    board.see(end())
+    board.on_events(end())
     assert (row.state, row.tokens, board.runs_done) == ("ok", 7, 1)
     assert board.take_finished() == [row]
     assert board.take_finished() == []
@@ -56,10 +56,10 @@ def test_a_row_follows_its_node() -> None:
 def test_plain_lines_tell_each_end_once_and_text_as_it_comes() -> None:
     out = io.StringIO()
     lines = PlainLines(1, out)
-    lines.see(beginning())
+    lines.on_events(beginning())
     lines.emit("Hel")
     lines.emit("lo")
-    lines.see(end())
+    lines.on_events(end())
     lines.close()
     first, second = out.getvalue().splitlines()
     assert first == "Hello"
@@ -69,9 +69,9 @@ def test_plain_lines_tell_each_end_once_and_text_as_it_comes() -> None:
 def test_a_batch_counts_runs() -> None:
     out = io.StringIO()
     lines = PlainLines(3, out)
-    lines.see(beginning())
+    lines.on_events(beginning())
     lines.emit("left out")
-    lines.see(end())
+    lines.on_events(end())
     assert out.getvalue() == "1/3 runs done\n"
 
 
@@ -82,9 +82,9 @@ def test_live_rows_draw_on_a_terminal() -> None:
 
     out = Terminal()
     rows = LiveRows(1, FakeClock(1.0), out)
-    rows.see(beginning())
+    rows.on_events(beginning())
     rows.emit("Hello")
-    rows.see(end())
+    rows.on_events(end())
     rows.close()
     assert "plan#0" in out.getvalue()
     assert "Hello" in out.getvalue()

@@ -18,8 +18,6 @@ VOTE, EXTRACT, ADVISOR = (str(PROGRAMS / name) for name in ("vote.py", "extract.
 Run = Callable[..., Any]
 Write = Callable[..., Path]
 
-pytestmark = pytest.mark.slow
-
 
 def test_the_result_is_alone_on_standard_output(served_outside: Run, tmp_path: Path) -> None:
     told = served_outside(EXTRACT, "--text", "Two lamps to Oslo, please.")
@@ -195,6 +193,7 @@ def test_version(agentrt: Run) -> None:
     assert agentrt("--version").out.startswith("agentrt 0.")
 
 
+@pytest.mark.slow
 def test_doctor_says_whether_the_engine_starts(
     agentrt: Run, inside: Run, model: str, tmp_path: Path
 ) -> None:

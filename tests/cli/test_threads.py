@@ -4,9 +4,9 @@ import os
 
 import pytest
 
+from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
-from agentrt.engine.ops.cpu_threads import at_most_cores
 
 # Each would be refused for something else next, so that none begins to measure.
 COMMANDS = [

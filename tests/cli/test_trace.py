@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for second, run_id in enumerate(RUNS):
         record = RunRecord()
-        record.see(events_of(run_id))
+        record.on_events(events_of(run_id))
         path = JaegerFile(RUNS_FOLDER).export([build(record)])
         path.rename(path.with_name(path.name.replace("T221320", f"T22132{second}")))
     (RUNS_FOLDER / "notes.json").write_text("{}")
@@ -140,7 +140,7 @@ def test_why_a_run_was_let_in(tmp_path: Path, say: Say) -> None:
     reason = "it fits, its branches in waves"
     said = Scheduled(sent.run_id, sent.node_id, sent.at_s, "admitted", reason, "", terms)
     record = RunRecord()
-    record.see([*events[:at], said, *events[at:]])
+    record.on_events([*events[:at], said, *events[at:]])
     path = JaegerFile(tmp_path).export([build(record)])
     code, out, _ = say("show", str(path), "--why", "generate0")
     assert code == 0
@@ -193,7 +193,7 @@ def test_a_name_that_several_nodes_have_is_not_guessed(folder: Path, say: Say) -
             one.name = "same"  # type: ignore[misc]
         events.append(one)
     record = RunRecord()
-    record.see(events)
+    record.on_events(events)
     path = JaegerFile(folder / "same").export([build(record)])
     code, _, err = say("show", str(path), "--why", "same")
     assert code == 2

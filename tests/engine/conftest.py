@@ -23,7 +23,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.batch.batch import BatchPacker
-from agentrt.engine.batch.part import wanted_rows
+from agentrt.engine.batch.input_packing import logit_rows
 from agentrt.engine.batch.shared_prefix import SharedPrefixes
 from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
@@ -126,7 +126,7 @@ def _own_checks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Self-checks are kept for this session only."""
     home = tmp_path_factory.mktemp("checked")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(self_check, "home", lambda: home)
+        patch.setattr(self_check, "cache_directory", lambda: home)
         yield
 
 
@@ -210,6 +210,7 @@ def request(
     demanded: bool = True,
     deadline_at_s: float | None = None,
     keep_special: bool = False,
+    cache_salt: str = "",
     **sampling,
 ) -> GenerateRequest:
     return GenerateRequest(
@@ -224,6 +225,7 @@ def request(
         demanded=demanded,
         deadline_at_s=deadline_at_s,
         keep_special=keep_special,
+        cache_salt=cache_salt,
     )
 
 
@@ -300,19 +302,19 @@ class HashMachine:
         self.tables = BlockTables(config.max_running, config.kv_pages, self.kv)
         self.last = torch.zeros(config.max_running, dtype=torch.int64)
         self.page_tokens, self.eos_bias = config.page_tokens, eos_bias
-        sizes = {"tokens": config.step_tokens, "sequences": config.max_running}
+        sizes = {"max_tokens": config.step_tokens, "max_sequences": config.max_running}
         self.packer = BatchPacker(self.kv, self.tables, self.last, **sizes)
         self.siblings = SharedPrefixes(self.tables, config.page_tokens)
         self.named_by_slot = 0
         self.threads = None
 
     def forward(self, parts):
-        batch = self.packer.pack(parts, self.siblings.of(parts))
+        batch = self.packer.pack(parts, self.siblings.find(parts))
         self.named_by_slot += sum(part.token_ids[-1] < 0 for part in parts)
         keys = self.kv.memory[:, 0, 0, :, 0, 0].numpy()  # [pages, page]
-        slots = batch.fields.slots.numpy()
+        slots = batch.fields.slot_mapping.numpy()
         keys[slots // self.page_tokens, slots % self.page_tokens] = batch.fields.token_ids.numpy()
-        wanted = np.array(wanted_rows(parts), dtype=np.int64)
+        wanted = np.array(logit_rows(parts), dtype=np.int64)
         start = batch.paged.query_start.numpy()
         owners = np.searchsorted(start, wanted, "right") - 1
         behind = start[owners + 1] - 1 - wanted  # rows of the same sequence after it
@@ -327,7 +329,7 @@ class HashMachine:
         logits[:, SHAPE["eos_token_id"]] += self.eos_bias
         return torch.from_numpy(logits)
 
-    def remember(self, slots, token_ids):
+    def remember_tokens(self, slots, token_ids):
         self.last[list(slots)] = token_ids
 
 

@@ -23,7 +23,7 @@ from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.batch.batch import BatchPacker
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.batch.shared_prefix import SharedPrefixes
 from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
@@ -59,21 +59,21 @@ class Idle:
             self.kv,
             self.tables,
             last,
-            tokens=config.step_tokens,
-            sequences=config.max_running,
+            max_tokens=config.step_tokens,
+            max_sequences=config.max_running,
         )
         self.threads = None
         self.pack_us: list[float] = []
 
     def forward(self, parts: list[SequenceSlice]) -> torch.Tensor:
         began = perf_counter()
-        batch = self.packer.pack(parts, self.siblings.of(parts))
+        batch = self.packer.pack(parts, self.siblings.find(parts))
         self.pack_us.append((perf_counter() - began) * 1e6)
-        logits = torch.zeros(batch.wanted.shape[0], VOCABULARY)
+        logits = torch.zeros(batch.logit_rows.shape[0], VOCABULARY)
         logits[:, 5] = 1.0
         return logits
 
-    def remember(self, slots: list[int], token_ids: torch.Tensor) -> None:
+    def remember_tokens(self, slots: list[int], token_ids: torch.Tensor) -> None:
         return
 
 
@@ -119,7 +119,7 @@ def steps(running: int) -> dict[str, list[float]]:
                 sampling=SamplingParams(max_tokens=STEPS + 500),
             )
         )
-    while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
+    while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
         core.step()
     plan = timed(core._roster, "plan")
     settle = timed(core, "_settle")
@@ -147,14 +147,14 @@ def steps(running: int) -> dict[str, list[float]]:
 def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> list[float]:
     """Sharing out tokens while others wait: for slots, or for memory that there is not."""
     core, _ = engine(running, spare_slots=waiting if slots else 0)
-    core._roster.line = WaitingQueue(replace(core._config, policy=policy), core.paging)
+    core._roster.queue = WaitingQueue(replace(core._config, policy=policy), core.paging)
     source = random.Random(0)
     shared = [source.randrange(60) for _ in range(800)]
     for number in range(running + waiting):
         if number == running:
-            while core.decode_forwards == 0 or any(one.prefills for one in core._roster):
+            while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
                 core.step()
-            held = core.paging.pool.take(core.paging.pool.free_pages - running)
+            held = core.paging.pool.allocate(core.paging.pool.free_pages - running)
         own = [source.randrange(60) for _ in range(1000)]
         facts = SchedulingInfo(
             RequestId(number),
@@ -162,7 +162,7 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
             run_started_at_s=number * 0.1,
             rest_s=source.random() * 10,
             waiting=1,
-            told_at_s=core._clock.now_s(),
+            as_of_s=core._clock.now_s(),
         )
         core.submit(
             GenerateRequest(
@@ -172,16 +172,16 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
                 site="cost",
                 prompt=TokenPrompt((*shared, *own)),
                 sampling=SamplingParams(max_tokens=STEPS + 500),
-                facts=facts,
+                info=facts,
             )
         )
     spent = []
     for _ in range(STEPS):
         began = perf_counter()
-        core._roster.plan(core._clock.now_s())
+        core._roster.schedule(core._clock.now_s())
         spent.append((perf_counter() - began) * 1e6)
     assert len(core._roster.running) == running
-    core.paging.pool.give_back(held)
+    core.paging.pool.free(held)
     core.close()
     return spent
 
@@ -201,23 +201,23 @@ def radix() -> dict[str, list[float]]:
     tree = RadixTree(PagePool(40_000), 16)
     keys = [key_of([*prefix, *(source.randrange(50_000) for _ in range(1096))]) for _ in range(400)]
     for key in keys:
-        at = tree.match(key).matched_tokens // 16
-        tree.insert(key, [*tree.match(key).pages, *tree._pool.take(256 - at)])
+        at = tree.match_prefix(key).matched_tokens // 16
+        tree.insert(key, [*tree.match_prefix(key).pages, *tree._pool.allocate(256 - at)])
     found = []
     for key in keys:
         began = perf_counter()
-        tree.match(key)
+        tree.match_prefix(key)
         found.append((perf_counter() - began) * 1e6)
     return {"match 4,096 tokens": found}
 
 
 def account() -> dict[str, list[float]]:
-    ours = RequestMetrics(received_at_s=0.0, mark_s=0.0)
+    ours = RequestMetrics(received_at_s=0.0, recorded_until_s=0.0)
     spent = []
     for _ in range(STEPS):
         began = perf_counter()
         for at in range(100):
-            ours.book_step("decode", at * 1e-3, 0.0, 64)
+            ours.record_step("decode", at * 1e-3, 0.0, 64)
         spent.append((perf_counter() - began) * 1e4)
     return {"account, a step and request": spent}
 

@@ -1,6 +1,5 @@
 """Whatever is asked, in whatever order: every request ends once and no page is lost."""
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +42,6 @@ touch = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.slow
 @settings(
     max_examples=60,
     deadline=None,
@@ -72,7 +70,7 @@ def test_every_request_ends_once(actions, kv_pages, chunk, slots, model_dir, eng
         _act(core, engine, served, pending, dict(action))
     engine.drain(core, served)
     for number in [one for one, complete in pending.items() if not complete]:
-        core.fill(RequestId(number), HoleFill((7,), complete=True))
+        core.fill_hole(RequestId(number), HoleFill((7,), complete=True))
     engine.drain(core, served)
     core.close()
     assert served.ends.keys() == pending.keys()
@@ -105,7 +103,7 @@ def _act(core, engine, served, pending, action):
         if do == "cancel":
             core.cancel(number, "test")
         elif do == "demand":
-            core.facts((SchedulingInfo(number, demanded=True),))
+            core.update((SchedulingInfo(number, demanded=True),))
         elif not pending[number]:
             pending[number] = do == "finish"
-            core.fill(number, HoleFill(tuple(action["more"]), complete=do == "finish"))
+            core.fill_hole(number, HoleFill(tuple(action["more"]), complete=do == "finish"))

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from agentrt.base.ids import PageId
 from agentrt.engine.batch.batch import BatchPacker
-from agentrt.engine.batch.input_packing import FEW_ROWS, InputPacker, words
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import InputFields, InputPacker, SequenceSlice, buffer_words
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout
 
@@ -27,11 +26,13 @@ def tables():
 
 
 def packer(tables, last=(0, 0, 0, 0)):
-    return BatchPacker(KvCache(LAYOUT, 40), tables, torch.tensor(last), tokens=32, sequences=4)
+    return BatchPacker(
+        KvCache(LAYOUT, 40), tables, torch.tensor(last), max_tokens=32, max_sequences=4
+    )
 
 
 def part(slot, position, ids, wants=True):
-    return SequenceSlice(slot=slot, token_ids=ids, position=position, wants_logits=wants)
+    return SequenceSlice(slot=slot, token_ids=ids, first_position=position, wants_logits=wants)
 
 
 @pytest.mark.parametrize(
@@ -50,56 +51,77 @@ def test_each_row_knows_its_place(parts, tables):
     for index, one in enumerate(parts):
         assert batch.paged.query_start[index] == row
         for at, token in enumerate(one.token_ids):
-            position = one.position + at
-            page = int(tables.host[one.slot, position // PAGE])
+            position = one.first_position + at
+            page = int(tables.host_table[one.slot, position // PAGE])
             assert batch.fields.token_ids[row] == token
             assert batch.fields.positions[row] == position
-            assert batch.fields.slots[row] == page * PAGE + position % PAGE
+            assert batch.fields.slot_mapping[row] == page * PAGE + position % PAGE
             row += 1
-        context = one.position + len(one.token_ids)
+        context = one.first_position + len(one.token_ids)
         pages = -(-context // PAGE)
         assert batch.paged.kv_tokens[index] == context
         seen = batch.paged.block_table[index, :pages].tolist()
-        assert seen == tables.host[one.slot, :pages].tolist()
+        assert seen == tables.host_table[one.slot, :pages].tolist()
         wanted += [row - 1] if one.wants_logits else []
-    assert batch.paged.query_start[-1] == row == batch.fields.slots.shape[0]
-    assert batch.wanted.tolist() == wanted
+    assert batch.paged.query_start[-1] == row == batch.fields.slot_mapping.shape[0]
+    assert batch.logit_rows.tolist() == wanted
     assert batch.paged.most_query_tokens == max(len(one.token_ids) for one in parts)
-    assert batch.paged.most_kv_tokens == max(one.position + len(one.token_ids) for one in parts)
+    assert batch.paged.most_kv_tokens == max(
+        one.first_position + len(one.token_ids) for one in parts
+    )
     assert batch.paged.block_table.dtype == batch.paged.kv_tokens.dtype == torch.int32
 
 
-PARTS = st.builds(
+SLICES = st.builds(
     SequenceSlice,
     slot=st.integers(0, 4),
     token_ids=st.lists(st.integers(-4, 99), min_size=1, max_size=9),
-    position=st.integers(0, 30),
+    first_position=st.integers(0, 30),
     wants_logits=st.booleans(),
 )
 
 
-@given(st.lists(PARTS, min_size=1, max_size=5))
-def test_few_rows_are_written_as_many_are(parts):
+@given(st.lists(SLICES, min_size=1, max_size=5), st.integers(0, 3), st.integers(0, 60))
+def test_the_buffer_holds_each_row_padding_included(slices, padding, padded_tokens):
     pages = np.arange(5 * 10, dtype=np.int32).reshape(5, 10)[:, ::-1]
-    filler, tokens = InputPacker(pages, PAGE), sum(len(one.token_ids) for one in parts)
-    room = np.full((2, words(tokens, len(parts)) + 3), 77)
-    few = filler.fill(room[0], parts, few_rows=tokens)
-    many = filler.fill(room[1], parts, few_rows=0)
-    last = 2 * words(tokens, len(parts)) - 1  # half a word is left over
-    assert room[0].view(np.int32)[:last].tolist() == room[1].view(np.int32)[:last].tolist()
-    assert few.tokens == many.tokens
-    assert few.wanted == many.wanted
-    assert few.most_query_tokens == many.most_query_tokens
-    assert few.most_kv_tokens == many.most_kv_tokens
-    assert few.names_slots == many.names_slots
+    slices = [*slices, *[SequenceSlice(4, [0], 0, wants_logits=True)] * padding]
+    tokens = [token for one in slices for token in one.token_ids]
+    positions = [one.first_position + at for one in slices for at in range(len(one.token_ids))]
+    owners = [one.slot for one in slices for _ in one.token_ids]
+    mapping = [
+        int(pages[slot, position // PAGE]) * PAGE + position % PAGE
+        for slot, position in zip(owners, positions, strict=True)
+    ]
+    mapping[len(mapping) - padding :] = [-1] * padding
+    total = max(len(tokens), padded_tokens)
+    buffer = np.full(buffer_words(total, len(slices)) + 3, 77)
+    packed = InputPacker(pages, PAGE).pack_inputs(buffer, slices, padding, padded_tokens)
+    fields = InputFields.split(torch.from_numpy(buffer), total, len(slices))
+
+    more = total - len(tokens)
+    assert fields.token_ids.tolist() == tokens + [0] * more
+    assert fields.positions.tolist() == positions + [0] * more
+    assert fields.slot_mapping.tolist() == mapping + [-1] * more
+    assert fields.table_rows.tolist() == [one.slot for one in slices]
+    ends = np.cumsum([len(one.token_ids) for one in slices]).tolist()
+    assert fields.query_start.tolist() == [0, *ends]
+    contexts = [one.first_position + len(one.token_ids) for one in slices]
+    assert fields.kv_tokens.tolist() == contexts
+    wanted = [end - 1 for one, end in zip(slices, ends, strict=True) if one.wants_logits]
+    assert fields.logit_rows.tolist() == wanted + [0] * (len(slices) - len(wanted))
+    assert buffer[-3:].tolist() == [77] * 3, "nothing is written behind the buffer"
+    assert packed.tokens == total
+    assert packed.logits == len(wanted)
+    assert packed.max_query_tokens == max(len(one.token_ids) for one in slices)
+    assert packed.max_kv_tokens == max(contexts)
+    assert packed.has_unknown_tokens == (min(tokens) < 0)
 
 
 def test_decoding_alone_asks_for_no_numbers_but_its_own(tables):
     """The pages of one sequence are read where they lie: nothing is gathered."""
     made = packer(tables)
     batch = made.pack([part(2, 8, [5])])
-    assert batch.paged.block_table.data_ptr() == tables.numbers[2].data_ptr()
-    assert FEW_ROWS >= 8  # what a grammar forces and what is guessed goes the short way
+    assert batch.paged.block_table.data_ptr() == tables.device_table[2].data_ptr()
 
 
 def test_the_batch_before_is_whole_while_the_next_is_packed(tables):
@@ -121,14 +143,14 @@ def test_rows_of_nobody_store_nothing_and_are_seen_by_nobody(tables):
     made = packer(tables)
     for runs in ([part(2, 8, [5, 6, 7]), part(0, 4, [6, 8])], [part(3, 15, [7])]):
         for _ in range(2):
-            batch = made.pack(runs, padded_to=3, tokens_to=12)
+            batch = made.pack(runs, padded_sequences=3, padded_tokens=12)
             real = sum(len(one.token_ids) for one in runs)
             padding = 3 - len(runs)
             assert batch.fields.token_ids.shape == batch.fields.positions.shape == (12,)
-            assert batch.fields.slots.shape == (12,)
-            assert bool((batch.fields.slots[:real] >= 0).all())
-            assert bool((batch.fields.slots[real:] == -1).all())
+            assert batch.fields.slot_mapping.shape == (12,)
+            assert bool((batch.fields.slot_mapping[:real] >= 0).all())
+            assert bool((batch.fields.slot_mapping[real:] == -1).all())
             assert not batch.fields.token_ids[real:].any()
             assert batch.paged.query_start[-1] == real + padding
             assert batch.paged.kv_tokens.tolist()[len(runs) :] == [1] * padding
-            assert batch.wanted.tolist()[-1] == real + padding - 1
+            assert batch.logit_rows.tolist()[-1] == real + padding - 1

@@ -171,7 +171,7 @@ def test_a_deadline_closes_the_output(build, engine, monkeypatch):
 def test_masks_filled_beside_the_forward_are_the_same(build, engine, monkeypatch):
     outputs = []
     for worth_s in (1e9, -1.0):
-        monkeypatch.setattr(grammar_masks, "_WORTH_A_THREAD_S", worth_s)
+        monkeypatch.setattr(grammar_masks, "_THREAD_PAYS_S", worth_s)
         core = build()
         for number in range(3):
             core.submit(
@@ -202,7 +202,7 @@ def test_a_grammar_that_breaks_on_the_way_ends_its_request_alone(build, engine, 
     def broken(self):
         raise RuntimeError("parser lost")
 
-    monkeypatch.setattr(grammar_state.GrammarState, "masked_by", property(broken))
+    monkeypatch.setattr(grammar_state.GrammarState, "mask_state", property(broken))
     engine.drain(core, served)
     assert (served.ends[1].reason, served.ends[1].error.message) == ("failed", "parser lost")
     assert (served.ends[2].reason, served.ends[2].closed_early) == ("length", True)
@@ -219,7 +219,7 @@ def test_a_deadline_that_comes_later_closes_the_output_at_once(build, engine):
         )
     )
     served = engine.drain(core, most_steps=4)
-    core.facts((SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=core._clock.now_s()),))
+    core.update((SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=core._clock.now_s()),))
     forwards = core.forwards
     engine.drain(core, served)
     assert core.forwards <= forwards + 1

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine.batch.part import SequenceSlice
-from agentrt.engine.runner.cuda_graphs import Tier, tiers, wide_tiers
+from agentrt.engine.batch.input_packing import SequenceSlice
+from agentrt.engine.runner.cuda_graphs import GraphTier, batch_sizes, wide_tiers
 
 PROMPT = [(3 * at) % 250 for at in range(300)]
 
@@ -32,27 +32,27 @@ class Tape:
 
 
 def test_tiers_grow_by_eights():
-    assert tiers(1) == (1,)
-    assert tiers(4) == (1, 2, 4)
-    assert tiers(20) == (1, 2, 4, 8, 16, 20)
-    assert tiers(64) == (1, 2, 4, *range(8, 65, 8))
+    assert batch_sizes(1) == (1,)
+    assert batch_sizes(4) == (1, 2, 4)
+    assert batch_sizes(20) == (1, 2, 4, 8, 16, 20)
+    assert batch_sizes(64) == (1, 2, 4, *range(8, 65, 8))
 
 
 def test_wide_tiers_double_and_stay_small():
-    assert wide_tiers(1, 4) == (Tier(1, 2), Tier(1, 4))
-    assert Tier(6, 8) in wide_tiers(6, 512)
+    assert wide_tiers(1, 4) == (GraphTier(1, 2), GraphTier(1, 4))
+    assert GraphTier(6, 8) in wide_tiers(6, 512)
     assert max(tier.tokens for tier in wide_tiers(64, 512)) == 64
-    assert Tier(32, 2) in wide_tiers(64, 512)
+    assert GraphTier(32, 2) in wide_tiers(64, 512)
 
 
 def test_a_tier_holds_what_its_padding_leaves_room_for():
     def parts(*counts):
         return [SequenceSlice(0, [0] * count, 0, wants_logits=True) for count in counts]
 
-    assert Tier(4, 2).holds(parts(2, 2, 2), 6, 2)
-    assert not Tier(4, 2).holds(parts(2, 2, 2, 2, 1), 9, 2)
-    assert not Tier(4, 2).holds(parts(3, 1), 4, 3)
-    assert not Tier(2, 2).holds(parts(4), 4, 4)
+    assert GraphTier(4, 2).fits(parts(2, 2, 2), 6, 2)
+    assert not GraphTier(4, 2).fits(parts(2, 2, 2, 2, 1), 9, 2)
+    assert not GraphTier(4, 2).fits(parts(3, 1), 4, 3)
+    assert not GraphTier(2, 2).fits(parts(4), 4, 4)
 
 
 @pytest.mark.parametrize("overlap", ["off", "on"])
@@ -64,7 +64,7 @@ def test_forced_runs_and_short_chunks_are_replayed_too(overlap, shared, build, e
     for captures in (False, True):
         core = build("llama", kernels="reference", overlap=overlap, kv_pages=120, max_running=6)
         if captures:
-            core._machine.capture(Tape(), 6)
+            core._machine.capture_graphs(Tape(), 6)
         for number in range(5):
             stem = PROMPT[:272] if shared and number < 4 else PROMPT[number : number + 20]
             constraint = spec if number in (0, 4) else None
@@ -104,7 +104,7 @@ def test_replayed_steps_say_the_same(overlap, build, engine):
     for captures in (False, True):
         core = build("llama", kernels="reference", overlap=overlap, kv_pages=90, max_running=6)
         if captures:
-            core._machine.capture(Tape(), 6)
+            core._machine.capture_graphs(Tape(), 6)
         for number in range(5):
             prompt = [*PROMPT[:270], number, 9] if number < 3 else PROMPT[number : number + 20]
             core.submit(engine.request(number, prompt, max_tokens=6 + number, temperature=0.5))
@@ -118,7 +118,7 @@ def test_replayed_steps_say_the_same(overlap, build, engine):
 def test_padding_stores_nothing(build, engine):
     core = build("llama", kernels="reference", kv_pages=40, max_running=8)
     tape = Tape()
-    core._machine.capture(tape, 8)
+    core._machine.capture_graphs(tape, 8)
     # 8, 4 and 2 with siblings and without, and 1; each for 1, 2, 4 and 8 rows a sequence
     assert len(tape.recorded) == 4 * 7
     for number in range(3):
@@ -135,7 +135,7 @@ def test_padding_stores_nothing(build, engine):
 
 def test_steps_with_prompts_are_not_replayed(build, engine):
     core = build("llama", kernels="reference", kv_pages=40, max_running=4)
-    core._machine.capture(Tape(), 4)
+    core._machine.capture_graphs(Tape(), 4)
     core.submit(engine.request(1, PROMPT[:20], max_tokens=3))
     engine.drain(core, most_steps=1)
     assert core._machine.graphs.replays == 0

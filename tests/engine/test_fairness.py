@@ -26,7 +26,7 @@ from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.kv_cache import PagePool
 from agentrt.prompt import Detokenizer
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
-from agentrt.scheduler.order.order import EXPRESS_SHARE, OVERDUE_S, QUANTUM_S
+from agentrt.scheduler.order.order import OVERDUE_S, OVERDUE_SHARE, QUANTUM_S
 from agentrt.scheduler.runs.fair_share import FairShare
 
 POLICIES: tuple[PolicyName, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
@@ -79,7 +79,7 @@ class Engine:
             run_started_at_s=self.now_s,
             run_id=RunId(f"run {number}"),
             waiting=1,
-            told_at_s=self.now_s,
+            as_of_s=self.now_s,
         )
         tokens = [number * 10_000 + at for at in range(job.prompt_tokens)]
         request = GenerateRequest(
@@ -89,41 +89,41 @@ class Engine:
             site="test",
             prompt=TokenPrompt(tuple(tokens)),
             sampling=SamplingParams(max_tokens=job.output_tokens),
-            facts=replace(facts, **job.facts),
+            info=replace(facts, **job.facts),
         )
         account = RequestMetrics(self.now_s, self.now_s, completed_at_s=self.now_s)
         sequence = Sequence(
             request=request,
             serial=number,
-            facts=self.roster.facts_of(request, self.now_s),
+            info=self.roster.initial_info(request, self.now_s),
             tokens=tokens,
             prompt_tokens=len(tokens),
             complete=True,
-            account=account,
+            metrics=account,
             detokenizer=Detokenizer(()),
             stops=StopStrings(()),
-            most_output_tokens=job.output_tokens,
+            max_output_tokens=job.output_tokens,
         )
-        self.roster.add(sequence)
+        self.roster.add_sequence(sequence)
 
     def step(self) -> dict[int, int]:
         """One step: how many tokens of a prompt it computed, by job; others decoded."""
-        shares = self.roster.plan(self.now_s)
-        assert not self.roster.starved
+        shares = self.roster.schedule(self.now_s)
+        assert not self.roster.unschedulable
         self.served = [sequence.request.request_id for sequence, _ in shares]
         self.now_s += STEP_S
         prompts: dict[int, int] = {}
         for sequence, count in shares:
             number = sequence.request.request_id
-            if sequence.prefills:
+            if sequence.is_prefilling:
                 prompts[number] = count
             sequence.computed_tokens += count
-            self.paging.publish(sequence)
+            self.paging.cache_prefix(sequence)
             if sequence.computed_tokens < len(sequence.tokens):
                 continue
             sequence.tokens.append(number * 10_000 + len(sequence.tokens))
             if sequence.output_tokens == self.jobs[number].output_tokens:
-                self.roster.remove(sequence)
+                self.roster.remove_sequence(sequence)
                 self.jobs[number].ended_s = self.now_s
         return prompts
 
@@ -170,7 +170,7 @@ def bound_s(job: Job, earlier: int) -> float:
     Of each of those, and of itself: what runs has to make room (its prompt from what the lane
     leaves, its output a token a step), then a prompt comes from the lane alone, then the output.
     """
-    lane_tokens = max(PAGE, int(EXPRESS_SHARE * STEP_TOKENS))
+    lane_tokens = max(PAGE, int(OVERDUE_SHARE * STEP_TOKENS))
     left_tokens = STEP_TOKENS - SLOTS - lane_tokens
     room_steps = SLOTS * LONGEST_PROMPT / left_tokens + LONGEST_OUTPUT
     own_steps = (LONGEST_PROMPT + LONGEST_OUTPUT) / lane_tokens + LONGEST_OUTPUT
@@ -217,7 +217,7 @@ def test_a_flood_of_higher_priority_holds_nobody_back_for_ever(
 def test_the_express_lane_gets_its_share_of_a_step_and_no_more() -> None:
     """While others want the rest; what they leave goes to whoever is there."""
     step_tokens = 200
-    share = int(EXPRESS_SHARE * step_tokens)
+    share = int(OVERDUE_SHARE * step_tokens)
     engine = Engine("rwa", pages=4000, slots=64, step_tokens=step_tokens)
     for _ in range(3):
         engine.submit(Job(150, 1, {"priority": -1}))
@@ -287,7 +287,7 @@ def test_backlogged_tenants_have_the_same_up_to_two_quanta_or_nodes(
     engine = Engine(policy, pages=40, slots=1, step_tokens=4)
     owners: dict[int, str] = {}
     everybody = FairShare()
-    accounts = {tenant: everybody.began(tenant) for tenant in ("ours", "theirs")}
+    accounts = {tenant: everybody.begin_run(tenant) for tenant in ("ours", "theirs")}
     largest_s = 0.0
     never_overdue = {"path_p90_s": 1000.0}  # with one slot the express lane would have all of it
     for tenant, work in (("ours", ours), ("theirs", theirs)):
@@ -303,7 +303,7 @@ def test_backlogged_tenants_have_the_same_up_to_two_quanta_or_nodes(
         for sequence in engine.roster:
             tenant = owners[sequence.request.request_id]
             debt_s = accounts[tenant].debt_s
-            engine.roster.tell(replace(sequence.facts, tenant_debt_s=debt_s))
+            engine.roster.update_info(replace(sequence.info, tenant_debt_s=debt_s))
         before = len(engine.roster)
         began_s = engine.now_s
         while len(engine.roster) == before:

@@ -25,7 +25,7 @@ Opened = Callable[[], Any]
 def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Opened:
     """A runtime over a thread's engine, and that engine's core, to count its forwards."""
     cores: list[EngineCore] = []
-    load = main.load
+    load = main.load_core
 
     def keep(*given: Any) -> Any:
         cores.append(load(*given))  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Opened:
         async with open_runtime(engine=tiny_engine(tmp_path / "tiny"), place="thread") as runtime:
             yield runtime, cores[0]
 
-    monkeypatch.setattr(main, "load", keep)
+    monkeypatch.setattr(main, "load_core", keep)
     return use
 
 

@@ -12,8 +12,8 @@ def core_of(engine, folder, **settings):
 
 
 def kept_tokens(core):
-    nodes = [node for node in core.paging.tree.nodes() if node.retention is EvictionPriority.KEEP]
-    return max((16 * len(core.paging.tree._path(node)[1]) for node in nodes), default=0)
+    nodes = [node for node in core.paging.tree.nodes() if node.priority is EvictionPriority.KEEP]
+    return max((16 * len(node.path()[1]) for node in nodes), default=0)
 
 
 def cached(core, engine, number, prompt):
@@ -28,24 +28,24 @@ def test_a_prompt_around_a_hole_is_kept_as_it_is_computed(tokenizer_dir, engine)
     core.hint(tuple(PROMPT), "keep", core._clock.now_s() + 5.0)
     assert kept_tokens(core) == 0
     engine.drain(core)
-    core._hints.settle(core._clock.now_s())
+    core._hints.update(core._clock.now_s())
     assert kept_tokens(core) == 144, "its last token is computed with what fills the hole"
     for number in range(2, 8):
         cached(core, engine, number, [number, *PROMPT[:90]])
-    core.fill(RequestId(1), HoleFill((1, 2, 3), complete=True))
+    core.fill_hole(RequestId(1), HoleFill((1, 2, 3), complete=True))
     served = engine.drain(core)
     assert sum(done.step.prefill_tokens for done in served.steps if done.step) <= 16 + 3
-    assert not core._hints._unmet
+    assert not core._hints._pending
 
 
 def test_what_never_comes_is_not_looked_for_for_ever(tokenizer_dir, engine):
     core = core_of(engine, tokenizer_dir)
     for number in range(100):
         core.hint((number, *PROMPT), "keep", 1e9)
-    assert len(core._hints._unmet) == 64
+    assert len(core._hints._pending) == 64
     core.hint((5, *PROMPT), "keep", core._clock.now_s() - 1.0)
-    core._hints.settle(core._clock.now_s())
-    assert key_of([5, *PROMPT]) not in core._hints._unmet
+    core._hints.update(core._clock.now_s())
+    assert key_of([5, *PROMPT]) not in core._hints._pending
 
 
 def test_what_was_kept_on_its_way_is_let_go_too(tokenizer_dir, engine):
@@ -53,12 +53,12 @@ def test_what_was_kept_on_its_way_is_let_go_too(tokenizer_dir, engine):
     cached(core, engine, 1, PROMPT[:64])
     core.hint(tuple(PROMPT), "keep", core._clock.now_s() + 5.0)
     cached(core, engine, 2, PROMPT)
-    core._hints.settle(core._clock.now_s())
+    core._hints.update(core._clock.now_s())
     assert kept_tokens(core) == 160
     core._clock.advance(6.0)
-    core._hints.settle(core._clock.now_s())
+    core._hints.update(core._clock.now_s())
     assert kept_tokens(core) == 0
-    assert not core._hints._kept
+    assert not core._hints._kept_until
 
 
 def test_what_the_host_has_no_room_for_is_not_given_up_here(tokenizer_dir, engine):
@@ -67,11 +67,11 @@ def test_what_the_host_has_no_room_for_is_not_given_up_here(tokenizer_dir, engin
         core = core_of(engine, tokenizer_dir, host_kv_bytes=host_pages * page_bytes)
         cached(core, engine, 1, PROMPT)
         core.hint(tuple(PROMPT), "demote")
-        assert {node.retention for node in core.paging.tree.nodes()} <= {
+        assert {node.priority for node in core.paging.tree.nodes()} <= {
             said,
             EvictionPriority.NORMAL,
         }
-        assert any(node.retention is said for node in core.paging.tree.nodes())
+        assert any(node.priority is said for node in core.paging.tree.nodes())
 
 
 def test_what_was_fetched_is_kept_for_who_needs_it(tokenizer_dir, engine):

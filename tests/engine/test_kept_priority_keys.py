@@ -12,8 +12,8 @@ COMMON = [(3 * at) % 250 for at in range(96)]
 @pytest.mark.parametrize(("policy", "deadline_s"), [("lpm", None), ("lpm", 2.0), ("fcfs", None)])
 def test_a_kept_place_is_the_one_worked_out_anew(policy, deadline_s, tokenizer_dir, engine):
     core = engine.hash_core(tokenizer_dir, eos_bias=-9.0, kv_pages=60, max_running=6, policy=policy)
-    line, source = core._roster.line, random.Random(7)
-    sort, look = line.sort, core.paging.look
+    queue, source = core._roster.queue, random.Random(7)
+    sort, look = queue.sort, core.paging.lookup_prefix
     asked, sorted_anew, kept = [], [], []
 
     def noting(key):
@@ -24,16 +24,16 @@ def test_a_kept_place_is_the_one_worked_out_anew(policy, deadline_s, tokenizer_d
         asked.clear()
         found = list(sort(now_s, list(sequences)))
         kept.append(len(sequences) - len(asked))
-        standings = [one.standing for one in sequences]
+        states = [one.queue_state for one in sequences]
         for one in sequences:
-            one.standing = QueueState()
+            one.queue_state = QueueState()
         sorted_anew.append(list(sort(now_s, list(sequences))))
-        for one, standing in zip(sequences, standings, strict=True):
-            one.standing = standing
+        for one, state in zip(sequences, states, strict=True):
+            one.queue_state = state
         assert found == sorted_anew[-1]
         return found
 
-    line.sort, core.paging.look = comparing, noting
+    queue.sort, core.paging.lookup_prefix = comparing, noting
     for number in range(40):
         kind = number % 12  # who comes first computes what the others of its kind then find
         own = [(kind * 17 + at) % 250 for at in range(16 * (1 + kind % 4))]

@@ -6,7 +6,7 @@ import torch
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
 from agentrt.engine.batch.batch import pack
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout, pages_for
 
@@ -30,12 +30,12 @@ def test_a_page_holds_all_layers_in_one_piece():
 )
 def test_the_pool_is_sized_by_what_was_asked_for(asked, pages):
     assert LAYOUT.page_bytes == 960
-    assert pages_for(LAYOUT, most_tokens=20, **asked) == pages
+    assert pages_for(LAYOUT, max_tokens=20, **asked) == pages
 
 
 def test_memory_that_holds_no_page_is_refused():
     with pytest.raises(UsageError, match="holds no page: one page takes 960 bytes"):
-        pages_for(LAYOUT, kv_pages=0, kv_bytes=959, most_tokens=100)
+        pages_for(LAYOUT, kv_pages=0, kv_bytes=959, max_tokens=100)
 
 
 @pytest.mark.parametrize("pages", [1 << 40, 1 << 60])
@@ -49,14 +49,14 @@ def test_what_is_written_is_read_from_its_page():
     tables = BlockTables(2, 4, kv)
     pages = [PageId(5), PageId(2), PageId(6)]
     tables.write(1, 0, pages)
-    part = SequenceSlice(slot=1, token_ids=[0] * 9, position=3, wants_logits=True)
+    part = SequenceSlice(slot=1, token_ids=[0] * 9, first_position=3, wants_logits=True)
     batch = pack([part], kv, tables)
     key = torch.arange(72.0).view(9, 8)
-    kv.write(1, batch.rows, key, -key)
+    kv.write(1, batch.kv_rows, key, -key)
     found, negative = torch.empty(3, 40), torch.empty(3, 40)
-    kv.read(1, tables.blocks[1, :3], found, negative)
+    kv.read(1, tables.block_offsets[1, :3], found, negative)
     assert torch.equal(found.view(15, 8)[3:12], key)
     assert torch.equal(negative, -found)
     assert kv.memory[:, 0].count_nonzero() == kv.memory[:, 2].count_nonzero() == 0
-    assert batch.wanted.tolist() == [8]
+    assert batch.logit_rows.tolist() == [8]
     assert batch.fields.positions.tolist() == list(range(3, 12))

@@ -1,4 +1,4 @@
-"""Ten thousand random operations; an engine that is idle then holds nothing outside its trees."""
+"""Thousands of random operations; an engine that is idle then holds nothing outside its trees."""
 
 import random
 
@@ -10,6 +10,7 @@ from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import HoleFill
 
 OPERATIONS = 2500
+FEW_OPERATIONS = 500
 PAGE_BYTES = 8 * 2 * 4
 SPECS = (None, None, None, ConstraintSpec("regex", "[ab]{3,9}c*"))
 
@@ -92,7 +93,7 @@ class Storm:
             complete = self.random.random() < 0.7
             more = self._tail()
             self.prompts[number] += more
-            self.core.fill(RequestId(number), HoleFill(tuple(more), complete=complete))
+            self.core.fill_hole(RequestId(number), HoleFill(tuple(more), complete=complete))
             self.open -= {number} if complete else set()
 
     def hint(self):
@@ -110,7 +111,7 @@ class Storm:
     def rest(self):
         """Finish everything."""
         for number in sorted(self.open):
-            self.core.fill(RequestId(number), HoleFill((1,), complete=True))
+            self.core.fill_hole(RequestId(number), HoleFill((1,), complete=True))
         self.open.clear()
         self.engine.drain(self.core, self.served)
 
@@ -118,8 +119,8 @@ class Storm:
 def hold(paging, *, idle):
     """What is true of pages at any time, and more of an idle engine."""
     tiers = [(paging.pool, paging.tree)]
-    if paging._host is not None:
-        tiers.append((paging._host.tier.pool, paging._host.tier.tree))
+    if paging._offload is not None:
+        tiers.append((paging._offload.tier.pool, paging._offload.tier.tree))
     for pool, tree in tiers:
         assert pool.free_pages + pool.tree_pages + pool.owned_pages == pool.total_pages
         nodes = list(tree.nodes())
@@ -133,10 +134,14 @@ def hold(paging, *, idle):
             assert all(node.locks == 0 for node in nodes)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "operations", [FEW_OPERATIONS, pytest.param(OPERATIONS, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("overlap", ["off", "on"])
 @pytest.mark.parametrize("host_pages", [0, 30])
-def test_an_idle_engine_holds_nothing_outside_its_trees(overlap, host_pages, tokenizer_dir, engine):
+def test_an_idle_engine_holds_nothing_outside_its_trees(
+    operations, overlap, host_pages, tokenizer_dir, engine
+):
     core = engine.hash_core(
         tokenizer_dir,
         eos_bias=0.5,
@@ -149,7 +154,7 @@ def test_an_idle_engine_holds_nothing_outside_its_trees(overlap, host_pages, tok
         max_running=6,
     )
     storm = Storm(core, engine, seed=host_pages + len(overlap))
-    for at in range(OPERATIONS):
+    for at in range(operations):
         storm.act()
         if at % 8 == 0:
             hold(core.paging, idle=False)

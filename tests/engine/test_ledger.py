@@ -55,7 +55,7 @@ def test_waiting_for_a_hole_is_not_counted(build, engine):
     core.submit(engine.request(1, PROMPT[:50], complete=False, max_tokens=3))
     served = engine.drain(core)
     clock.advance(100.0)
-    core.fill(1, HoleFill(tuple(PROMPT[50:]), complete=True))
+    core.fill_hole(1, HoleFill(tuple(PROMPT[50:]), complete=True))
     engine.drain(core, served)
     ledger = served.ends[1].ledger
     assert ledger.completed_at_s > 100
@@ -93,7 +93,7 @@ def test_opening_a_grammar_is_time_of_the_constraint(way, build, engine, monkeyp
     if known < len(PROMPT):
         go_on(3 if way == "filled while it runs" else None)
         for number in range(2):
-            core.fill(number, HoleFill(tuple(PROMPT[known:]), complete=True))
+            core.fill_hole(number, HoleFill(tuple(PROMPT[known:]), complete=True))
     go_on()
     assert clock.now_s() == pytest.approx(0.008)
     waited = 0.0

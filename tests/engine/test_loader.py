@@ -14,7 +14,7 @@ from agentrt.engine.models.checkpoint import tensor_shapes
 from agentrt.engine.models.loader import load_model
 from agentrt.engine.models.native.model_config import Declined, shape_of
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.models.native.weights import difference
+from agentrt.engine.models.native.weights import shape_mismatch
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 
@@ -141,9 +141,9 @@ def test_weights_that_are_not_known_are_left_to_transformers(own_dir):
     shape = shape_of(json.loads((own_dir / "config.json").read_text()))
     assert isinstance(shape, DecoderShape)
     held = tensor_shapes(own_dir)
-    assert difference(shape, held) is None
+    assert shape_mismatch(shape, held) is None
     odd = "model.layers.0.mlp.router.weight"
-    assert difference(shape, {**held, odd: (4, 32)}) == f"it holds {odd}"
+    assert shape_mismatch(shape, {**held, odd: (4, 32)}) == f"it holds {odd}"
 
 
 @pytest.mark.parametrize(("kind", "loud"), [("llama", True), ("gemma2", False)])

@@ -47,7 +47,7 @@ def test_siblings_read_what_they_share_once(kind, native, build, engine, monkeyp
     forward, members = core._machine.forward, []
 
     def seen(parts):
-        prefix = core._machine._siblings.of(parts)
+        prefix = core._machine._shared_prefixes.find(parts)
         members.append(0 if prefix is None else prefix.most_members)
         return forward(parts)
 
@@ -81,7 +81,7 @@ def test_queries_of_another_type_are_turned_into_the_memorys(native, build):
     found = []
     for query in (wide.bfloat16(), wide.bfloat16().float()):
         out = torch.empty_like(query)
-        attention.over_pages(0, query, Score(0.3), out)
+        attention.attend_pages(0, query, Score(0.3), out)
         assert out.dtype == query.dtype
         found.append(out.bfloat16())
     assert torch.equal(*found)

@@ -9,7 +9,7 @@ from agentrt.base.clock import FakeClock
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
 from agentrt.engine.kv.cache import KvCache, KvLayout
-from agentrt.engine.kv.offload import CopyRates, HostCopier, copy_pays, runs
+from agentrt.engine.kv.offload import CopyRates, HostCopier, contiguous_runs, copy_pays
 from agentrt_kernels.reference import Reference
 
 PAGE_BYTES = 16 * 2 * 4  # of the hash machine: one layer, one head, one value
@@ -72,9 +72,9 @@ def test_demoted_and_fetched_ahead(tokenizer_dir, engine):
     core = core_with(engine, tokenizer_dir)
     ask(core, engine, 1, FIRST)
     core.hint(tuple(FIRST), "demote")
-    assert core.paging._host.tier.pool.tree_pages == 8
+    assert core.paging._offload.tier.pool.tree_pages == 8
     core.paging.tree.evict(12)
-    assert core.paging._host.tier.saved_pages == 8, "it had been saved"
+    assert core.paging._offload.tier.saved_pages == 8, "it had been saved"
     core.hint(tuple(FIRST), "prefetch")
     assert core.paging.pool.tree_pages == 8
     served = ask(core, engine, 2, FIRST)
@@ -102,9 +102,9 @@ def test_a_budget_below_one_page_is_refused(tokenizer_dir, engine):
 
 
 def test_pages_move_by_runs():
-    assert runs([], []) == []
+    assert contiguous_runs([], []) == []
     here, there = pages(4, 5, 6, 9, 2), pages(0, 1, 7, 8, 9)
-    assert runs(here, there) == [(4, 2, 0), (6, 1, 7), (9, 1, 8), (2, 1, 9)]
+    assert contiguous_runs(here, there) == [(4, 2, 0), (6, 1, 7), (9, 1, 8), (2, 1, 9)]
 
 
 def test_swapping_pays_where_copies_are_faster_than_prefill():
@@ -118,44 +118,44 @@ def test_swapping_pays_where_copies_are_faster_than_prefill():
     assert not rates.swap_pays(4096)
 
 
-class LoggedLane:
-    """Stands where a CUDA stream does: copies wait until somebody waits for them."""
+class LoggedStream:
+    """Stands in for a CUDA stream: logs what it is asked for."""
 
     def __init__(self, layers):
         self.layers = layers
         self.log = []
 
     @contextmanager
-    def beside(self):
+    def activate(self):
         self.log.append("begin")
         yield
 
-    def join(self):
+    def wait_all(self):
         self.log.append("join")
 
-    def mark(self, layer):
+    def record_layer(self, layer):
         self.log.append(f"mark {layer}")
 
-    def wait(self, layer):
+    def wait_layer(self, layer):
         self.log.append(f"wait {layer}")
 
 
 def test_layers_are_loaded_one_after_the_other_and_all_is_there():
     layout = KvLayout(3, 2, 4, 5, torch.float32, torch.device("cpu"))
     kv = KvCache(layout, 7)
-    lane = LoggedLane(3)
+    stream = LoggedStream(3)
     rates = CopyRates(layout.page_bytes, 5)
-    copier = HostCopier(kv, 4, Reference(), rates, FakeClock(), lane)
+    copier = HostCopier(kv, 4, Reference(), rates, FakeClock(), stream)
     kv.memory.copy_(torch.randn(kv.memory.shape))
     before = kv.memory.clone()
     copier.save(pages(2, 3, 6), pages(1, 0, 2))
     kv.memory.zero_()
     copier.load(pages(1, 0, 2), pages(5, 4, 0))
-    copier.wait(1)
+    copier.wait_layer(1)
     assert torch.equal(kv.memory[[5, 4, 0]], before[[2, 3, 6]])
     assert kv.memory[[1, 2, 3, 6]].count_nonzero() == 0
     marks = [f"mark {layer}" for layer in range(3)]
-    assert lane.log == ["begin", "join", "begin", *marks, "wait 1"]
+    assert stream.log == ["begin", "join", "begin", *marks, "wait 1"]
 
 
 def test_a_forward_waits_for_each_layer_before_it_reads_it(build, engine):
@@ -163,9 +163,9 @@ def test_a_forward_waits_for_each_layer_before_it_reads_it(build, engine):
     waited = []
 
     class Arrivals:
-        def wait(self, layer):
+        def wait_layer(self, layer):
             waited.append(layer)
 
-    core._machine.arrivals = Arrivals()
+    core._machine.kv_arrival = Arrivals()
     ask(core, engine, 1, FIRST[:20], max_tokens=2)
     assert waited == [0, 1] * 2

@@ -46,7 +46,9 @@ def serve(core, engine, requests):
                 known = one["prompt"][:half]
                 core.submit(engine.request(number, known, complete=not one["hole"], seed=3, **how))
             if one["hole"] and step == one["at"] + 3:
-                core.fill(RequestId(number), HoleFill(tuple(one["prompt"][half:]), complete=True))
+                core.fill_hole(
+                    RequestId(number), HoleFill(tuple(one["prompt"][half:]), complete=True)
+                )
             if one["cancel"] is not None and step == one["at"] + one["cancel"]:
                 core.cancel(RequestId(number), "test")
         engine.drain(core, served, most_steps=1)
@@ -146,13 +148,13 @@ def test_what_a_slot_drew_is_kept_for_a_step_launched_ahead_only(
 ):
     kept = []
     core = engine.hash_core(tokenizer_dir, overlap=overlap, eos_bias=-99.0)
-    remember = core._machine.remember
+    remember = core._machine.remember_tokens
 
     def counted(slots, token_ids):
         kept.append(slots)
         remember(slots, token_ids)
 
-    monkeypatch.setattr(core._machine, "remember", counted)
+    monkeypatch.setattr(core._machine, "remember_tokens", counted)
     core.submit(engine.request(1, STEM, max_tokens=4))
     engine.drain(core, most_steps=2)
     assert bool(kept) == is_kept

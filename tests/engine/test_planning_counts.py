@@ -30,7 +30,7 @@ def decoding(engine, folder, running):
     core = engine.hash_core(folder, eos_bias=-9.0, kv_pages=900, max_running=running)
     for number in range(running):
         core.submit(engine.request(number, [number, *PROMPT], max_tokens=50))
-    while not core.decode_forwards or any(one.prefills for one in core._roster):
+    while not core.decode_forwards or any(one.is_prefilling for one in core._roster):
         engine.drain(core, most_steps=1)
     return core
 
@@ -54,7 +54,7 @@ def calls_of(function):
 
 def test_planning_calls_few_functions_a_sequence(tokenizer_dir, engine):
     few, many = (decoding(engine, tokenizer_dir, running) for running in (8, 64))
-    calls = [calls_of(lambda core=core: core._roster.plan(0.0)) for core in (few, many)]
+    calls = [calls_of(lambda core=core: core._roster.schedule(0.0)) for core in (few, many)]
     assert calls[1] - calls[0] <= (64 - 8) * MOST_CALLS_EACH
     assert calls[0] <= MOST_CALLS + 8 * MOST_CALLS_EACH
 
@@ -68,21 +68,21 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
     )
     core.submit(engine.request(0, PROMPT, max_tokens=200))
     engine.drain(core, most_steps=2)
-    core.paging.pool.take(core.paging.pool.free_pages - 2)  # the others wait for memory
+    core.paging.pool.allocate(core.paging.pool.free_pages - 2)  # the others wait for memory
     for number in range(1, 65):
         core.submit(engine.request(number, [number] * 64, max_tokens=50, run=f"run {number}"))
     core.step()
     asked = []
-    plain = core.paging.look
+    plain = core.paging.lookup_prefix
 
     def noting(key):
         asked.append(key)
         return plain(key)
 
-    core.paging.look = noting
+    core.paging.lookup_prefix = noting
     counts = []
     for _ in range(16):
-        core._roster.plan(core._clock.now_s())
+        core._roster.schedule(core._clock.now_s())
         counts.append(len(asked))
         asked.clear()
     assert max(counts) <= 64 // fresh + MOST_TRIED
@@ -91,7 +91,7 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
 def test_planning_asks_torch_for_nothing(tokenizer_dir, engine):
     core = decoding(engine, tokenizer_dir, 64)
     with Operations() as operations:
-        shares = core._roster.plan(0.0)
+        shares = core._roster.schedule(0.0)
     assert len(shares) == 64
     assert operations.count == 0
 
@@ -109,7 +109,7 @@ def test_packing_asks_torch_as_often_for_any_number(tokenizer_dir, engine):
 
 def test_a_constrained_step_asks_torch_for_its_logits_and_its_tokens(build, engine):
     core = build(jump_forward=False)
-    if not core._machine.model.decoder.is_one_call:
+    if not core._machine.model.network.is_single_call:
         pytest.skip("the decoder is no native call here")
     digits = ConstraintSpec("regex", "[0-9]{40}")
     core.submit(engine.request(1, PROMPT, max_tokens=50, constraint=digits))

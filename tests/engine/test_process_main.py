@@ -19,17 +19,17 @@ from agentrt.engine.process.main import EngineLoop
 from agentrt.engine.process.messages import (
     COMMANDS,
     REPORTS,
-    Advise,
     Cancel,
     Command,
-    Grow,
+    ExtendPrompt,
+    HintPrefix,
     LoadEngine,
-    Note,
     Ping,
     Pong,
     Prewarm,
-    Quit,
     Report,
+    Shutdown,
+    UpdateSchedulingInfo,
 )
 from agentrt.protocol.backend import (
     Capabilities,
@@ -71,11 +71,11 @@ class Counter:
             raise RequestRejected("thirteen")
         self.left[request.request_id] = request.sampling.max_tokens
 
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self.told.append(fill)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        self.told += facts
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        self.told += updates
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         del self.left[request_id]
@@ -87,6 +87,7 @@ class Counter:
         hint: str,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         self.told.append(hint)
 
@@ -145,7 +146,9 @@ class Hosted:
 
     def hear(self) -> list[Report]:
         """What has arrived, at least some bytes."""
-        return [REPORTS.value(payload) for payload in self.reader.push(self.ours.recv(1 << 16))]
+        return [
+            REPORTS.value(payload) for payload in self.reader.feed_data(self.ours.recv(1 << 16))
+        ]
 
 
 @pytest.fixture
@@ -186,8 +189,15 @@ def test_commands_for_what_is_over_stay_outside(hosted):
     fill = HoleFill((1,), complete=True)
     hosted.tell(request(1, 1))
     hosted.hear_until(1)
-    hosted.tell(Cancel(ONE, "late"), Grow(ONE, fill), Note((fact,)), Advise((1,), "keep"))
-    hosted.tell(request(2, 5), Note((fact, SchedulingInfo(RequestId(2), demanded=False))))
+    hosted.tell(
+        Cancel(ONE, "late"),
+        ExtendPrompt(ONE, fill),
+        UpdateSchedulingInfo((fact,)),
+        HintPrefix((1,), "keep"),
+    )
+    hosted.tell(
+        request(2, 5), UpdateSchedulingInfo((fact, SchedulingInfo(RequestId(2), demanded=False)))
+    )
     hosted.hear_until(2)
     assert hosted.core.told == ["keep", SchedulingInfo(RequestId(2), demanded=False)]
 
@@ -198,7 +208,7 @@ def test_a_ping_is_answered_while_nothing_is_to_do(hosted):
 
 
 def test_quitting_cancels_and_tells(hosted):
-    hosted.tell(request(1, 10**9), Quit())
+    hosted.tell(request(1, 10**9), Shutdown())
     (*_, last) = hosted.hear_until(1)
     assert last.ends[0].reason == "cancelled"
     hosted.thread.join()
@@ -222,13 +232,13 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
     server = EngineLoop(core, Channel(theirs))
     early = (Prewarm((first,)), Prewarm((second,)), request(1), Prewarm((third,)))
     ours.sendall(b"".join(COMMANDS.frame(command) for command in early))
-    server.prepare()
+    server.compile_prewarmed()
     assert core.told == [(first, True), (second, True)]
     assert not core.left
-    ours.sendall(COMMANDS.frame(Quit()))
+    ours.sendall(COMMANDS.frame(Shutdown()))
     server.serve()
     assert core.told[2:] == [(third, False)]
-    reports = [REPORTS.value(payload) for payload in reader.push(ours.recv(1 << 16))]
+    reports = [REPORTS.value(payload) for payload in reader.feed_data(ours.recv(1 << 16))]
     ends = [end for done in reports if isinstance(done, StepDone) for end in done.ends]
     assert [end.request_id for end in ends] == [ONE]
     ours.close()
@@ -236,14 +246,16 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
 
 
 def test_its_heap_is_settled_once_all_is_loaded_and_before_its_owner_is_told(monkeypatch):
-    monkeypatch.setattr(main, "load", lambda config, clock: Counter())
+    monkeypatch.setattr(main, "load_core", lambda config, clock: Counter())
     ours, theirs = socket.socketpair()
-    ours.sendall(COMMANDS.frame(LoadEngine(EngineConfig(Path("counter")))) + COMMANDS.frame(Quit()))
+    ours.sendall(
+        COMMANDS.frame(LoadEngine(EngineConfig(Path("counter")))) + COMMANDS.frame(Shutdown())
+    )
 
     def was_told() -> bool:
         return bool(select.select([ours], [], [], 0)[0])
 
     before: list[bool] = []
-    code = main.host(theirs, MonotonicClock(), loaded=lambda: before.append(was_told()))
+    code = main.serve_engine(theirs, MonotonicClock(), loaded=lambda: before.append(was_told()))
     assert (code, before, was_told()) == (0, [False], True)
     ours.close()

@@ -22,7 +22,7 @@ def arrived(end: socket.socket) -> list[Command]:
         data = end.recv(1 << 16)
     except BlockingIOError:
         return []
-    return [COMMANDS.value(payload) for payload in FrameReader().push(data)]
+    return [COMMANDS.value(payload) for payload in FrameReader().feed_data(data)]
 
 
 def test_one_turn_of_the_loop_is_one_write():

@@ -11,9 +11,9 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.process import backend
-from agentrt.engine.process.child import Death
+from agentrt.engine.process.child import ChildExit
 from agentrt.engine.process.messages import REPORTS, Ping
-from agentrt.engine.process.watchdog import falls_silent
+from agentrt.engine.process.watchdog import stalls
 from agentrt.protocol.backend import Capabilities, GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import BackendDown
 from agentrt.testing import run_virtual
@@ -23,7 +23,7 @@ class Engine:
     """Answers its first pings, until it does no more."""
 
     def __init__(self, answers, works_s=1e9):
-        self.heard = 0
+        self.received_count = 0
         self.answers = answers
         self.asked = 0
         self.works_s = works_s
@@ -32,13 +32,11 @@ class Engine:
         assert isinstance(command, Ping)
         self.asked += 1
         if self.asked <= self.answers:
-            self.heard += 1
+            self.received_count += 1
 
     async def watch(self, stall_s):
         began_s = anyio.current_time()
-        silent = await falls_silent(
-            self, lambda: anyio.current_time() - began_s < self.works_s, stall_s
-        )
+        silent = await stalls(self, lambda: anyio.current_time() - began_s < self.works_s, stall_s)
         return silent, anyio.current_time() - began_s
 
 
@@ -66,7 +64,7 @@ class Mute:
     """A child that loads, and never says another word."""
 
     def __init__(self, config):
-        self.ours, self.theirs = socket.socketpair()
+        self.owner_socket, self.theirs = socket.socketpair()
         self.theirs.sendall(REPORTS.frame(Capabilities("embedded", "mute", "tokens")))
 
     def kill(self):
@@ -74,7 +72,7 @@ class Mute:
 
     def wait(self, patience_s):
         self.kill()
-        return Death("killed by signal 9", "")
+        return ChildExit("killed by signal 9", "")
 
 
 def test_an_engine_that_stops_answering_is_ended_and_its_requests_are_lost(monkeypatch):

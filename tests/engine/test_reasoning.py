@@ -159,7 +159,7 @@ def test_a_deadline_closes_thought_and_answer(build, engine, thinking):
     served = engine.drain(core, most_steps=9)
     assert served.deltas
     assert not served.ends
-    core.facts((SchedulingInfo(RequestId(1), True, deadline_at_s=0.0),))
+    core.update((SchedulingInfo(RequestId(1), True, deadline_at_s=0.0),))
     engine.drain(core, served)
     assert served.ends[1].closed_early
     _, answer = cut(core, served.text(1))

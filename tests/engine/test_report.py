@@ -10,7 +10,7 @@ from agentrt.base.errors import EngineUnavailable
 from agentrt.engine.models.checkpoint import tensor_shapes
 from agentrt.engine.models.native.model_config import Declined, shape_of
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.models.native.weights import difference, weights_of
+from agentrt.engine.models.native.weights import shape_mismatch, weight_shapes
 from agentrt.engine.models.report import model_report
 from agentrt.engine.ops import kernel_set
 from agentrt_kernels.contract import KernelsUnavailable
@@ -107,14 +107,14 @@ def test_weights_are_those_of_the_shape_or_it_is_said_which_are_not(model_dir, f
     for kind in ("llama", "phi3", "mixtral", "qwen2_moe", "olmoe"):
         shape, held = shape_of(facts(kind)), tensor_shapes(model_dir(kind))
         assert isinstance(shape, DecoderShape)
-        assert difference(shape, held) is None
-        for name, size in weights_of(shape).items():
+        assert shape_mismatch(shape, held) is None
+        for name, size in weight_shapes(shape).items():
             lacking = {one: there for one, there in held.items() if one != name}
-            assert difference(shape, lacking) == f"it lacks {name}"
+            assert shape_mismatch(shape, lacking) == f"it lacks {name}"
             other = (*size[:-1], size[-1] + 1)
-            assert difference(shape, {**held, name: other}) == f"{name} is {other}, not {size}"
+            assert shape_mismatch(shape, {**held, name: other}) == f"{name} is {other}, not {size}"
         idle = {"model.layers.0.self_attn.rotary_emb.inv_freq": (4,)}
-        assert difference(shape, {**held, **idle}) is None
+        assert shape_mismatch(shape, {**held, **idle}) is None
 
 
 def test_a_report_is_of_plain_facts(model_dir):

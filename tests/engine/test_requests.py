@@ -45,10 +45,10 @@ def test_an_incomplete_prompt_is_computed_and_holds_nothing(build, engine):
     pool = core.paging.pool
     assert (pool.owned_pages, pool.tree_pages) == (0, 4)
     assert core.paging.tree.evictable_pages == 4
-    core.fill(1, HoleFill(tuple(PROMPT[70:90]), complete=False))
+    core.fill_hole(1, HoleFill(tuple(PROMPT[70:90]), complete=False))
     engine.drain(core, served)
     assert pool.tree_pages == 5
-    core.fill(1, HoleFill(tuple(PROMPT[90:]), complete=True))
+    core.fill_hole(1, HoleFill(tuple(PROMPT[90:]), complete=True))
     engine.drain(core, served)
     ledger = served.ends[1].ledger
     assert ledger.prompt_tokens == 100
@@ -63,7 +63,7 @@ def test_evicted_while_it_waits_it_is_computed_again(build, engine):
     served = engine.drain(core)
     core.submit(engine.request(2, PROMPT[::-1], max_tokens=4))
     engine.drain(core, served)
-    core.fill(1, HoleFill(tuple(PROMPT[70:]), complete=True))
+    core.fill_hole(1, HoleFill(tuple(PROMPT[70:]), complete=True))
     engine.drain(core, served)
     assert served.ends[1].reason == "length"
     assert served.ends[1].ledger.recomputed_tokens > 0
@@ -72,8 +72,8 @@ def test_evicted_while_it_waits_it_is_computed_again(build, engine):
 def test_filling_twice_is_refused(build, engine):
     core = build()
     core.submit(engine.request(1, PROMPT, max_tokens=4))
-    core.fill(1, HoleFill((1,), complete=True))
-    core.fill(77, HoleFill((1,), complete=True))
+    core.fill_hole(1, HoleFill((1,), complete=True))
+    core.fill_hole(77, HoleFill((1,), complete=True))
     end = engine.drain(core).ends[1]
     assert "filled after it was complete" in end.error.message
 
@@ -103,7 +103,7 @@ def test_an_incomplete_prompt_that_is_too_long_already_is_refused(at_once, build
     core.submit(engine.request(1, long if at_once else long[:50], complete=False))
     served = engine.drain(core, most_steps=3)
     if not at_once:
-        core.fill(RequestId(1), HoleFill(tuple(long[50:]), complete=False))
+        core.fill_hole(RequestId(1), HoleFill(tuple(long[50:]), complete=False))
         engine.drain(core, served)
     assert served.ends[1].error.type == "ContextOverflow"
     assert core.paging.pool.owned_pages == 0
@@ -129,7 +129,7 @@ def test_demanded_requests_go_first(build, engine):
     core.submit(engine.request(1, PROMPT[:20], max_tokens=2, demanded=False))
     core.submit(engine.request(2, PROMPT[20:40], max_tokens=2, demanded=False))
     core.submit(engine.request(3, PROMPT[40:60], max_tokens=2))
-    core.facts((SchedulingInfo(RequestId(2), demanded=True),))
+    core.update((SchedulingInfo(RequestId(2), demanded=True),))
     served = engine.drain(core)
     assert list(served.ends) == [2, 3, 1]
 
@@ -166,7 +166,7 @@ def test_logits_that_are_no_numbers_end_their_request_alone(
 
         def forward(parts, plain=plain, broken=broken):
             logits = plain(parts)
-            if broken and len(parts) == 2 and parts[0].position == 8:
+            if broken and len(parts) == 2 and parts[0].first_position == 8:
                 logits[0] = torch.nan
             return logits
 

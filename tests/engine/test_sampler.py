@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt.engine.sampling import sampler
-from agentrt.engine.sampling.sampler import SamplingRow, allowed, uniform
+from agentrt.engine.sampling.sampler import SamplingRow, uniform, unpack_bitmask
 from agentrt_kernels.reference import Reference
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
@@ -16,7 +16,7 @@ KERNELS = TorchKernels()
 
 
 def pick(logits, draws, mask):
-    return sampler.pick(KERNELS, logits, draws, mask).wait()
+    return sampler.sample_tokens(KERNELS, logits, draws, mask).wait()
 
 
 def frequencies(draws=4000, *, mask=None, temperature=1.0, **sampling):
@@ -63,7 +63,7 @@ def test_what_is_no_number_gives_no_token_where_it_may_come(temperature, kernels
     logits[:, 35] = torch.nan
     mask = torch.tensor([[-1, -1], [8, 0]], dtype=torch.int32)
     draws = [SamplingRow(SamplingParams(temperature=temperature, logprobs=1), 0)] * 2
-    tokens = [one.token_id for one in sampler.pick(kernels, logits, draws, mask).wait()]
+    tokens = [one.token_id for one in sampler.sample_tokens(kernels, logits, draws, mask).wait()]
     assert tokens == [-1, 3]
 
 
@@ -125,7 +125,7 @@ def test_logprobs_are_of_the_distribution_sampled_from():
 
 def test_masks_are_bits_the_lowest_first():
     mask = torch.tensor([[-(2**31), 0b101]], dtype=torch.int32)
-    assert allowed(mask, 35)[0].nonzero()[:, 0].tolist() == [31, 32, 34]
+    assert unpack_bitmask(mask, 35)[0].nonzero()[:, 0].tolist() == [31, 32, 34]
 
 
 how = st.tuples(

@@ -125,7 +125,7 @@ def test_more_options_than_fit_take_more_forwards(build, engine, scored, monkeyp
     core = build()
     core.submit(scored(1))
     told = engine.drain(core).ends[1].scores
-    monkeypatch.setattr(scoring, "MOST_LOGITS", 24)
+    monkeypatch.setattr(scoring, "MAX_LOGITS", 24)
     before = core.forwards
     core.submit(scored(2))
     again = engine.drain(core).ends[2].scores
@@ -141,7 +141,7 @@ def test_a_prompt_with_a_hole_is_scored_when_it_is_whole(build, engine, scored):
     core.submit(engine.replace(scored(1), prompt=TokenPrompt(tuple(PROMPT[:50]), False)))
     served = engine.drain(core)
     assert not served.ends
-    core.fill(RequestId(1), HoleFill(tuple(PROMPT[50:]), True))
+    core.fill_hole(RequestId(1), HoleFill(tuple(PROMPT[50:]), True))
     told = engine.drain(core, served).ends[1].scores
     assert [one.logprob for one in told] == pytest.approx([one.logprob for one in whole], abs=1e-4)
 

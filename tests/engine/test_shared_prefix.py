@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import PageId
 from agentrt.engine.batch import shared_prefix
-from agentrt.engine.batch.part import SequenceSlice, wanted_rows
+from agentrt.engine.batch.input_packing import SequenceSlice, logit_rows
 from agentrt.engine.batch.shared_prefix import SharedPrefixes, find_groups, split_rows
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout
@@ -88,7 +88,7 @@ def test_groups_are_kept_while_the_same_sequences_decode():
         SequenceSlice(0, [1, 1], 320, True),
         *(SequenceSlice(slot, [1], 330, True) for slot in (1, 2)),
     ]
-    prefix = siblings.of(parts)
+    prefix = siblings.find(parts)
     assert prefix is not None
     assert prefix.members.tolist() == [1, 2]
     assert prefix.member_start.tolist() == [0, 2]
@@ -100,9 +100,9 @@ def test_groups_are_kept_while_the_same_sequences_decode():
         SequenceSlice(0, [1, 1], 322, True),
         *(SequenceSlice(slot, [1], 336, True) for slot in (1, 2)),
     ]
-    assert siblings.of(later) is prefix
+    assert siblings.find(later) is prefix
     tables.write(1, 0, [PageId(80)])  # another sequence
-    assert siblings.of(later) is None
+    assert siblings.find(later) is None
 
 
 def test_a_few_rows_are_seen_as_so_many_sequences():
@@ -114,14 +114,14 @@ def test_a_few_rows_are_seen_as_so_many_sequences():
     run = SequenceSlice(3, [5, 6, 7, 8], 300, wants_logits=True)
     rows = split_rows([*long, run, SequenceSlice(4, [9], 400, wants_logits=True)], 64)
     assert rows[:2] == long
-    assert [(row.slot, list(row.token_ids), row.position) for row in rows[2:]] == [
+    assert [(row.slot, list(row.token_ids), row.first_position) for row in rows[2:]] == [
         *((3, [token], 300 + at) for at, token in enumerate([5, 6, 7, 8])),
         (4, [9], 400),
     ]
     assert [row.wants_logits for row in rows[2:]] == [False, False, False, True, True]
-    run.drafted = 2
+    run.draft_tokens = 2
     assert [row.wants_logits for row in split_rows([run], 64)] == [False, True, True, True]
-    assert wanted_rows(split_rows([run], 64)) == wanted_rows([run]) == [1, 2, 3]
+    assert logit_rows(split_rows([run], 64)) == logit_rows([run]) == [1, 2, 3]
     chunk = SequenceSlice(3, [5, 6], 300, wants_logits=False)
     assert not any(row.wants_logits for row in split_rows([chunk], 64))
     fits = [list(row.token_ids) for row in split_rows([run, chunk], 3)]  # one more than there are
@@ -133,7 +133,7 @@ def test_forced_runs_stay_with_their_siblings(build, engine, monkeypatch):
     spec = ConstraintSpec("regex", "(?:[ab]xyz){3,6}")
     told = []
     for least in (1 << 20, 8):
-        monkeypatch.setattr(shared_prefix, "LEAST_TOKENS", least)
+        monkeypatch.setattr(shared_prefix, "MIN_TOKENS", least)
         core = build("llama", kernels="reference", page_tokens=4, max_running=8)
         for number in range(4):
             prompt = [*range(40), 50 + number]
@@ -141,13 +141,13 @@ def test_forced_runs_stay_with_their_siblings(build, engine, monkeypatch):
                 engine.request(number, prompt, max_tokens=20, constraint=spec if number else None)
             )
         seen: list[Any] = []
-        begin = core._machine._attention.begin
+        begin = core._machine._attention.begin_batch
 
         def watched(batch, begin=begin, seen=seen):
             seen.append(batch.paged)
             begin(batch)
 
-        core._machine._attention.begin = watched
+        core._machine._attention.begin_batch = watched
         served = engine.drain(core)
         told.append([served.ids(number) for number in range(4)])
         grouped = [one for one in seen if one.prefix is not None]
@@ -156,6 +156,6 @@ def test_forced_runs_stay_with_their_siblings(build, engine, monkeypatch):
             assert any(one.most_query_tokens == 4 for one in seen)
         else:
             longest = {one.most_query_tokens for one in grouped}  # a prompt may be among them
-            assert not longest & set(range(2, shared_prefix.MOST_ROWS + 1))
+            assert not longest & set(range(2, shared_prefix.MAX_ROWS + 1))
             assert max(len(one.prefix.members) for one in grouped) == 1 + 3 * 4
     assert told[0] == told[1]

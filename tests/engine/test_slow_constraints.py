@@ -33,9 +33,9 @@ class Held:
         self._state = state
         self._let_go = let_go
 
-    def fill_mask(self, row):
+    def fill_bitmask(self, row):
         assert self._let_go.wait(60)
-        return self._state.fill_mask(row)
+        return self._state.fill_bitmask(row)
 
 
 class Late:
@@ -68,14 +68,14 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
     plain = serve(build(overlap=overlap))
 
     let_go = threading.Event()
-    masked_by = vars(grammar_state.GrammarState)["masked_by"].fget
+    mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
     monkeypatch.setattr(grammar_masks, "ROW_BUDGET_S", 0.0)
     monkeypatch.setattr(
         grammar_state.GrammarState,
-        "masked_by",
-        property(lambda self: Held(masked_by(self), let_go)),
+        "mask_state",
+        property(lambda self: Held(mask_state(self), let_go)),
     )
-    monkeypatch.setattr(grammar_requests, "is_suspect", lambda spec: True)
+    monkeypatch.setattr(grammar_requests, "may_be_hostile", lambda spec: True)
     core = build(overlap=overlap)
     core.submit(engine.request(1, PROMPT, seed=5, **how))
     core.submit(engine.request(2, PROMPT[1:], max_tokens=12))
@@ -98,10 +98,10 @@ def test_a_way_out_waits_for_the_mask_under_way(build, engine):
         def wait(self):
             waited.append(True)
 
-    walk.apart = Busy()
-    walk.free()
+    walk.detached_mask = Busy()
+    walk.await_detached_mask()
     assert waited
-    assert walk.apart is None
+    assert walk.detached_mask is None
 
 
 @pytest.mark.parametrize("name", list(HOSTILE))
@@ -123,11 +123,11 @@ def test_hostile_constraints_hurt_nobody_else(build, engine, name):
 def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
     core = build()
     core.prewarm((NUMBERS, HOSTILE["nul"]))
-    cache = core._grammars._compiles
-    cache.begin(NUMBERS, core.codec.vocab, core.codec.call_frame).result(60)
+    cache = core._grammars._cache
+    cache.start_compile(NUMBERS, core.codec.vocab, core.codec.call_frame).result(60)
     compiled = cache.counts.compiled
     core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=8))
-    assert one_of(core).guide is not None
+    assert one_of(core).grammar is not None
     assert engine.drain(core).ends[1].error is None
     assert cache.counts.compiled == compiled == 2
 
@@ -135,7 +135,11 @@ def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
 @pytest.mark.parametrize(("each_s", "is_apart"), [((0.009, 0.0), False), ((0.001,), True)])
 def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, each_s, is_apart):
     """One that was slow, as the first of a grammar is, sends none of the next there."""
-    told, begin, finish = [], grammar_masks.MaskFiller.begin, grammar_masks.GrammarMasks.__init__
+    told, begin, finish = (
+        [],
+        grammar_masks.MaskFiller.begin_masks,
+        grammar_masks.GrammarMasks.__init__,
+    )
     slow = iter([*each_s, *[each_s[-1]] * 99])
 
     def timed(masks, *args):
@@ -148,7 +152,7 @@ def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, ea
         return future
 
     monkeypatch.setattr(grammar_masks.GrammarMasks, "__init__", timed)
-    monkeypatch.setattr(grammar_masks.MaskFiller, "begin", begun)
+    monkeypatch.setattr(grammar_masks.MaskFiller, "begin_masks", begun)
     core = build()
     core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=24))
     engine.drain(core)
@@ -172,7 +176,7 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monk
 
     plain = serve(build())
     begun: list[Late] = []
-    begin = grammar_masks.MaskFiller.begin
+    begin = grammar_masks.MaskFiller.begin_masks
 
     def late_once(self, rows):
         future = begin(self, rows)
@@ -181,8 +185,8 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monk
             return begun[0]
         return future
 
-    monkeypatch.setattr(grammar_masks, "_WORTH_A_THREAD_S", -1.0)
-    monkeypatch.setattr(grammar_masks.MaskFiller, "begin", late_once)
+    monkeypatch.setattr(grammar_masks, "_THREAD_PAYS_S", -1.0)
+    monkeypatch.setattr(grammar_masks.MaskFiller, "begin_masks", late_once)
     core = build()
     served = serve(core)
     assert begun

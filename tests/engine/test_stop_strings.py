@@ -13,7 +13,7 @@ def run(text, stops, cuts):
     for cut in [*sorted(cuts), len(text)]:
         if cut < at:
             continue
-        passed = strings.push(text[at:cut])
+        passed = strings.feed(text[at:cut])
         shown += passed.text
         if passed.stop:
             return shown, passed.stop
@@ -56,6 +56,6 @@ def test_how_the_text_is_cut_does_not_matter(text, stops, cuts):
 
 def test_only_what_may_become_a_stop_string_is_held_back():
     strings = StopStrings(("STOP",))
-    assert strings.push("abcS").text == "abc"
-    assert strings.push("T").text == ""
-    assert strings.push("x").text == "STx"
+    assert strings.feed("abcS").text == "abc"
+    assert strings.feed("T").text == ""
+    assert strings.feed("x").text == "STx"

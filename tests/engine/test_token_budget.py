@@ -17,14 +17,14 @@ A, B, C, D = (RequestId(number) for number in range(1, 5))
 
 def test_shares_never_exceed_the_budget():
     plan = TokenBudget(10)
-    assert [plan.give(one, wanted, 6) for one, wanted in ((A, 3), (B, 20), (C, 5))] == [3, 6, 1]
-    assert plan.give(D, 5, 6) == 0
-    assert plan.give(B, 20, 6) == 6, "nothing is left"
-    assert plan.shares == {A: 3, B: 6, C: 1}
-    plan.take_back(B)
-    assert plan.left_tokens == 6
-    assert [plan.give(C, 5, most) for most in (3, 4, 9)] == [3, 4, 5], "more comes on top"
-    assert plan.left_tokens == 2
+    assert [plan.grant(one, wanted, 6) for one, wanted in ((A, 3), (B, 20), (C, 5))] == [3, 6, 1]
+    assert plan.grant(D, 5, 6) == 0
+    assert plan.grant(B, 20, 6) == 6, "nothing is left"
+    assert plan.scheduled_tokens == {A: 3, B: 6, C: 1}
+    plan.revoke(B)
+    assert plan.remaining_tokens == 6
+    assert [plan.grant(C, 5, most) for most in (3, 4, 9)] == [3, 4, 5], "more comes on top"
+    assert plan.remaining_tokens == 2
 
 
 def test_the_victim_is_the_least_urgent_and_of_those_has_done_least():

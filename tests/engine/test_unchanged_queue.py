@@ -5,8 +5,7 @@ from random import Random
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.scheduling.admission import BatchAdmission
-from agentrt.engine.scheduling.standstill import UnchangedQueue
+from agentrt.engine.scheduling.admission import BatchAdmission, UnchangedQueue
 from agentrt.protocol.backend import HoleFill
 
 
@@ -22,7 +21,7 @@ def requests(engine, seed, count=24):
 def told(served):
     """Of each admission all but when it was."""
     return [
-        (at, one.request_id, one.place, one.waiting, one.passed_over)
+        (at, one.request_id, one.position, one.waiting, one.passed_over)
         for at, done in enumerate(served.steps)
         for one in done.admissions
     ]
@@ -32,16 +31,16 @@ def told(served):
 @pytest.mark.parametrize("seed", range(3))
 def test_who_comes_in_and_what_is_told_stays_the_same(seed, limit, build, engine, monkeypatch):
     asked: list[int] = []
-    opened = BatchAdmission.open
+    opened = BatchAdmission.begin_step
 
     def counted(self, waiting):
         asked.append(len(waiting))
         opened(self, waiting)
 
-    monkeypatch.setattr(BatchAdmission, "open", counted)
+    monkeypatch.setattr(BatchAdmission, "begin_step", counted)
     found = []
-    for passes in (UnchangedQueue.passes, lambda self, waiting: False):
-        monkeypatch.setattr(UnchangedQueue, "passes", passes)
+    for passes in (UnchangedQueue.skip_step, lambda self, waiting: False):
+        monkeypatch.setattr(UnchangedQueue, "skip_step", passes)
         asked.clear()
         core = build(policy="fcfs", **limit)
         for request in requests(engine, seed):
@@ -65,5 +64,5 @@ def test_an_end_and_a_whole_prompt_let_one_in_at_once(policy, build, engine):
     core.cancel(RequestId(0), "not needed")
     assert [one.request_id for one in core.step().admissions] == [2]
     core.cancel(RequestId(1), "not needed")
-    core.fill(RequestId(3), HoleFill((3, 4), complete=True))
+    core.fill_hole(RequestId(3), HoleFill((3, 4), complete=True))
     assert [one.request_id for one in core.step().admissions] == [3]

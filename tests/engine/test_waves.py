@@ -19,7 +19,7 @@ def asked(engine, number, tokens, *, run="run", max_tokens=OUTPUT, **known):
         run_id=RunId(run),
         **{"run_started_at_s": 1.0, "waiting": 1, "true_rest_s": 1.0, **known},
     )
-    return replace(request, facts=facts)
+    return replace(request, info=facts)
 
 
 def branches(engine, count, **known):
@@ -120,7 +120,7 @@ def test_the_short_program_goes_first_where_the_policy_says_so(policy, first, bu
     admissions = [one for done in served.steps for one in done.admissions]
     assert [one.request_id for one in admissions] == [first, 3 - first]
     placed = admissions[0]
-    assert (placed.policy, placed.place, placed.waiting) == (policy, 0, 1)
+    assert (placed.policy, placed.position, placed.waiting) == (policy, 0, 1)
     assert placed.passed_over == (("slots", 2),)
     assert placed.waited_s == pytest.approx(0.002)
     terms = dict(placed.terms)
@@ -148,7 +148,7 @@ def test_what_was_told_last_orders_who_waits(build, engine):
     core.submit(asked(engine, 2, [6] * 20, run="two", rest_s=16.0))
     engine.drain(core, most_steps=2)
     told = SchedulingInfo(RequestId(2), demanded=True, run_id=RunId("two"), rest_s=0.1)
-    core.facts((told, SchedulingInfo(RequestId(99), demanded=True)))
+    core.update((told, SchedulingInfo(RequestId(99), demanded=True)))
     served = engine.drain(core)
     assert let_in(served) == [[2], [1]]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.kv_cache.eviction_cost import Candidate, guarded
+from agentrt.kv_cache.eviction_cost import Candidate, cheapest_cuts
 
 costs = st.floats(0.0, 10.0)
 candidates = st.lists(st.builds(Candidate, st.integers(1, 5), costs, costs), min_size=1, max_size=4)
@@ -28,7 +28,7 @@ def least(choice, wanted):
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(choice=candidates, wanted=st.integers(1, 12))
 def test_at_most_twice_the_least_cost(choice, wanted):
-    cuts = guarded(choice, wanted)
+    cuts = cheapest_cuts(choice, wanted)
     freed = sum(pages for _, pages in cuts)
     there = sum(one.pages for one in choice)
     assert freed == min(wanted, there)
@@ -43,16 +43,18 @@ def test_at_most_twice_the_least_cost(choice, wanted):
 def test_without_fixed_costs_it_is_the_least_cost(pages, wanted):
     choice = [Candidate(count, 1.0 / (1 + at)) for at, count in enumerate(pages)]
     if sum(pages) >= wanted:
-        assert cost_of(choice, guarded(choice, wanted)) == pytest.approx(least(choice, wanted))
+        assert cost_of(choice, cheapest_cuts(choice, wanted)) == pytest.approx(
+            least(choice, wanted)
+        )
 
 
 def test_the_guard_spares_a_large_one_whose_pages_look_cheap():
     """Without it the large one goes first, for its pages are the cheapest by far."""
     large, small = Candidate(1000, 0.001, 5.0), Candidate(1, 0.2)
-    assert guarded([large, small], 1) == [(1, 1)]
-    assert guarded([large, small], 500) == [(0, 500)]
+    assert cheapest_cuts([large, small], 1) == [(1, 1)]
+    assert cheapest_cuts([large, small], 500) == [(0, 500)]
 
 
 def test_equal_ones_go_in_the_order_given():
     same = [Candidate(2, 0.5)] * 3
-    assert guarded(same, 3) == [(0, 2), (1, 1)]
+    assert cheapest_cuts(same, 3) == [(0, 2), (1, 1)]

@@ -26,16 +26,17 @@ class Copies:
 
 def tiers(upper_pages, lower_pages):
     copies = Copies()
-    tree = RadixTree(PagePool(upper_pages), PAGE)
+    pool = PagePool(upper_pages)
+    tree = RadixTree(pool, PAGE)
     tier = OffloadTier(lower_pages, PAGE, copies)
     tree.before_eviction = lambda evicted: tier.save(evicted.key, evicted.pages)
-    return tree, tree._pool, tier, copies
+    return tree, pool, tier, copies
 
 
 def write(tree, pool, copies, tokens):
     """Compute a prefix: its pages hold the tokens up to their end."""
-    match = tree.match(key_of([*tokens, 0]))
-    own = pool.take(len(tokens) // PAGE - len(match.pages))
+    match = tree.match_prefix(key_of([*tokens, 0]))
+    own = pool.allocate(len(tokens) // PAGE - len(match.pages))
     pages = [*match.pages, *own]
     for at, page in enumerate(pages):
         copies.upper[page] = tuple(tokens[: (at + 1) * PAGE])
@@ -50,7 +51,7 @@ def test_what_is_evicted_comes_back():
     key = key_of([*PREFIX, 1])
     assert tree.matched_tokens(key) == 2
     assert tier.matched_tokens(key) == 8
-    taken = pool.take(3)
+    taken = pool.allocate(3)
     tier.load(key, 1, taken)
     assert [copies.upper[page] for page in taken] == [tuple(PREFIX[:end]) for end in (4, 6, 8)]
 
@@ -69,7 +70,7 @@ def test_what_is_there_is_not_copied_again():
 def test_what_nobody_can_reach_is_not_kept():
     tree, pool, tier, copies = tiers(8, 8)
     write(tree, pool, copies, PREFIX)
-    tree.retain(key_of(PREFIX), EvictionPriority.DROP)
+    tree.set_priority(key_of(PREFIX), EvictionPriority.DROP)
     tree.evict(4)
     assert tier.saved_pages == 0
 
@@ -86,11 +87,11 @@ def test_what_is_being_loaded_is_not_evicted():
     write(tree, pool, copies, PREFIX)
     tree.evict(4)
     key = key_of([*PREFIX, 1])
-    held = tier.hold(key)
+    held = tier.lock(key)
     write(tree, pool, copies, [1, 2, 3, 4])
     tree.evict(2)
     assert tier.matched_tokens(key) == 8
-    tier.let_go(held)
+    tier.unlock(held)
     tier.save(key_of([1, 2, 3, 4]), [0, 1])
     assert tier.matched_tokens(key) < 8
 
@@ -114,24 +115,24 @@ def test_both_tiers_are_whole_and_true(actions, lower_pages):
             continue
         tokens = action[: len(action) // PAGE * PAGE]
         key = key_of([*tokens, 0])
-        match = tree.match(key)
+        match = tree.match_prefix(key)
         tree.lock(match.node)
         more = tier.matched_tokens(key) // PAGE - len(match.pages)
         need = len(tokens) // PAGE - len(match.pages)
         if need <= pool.free_pages + tree.evictable_pages:
-            held = tier.hold(key)
+            held = tier.lock(key)
             tree.evict(need - pool.free_pages)
             if more > 0:
-                taken = pool.take(more)
+                taken = pool.allocate(more)
                 tier.load(key, len(match.pages), taken)
                 whole = len(match.pages) + more
                 tree.insert(key_of(tokens[: whole * PAGE]), [*match.pages, *taken])
-            tier.let_go(held)
+            tier.unlock(held)
             write(tree, pool, copies, tokens)
         tree.unlock(match.node)
         for nodes, content in ((tree, copies.upper), (tier.tree, copies.lower)):
             for node in nodes.nodes():
-                path, pages = nodes._path(node)
+                path, pages = node.path()
                 for at, page in enumerate(pages):
                     assert key_of(content[page]) == path[: (at + 1) * PAGE * 4]
         for one, its in ((pool, tree), (tier.pool, tier.tree)):

@@ -1,14 +1,17 @@
 """The radix tree: what is shared, what is split, what goes first."""
 
+from sys import getrefcount
+
 import pytest
 
 from agentrt.kv_cache import EvictionPriority, PagePool, RadixTree, key_of
+from tests.line_count import Lines
 
 PAGE = 4
 
 
 def put(tree, pool, tokens):
-    pages = pool.take(len(tokens) // PAGE)
+    pages = pool.allocate(len(tokens) // PAGE)
     return tree.insert(key_of(tokens), pages)
 
 
@@ -16,11 +19,13 @@ def test_a_match_is_whole_pages_and_leaves_one_token():
     pool = PagePool(8)
     tree = RadixTree(pool, PAGE)
     stored = put(tree, pool, range(12))
-    assert tree.match(key_of(range(12))).matched_tokens == 8  # the last token has to be computed
-    found = tree.match(key_of(range(13)))
+    assert (
+        tree.match_prefix(key_of(range(12))).matched_tokens == 8
+    )  # the last token has to be computed
+    found = tree.match_prefix(key_of(range(13)))
     assert (found.matched_tokens, found.pages) == (12, stored.pages)
-    assert tree.match(key_of([*range(10), 99, 98, 97])).matched_tokens == 8
-    assert tree.match(key_of([7, 8, 9, 10, 11])).matched_tokens == 0
+    assert tree.match_prefix(key_of([*range(10), 99, 98, 97])).matched_tokens == 8
+    assert tree.match_prefix(key_of([7, 8, 9, 10, 11])).matched_tokens == 0
 
 
 def test_looking_changes_nothing():
@@ -37,9 +42,9 @@ def test_what_was_seen_stays_so_while_others_come_and_go():
     first = put(tree, pool, range(8)).node
     tree.lock(first)
     put(tree, pool, range(100, 108))
-    whole = tree.look(key_of([*range(8), *range(50, 58)]))
-    part = tree.look(key_of([*range(4), *range(60, 68)]))
-    other = tree.look(key_of(range(100, 112)))
+    whole = tree.look_up(key_of([*range(8), *range(50, 58)]))
+    part = tree.look_up(key_of([*range(4), *range(60, 68)]))
+    other = tree.look_up(key_of(range(100, 112)))
     put(tree, pool, range(200, 208))
     assert whole.is_current
     assert part.is_current
@@ -49,7 +54,7 @@ def test_what_was_seen_stays_so_while_others_come_and_go():
     assert whole.is_current
     put(tree, pool, [*range(8), *range(70, 78)])  # goes on where the first one ended
     assert not whole.is_current
-    part = tree.look(key_of([*range(4), *range(60, 68)]))
+    part = tree.look_up(key_of([*range(4), *range(60, 68)]))
     put(tree, pool, [*range(4), *range(60, 64)])  # parts from the others where the second one did
     assert not part.is_current
 
@@ -84,7 +89,7 @@ def test_forks_share_all_full_pages():
     prefix = put(tree, pool, range(40))
     tree.lock(prefix.node)
     for branch in range(8):
-        found = tree.match(key_of([*range(42), 100 + branch]))
+        found = tree.match_prefix(key_of([*range(42), 100 + branch]))
         assert found.pages == prefix.pages
         assert found.node is prefix.node
     assert pool.tree_pages == 10
@@ -95,7 +100,7 @@ def test_the_least_recently_used_leaf_goes_first_and_from_its_end():
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(8))
     put(tree, pool, range(100, 108))
-    tree.match(key_of(range(9)))  # used again
+    tree.match_prefix(key_of(range(9)))  # used again
     assert tree.evict(1) == 1
     assert tree.matched_tokens(key_of(range(100, 109))) == 4
     assert tree.matched_tokens(key_of(range(9))) == 8
@@ -108,7 +113,7 @@ def test_a_locked_prefix_stays_and_what_hangs_below_goes():
     pool = PagePool(8)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(8))
-    found = tree.match(key_of(range(5)))
+    found = tree.match_prefix(key_of(range(5)))
     tree.lock(found.node)
     assert tree.evict(8) == 1
     assert tree.matched_tokens(key_of(range(9))) == 4
@@ -127,7 +132,7 @@ def test_hints_come_before_age(hint, survivor):
     put(tree, pool, range(4))
     put(tree, pool, range(100, 104))
     if hint is not None:
-        assert tree.retain(key_of(range(100, 104)), hint)
+        assert tree.set_priority(key_of(range(100, 104)), hint)
     tree.evict(1)
     left = {"old": range(5), "new": range(100, 105)}
     assert tree.matched_tokens(key_of(left[survivor])) == 4
@@ -138,10 +143,10 @@ def test_a_dropped_prefix_that_is_used_again_is_not_dropped():
     pool = PagePool(8)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(4))
-    tree.retain(key_of(range(4)), EvictionPriority.DROP)
-    tree.match(key_of(range(5)))
+    tree.set_priority(key_of(range(4)), EvictionPriority.DROP)
+    tree.match_prefix(key_of(range(5)))
     put(tree, pool, range(100, 104))
-    tree.match(key_of(range(5)))
+    tree.match_prefix(key_of(range(5)))
     tree.evict(1)
     assert tree.matched_tokens(key_of(range(5))) == 4
 
@@ -151,8 +156,8 @@ def test_dropping_a_prefix_leaves_what_continues_it():
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(12))
     put(tree, pool, range(100, 104))
-    assert not tree.retain(key_of(range(4)), EvictionPriority.DROP)
-    assert not tree.retain(key_of(range(3)), EvictionPriority.DROP)
+    assert not tree.set_priority(key_of(range(4)), EvictionPriority.DROP)
+    assert not tree.set_priority(key_of(range(3)), EvictionPriority.DROP)
     assert len(list(tree.nodes())) == 2
 
 
@@ -160,9 +165,10 @@ def test_many_siblings_do_not_swell_the_heap():
     pool = PagePool(600)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(4))
+    (leaf,) = tree.nodes()
     for _ in range(3000):
-        tree.match(key_of(range(5)))
-    assert len(tree._leaves) < 200
+        tree.match_prefix(key_of(range(5)))
+    assert getrefcount(leaf) < 200, "each entry of the heap refers to its leaf"
     assert tree.evict(1) == 1
 
 
@@ -170,8 +176,8 @@ def test_dropping_what_is_gone_leaves_what_it_grew_from():
     pool = PagePool(8)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(8))
-    assert not tree.retain(key_of(range(20)), EvictionPriority.DROP)
-    assert tree.retain(key_of(range(12)), EvictionPriority.DROP)
+    assert not tree.set_priority(key_of(range(20)), EvictionPriority.DROP)
+    assert tree.set_priority(key_of(range(12)), EvictionPriority.DROP)
 
 
 def test_a_drop_spares_what_others_go_on_from():
@@ -181,9 +187,9 @@ def test_a_drop_spares_what_others_go_on_from():
     for end in (8, 12, 20, 28):  # prefilled in chunks, then decoded: a node each
         put(tree, pool, range(end))
     put(tree, pool, [*range(12), *range(50, 54)])
-    assert tree.retain(key_of(range(29)), EvictionPriority.DROP)
-    marked = {len(node.pages) for node in tree.nodes() if node.retention is EvictionPriority.DROP}
-    dropped = sum(len(n.pages) for n in tree.nodes() if n.retention is EvictionPriority.DROP)
+    assert tree.set_priority(key_of(range(29)), EvictionPriority.DROP)
+    marked = {len(node.pages) for node in tree.nodes() if node.priority is EvictionPriority.DROP}
+    dropped = sum(len(n.pages) for n in tree.nodes() if n.priority is EvictionPriority.DROP)
     assert (marked, dropped) == ({2}, 4)
     tree.evict(4)
     assert tree.matched_tokens(key_of(range(29))) == 12
@@ -197,9 +203,9 @@ def test_a_drop_is_of_what_stands_behind(from_tokens):
     for end in (12, 28):
         put(tree, pool, range(end))
     put(tree, pool, range(100, 104))
-    tree.retain(key_of(range(28)), EvictionPriority.DROP, from_tokens=from_tokens)
+    tree.set_priority(key_of(range(28)), EvictionPriority.DROP, from_tokens=from_tokens)
     spared = -(-from_tokens // PAGE)
-    marked = [node for node in tree.nodes() if node.retention is EvictionPriority.DROP]
+    marked = [node for node in tree.nodes() if node.priority is EvictionPriority.DROP]
     assert sum(len(node.pages) for node in marked) == 7 - spared
     tree.evict(7 - spared)
     assert tree.matched_tokens(key_of(range(29))) == spared * PAGE
@@ -211,17 +217,17 @@ def test_a_drop_spares_what_somebody_computes_on_or_will_be_back_for():
     tree = RadixTree(pool, PAGE)
     for end in (4, 8, 12):
         put(tree, pool, range(end))
-    tree.retain(key_of(range(4)), EvictionPriority.KEEP)
-    tree.retain(key_of(range(12)), EvictionPriority.DROP)
-    said = sorted((node.key, node.retention) for node in tree.nodes())
+    tree.set_priority(key_of(range(4)), EvictionPriority.KEEP)
+    tree.set_priority(key_of(range(12)), EvictionPriority.DROP)
+    said = sorted((node.key, node.priority) for node in tree.nodes())
     assert [one for _, one in said] == [
         EvictionPriority.KEEP,
         EvictionPriority.DROP,
         EvictionPriority.DROP,
     ]
-    running = tree.match(key_of(range(13)))
+    running = tree.match_prefix(key_of(range(13)))
     tree.lock(running.node)
-    assert not tree.retain(key_of(range(12)), EvictionPriority.DROP)
+    assert not tree.set_priority(key_of(range(12)), EvictionPriority.DROP)
 
 
 def test_what_slower_memory_has_goes_before_what_it_has_not():
@@ -229,9 +235,9 @@ def test_what_slower_memory_has_goes_before_what_it_has_not():
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(4))
     put(tree, pool, range(100, 104))
-    tree.retain(key_of(range(100, 104)), EvictionPriority.DEMOTED)
+    tree.set_priority(key_of(range(100, 104)), EvictionPriority.DEMOTED)
     put(tree, pool, range(200, 204))
-    tree.retain(key_of(range(200, 204)), EvictionPriority.DROP)
+    tree.set_priority(key_of(range(200, 204)), EvictionPriority.DROP)
     gone = []
     for _ in range(3):
         tree.evict(1)
@@ -244,9 +250,11 @@ def test_what_slower_memory_has_goes_before_what_it_has_not():
 def test_who_is_back_last_goes_first():
     pool = PagePool(16)
     tree = RadixTree(pool, PAGE)
-    for start, back_by_s in ((0, 5.0), (100, 500.0), (200, 50.0)):
+    for start, reuse_by_s in ((0, 5.0), (100, 500.0), (200, 50.0)):
         put(tree, pool, range(start, start + 16))
-        tree.retain(key_of(range(start, start + 16)), EvictionPriority.KEEP, back_by_s=back_by_s)
+        tree.set_priority(
+            key_of(range(start, start + 16)), EvictionPriority.KEEP, reuse_by_s=reuse_by_s
+        )
     order = []
     for _ in range(3):
         tree.evict(4)
@@ -259,7 +267,7 @@ def test_a_kept_prefix_far_off_goes_before_what_was_used_just_now():
     pool = PagePool(16)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(32))
-    tree.retain(key_of(range(32)), EvictionPriority.KEEP, back_by_s=1e5)
+    tree.set_priority(key_of(range(32)), EvictionPriority.KEEP, reuse_by_s=1e5)
     put(tree, pool, range(100, 132))
     tree.evict(4)
     assert tree.matched_tokens(key_of(range(33))) == 16
@@ -272,14 +280,14 @@ def test_what_was_begun_is_cut_further():
     tree = RadixTree(pool, PAGE)
     for start in (0, 100):
         put(tree, pool, range(start, start + 32))
-        tree.retain(key_of(range(start, start + 32)), EvictionPriority.KEEP, back_by_s=10.0)
+        tree.set_priority(key_of(range(start, start + 32)), EvictionPriority.KEEP, reuse_by_s=10.0)
     for _ in range(5):
         tree.evict(1)
     left = [tree.matched_tokens(key_of(range(at, at + 33))) for at in (0, 100)]
     assert sorted(left) == [12, 32]
 
 
-def test_choosing_again_and_again_is_not_dear(monkeypatch):
+def test_choosing_again_and_again_is_not_dear():
     """A page at a time, as sequences grow: among many that will be back few are looked at."""
     pool = PagePool(2000)
     tree = RadixTree(pool, PAGE)
@@ -287,19 +295,11 @@ def test_choosing_again_and_again_is_not_dear(monkeypatch):
         tokens = [1000 + at] * 40
         put(tree, pool, tokens)
         if at % 2:
-            tree.retain(key_of(tokens), EvictionPriority.KEEP, back_by_s=float(at))
-    looked = 0
-    next_cuts = tree._leaves._guarded
-
-    def counted(wanted_pages, now_s):
-        nonlocal looked
-        looked += 1
-        return next_cuts(wanted_pages, now_s)
-
-    monkeypatch.setattr(tree._leaves, "_guarded", counted)
-    for _ in range(1200):
-        assert tree.evict(1) == 1
-    assert looked <= 75, "once a kept leaf at most"
+            tree.set_priority(key_of(tokens), EvictionPriority.KEEP, reuse_by_s=float(at))
+    with Lines("kv_cache") as lines:
+        for _ in range(1200):
+            assert tree.evict(1) == 1
+    assert 0 < lines.total() < 1200 * 250, "not all that are kept anew for each page"
 
 
 def test_a_fork_whose_branches_are_all_dropped_goes_whole():
@@ -310,10 +310,10 @@ def test_a_fork_whose_branches_are_all_dropped_goes_whole():
     for branch in branches:
         put(tree, pool, branch)
     for branch in branches:
-        tree.retain(key_of(branch), EvictionPriority.DROP)
-    assert all(node.retention is EvictionPriority.DROP for node in tree.nodes())
+        tree.set_priority(key_of(branch), EvictionPriority.DROP)
+    assert all(node.priority is EvictionPriority.DROP for node in tree.nodes())
     put(tree, pool, [*range(16), *range(400, 408)])
-    left = [node for node in tree.nodes() if node.retention is not EvictionPriority.DROP]
+    left = [node for node in tree.nodes() if node.priority is not EvictionPriority.DROP]
     assert len(left) == 2, "who goes on from it after all"
 
 
@@ -321,14 +321,14 @@ def test_of_several_that_will_be_back_the_last_one_counts():
     pool = PagePool(8)
     tree = RadixTree(pool, PAGE)
     put(tree, pool, range(8))
-    for back_by_s in (5.0, 9.0, 7.0):
-        tree.retain(key_of(range(8)), EvictionPriority.KEEP, back_by_s=back_by_s)
+    for reuse_by_s in (5.0, 9.0, 7.0):
+        tree.set_priority(key_of(range(8)), EvictionPriority.KEEP, reuse_by_s=reuse_by_s)
     (node,) = tree.nodes()
-    assert node.back_by_s == 9.0
+    assert node.reuse_by_s == 9.0
     for now_s, kept in ((8.0, EvictionPriority.KEEP), (9.0, EvictionPriority.NORMAL)):
         tree.now_s = now_s
-        tree.release(key_of(range(20)))
-        assert node.retention is kept
+        tree.expire_keeps(key_of(range(20)))
+        assert node.priority is kept
 
 
 def test_keeping_ends_all_along_the_way():
@@ -337,8 +337,8 @@ def test_keeping_ends_all_along_the_way():
     tree = RadixTree(pool, PAGE)
     for end in (8, 16):
         put(tree, pool, range(end))
-        tree.retain(key_of(range(20)), EvictionPriority.KEEP, back_by_s=5.0)
-    assert {node.retention for node in tree.nodes()} == {EvictionPriority.KEEP}
+        tree.set_priority(key_of(range(20)), EvictionPriority.KEEP, reuse_by_s=5.0)
+    assert {node.priority for node in tree.nodes()} == {EvictionPriority.KEEP}
     tree.now_s = 5.0
-    tree.release(key_of(range(20)))
-    assert {node.retention for node in tree.nodes()} == {EvictionPriority.NORMAL}
+    tree.expire_keeps(key_of(range(20)))
+    assert {node.priority for node in tree.nodes()} == {EvictionPriority.NORMAL}

@@ -39,7 +39,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(tokens=st.lists(TOKEN, min_size=1, max_size=14))
     def admit(self, tokens):
-        match = self.tree.match(key_of(tokens))
+        match = self.tree.match_prefix(key_of(tokens))
         assert match.matched_tokens <= len(tokens) - 1
         assert match.matched_tokens == len(match.pages) * self.page
         for index, page in enumerate(match.pages):
@@ -50,7 +50,7 @@ class Sequences(RuleBasedStateMachine):
             self.tree.unlock(match.node)
             return
         assert self._room(need)
-        own = self.pool.take(need)
+        own = self.pool.allocate(need)
         self._written(tokens, match.pages + own)
         self.runners.append(Runner(tokens, match.pages + own, match.node, len(match.pages)))
 
@@ -65,7 +65,7 @@ class Sequences(RuleBasedStateMachine):
         tokens = runner.tokens + more
         need = -(-len(tokens) // self.page) - len(runner.pages)
         if self._room(need):
-            runner.pages += self.pool.take(need)
+            runner.pages += self.pool.allocate(need)
             runner.tokens = tokens
             self._written(tokens, runner.pages)
 
@@ -91,7 +91,7 @@ class Sequences(RuleBasedStateMachine):
         runner = data.draw(st.sampled_from(self.runners))
         if keeps:
             self._publish(runner)
-        self.pool.give_back(runner.pages[runner.tree_pages :])
+        self.pool.free(runner.pages[runner.tree_pages :])
         self.tree.unlock(runner.node)
         self.runners.remove(runner)
 
@@ -104,15 +104,15 @@ class Sequences(RuleBasedStateMachine):
     @rule(
         tokens=st.lists(TOKEN, max_size=9),
         what=st.sampled_from(list(EvictionPriority)),
-        back_by_s=st.none() | st.floats(0, 100),
+        reuse_by_s=st.none() | st.floats(0, 100),
         from_tokens=st.integers(0, 9),
     )
-    def hint(self, tokens, what, back_by_s, from_tokens):
-        self.tree.retain(key_of(tokens), what, back_by_s=back_by_s, from_tokens=from_tokens)
+    def hint(self, tokens, what, reuse_by_s, from_tokens):
+        self.tree.set_priority(key_of(tokens), what, reuse_by_s=reuse_by_s, from_tokens=from_tokens)
 
     @rule(tokens=st.lists(TOKEN, min_size=1, max_size=14))
     def look(self, tokens):
-        self.seen[key_of(tokens)] = self.tree.look(key_of(tokens))
+        self.seen[key_of(tokens)] = self.tree.look_up(key_of(tokens))
 
     @rule(seconds=st.floats(0, 50))
     def time_passes(self, seconds):
@@ -133,7 +133,7 @@ class Sequences(RuleBasedStateMachine):
     @invariant()
     def what_was_seen_is_so_or_is_known_to_have_changed(self):
         for key, seen in self.seen.items():
-            assert not seen.is_current or self.tree.matched_tokens(key) == seen.tokens
+            assert not seen.is_current or self.tree.matched_tokens(key) == seen.matched_tokens
 
     @invariant()
     def locks_and_keys_are_in_order(self):

@@ -102,5 +102,5 @@ def test_fork_says_the_same_chat_aloud() -> None:
 def test_recent_stops_at_the_root() -> None:
     base = chat(system="x")
     longer = base.user("a").user("b")
-    assert longer.recent()[0] is longer
-    assert base in longer.recent()
+    assert longer.since_answer()[0] is longer
+    assert base in longer.since_answer()

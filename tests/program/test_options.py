@@ -6,7 +6,8 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.base.sampling_params import SamplingParams
-from agentrt.program.options import GenOptions, check_options, sampling_of
+from agentrt.program import GenOptions
+from agentrt.program.options import check_options, sampling_of
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ from typing import Any
 import anyio
 import finance
 import market
-import pytest
 
 from agentrt import embedded, program
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
 
-pytestmark = pytest.mark.slow
 QUESTIONS = (
     "What was the volatility of MSFT from 2003 to 2006?",
     "Which returned more from 2005 to 2009, AAPL or IBM?",

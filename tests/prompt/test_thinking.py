@@ -103,7 +103,7 @@ def test_an_answered_turn_loses_its_thought_where_the_template_says_so(codec):
     chat = (Open("user"), Text("2+2?"), Close(), Open("assistant"), answer, Close())
     again = (*chat, Open("user"), Text("Sure?"), Close())
     encoded = made.encode((), again)
-    text = made.detokenizer(True).push(encoded.token_ids)
+    text = made.detokenizer(True).feed_ids(encoded.token_ids)
     assert "Four." in text
     assert "I see." not in text
     assert encoded.losses
@@ -128,7 +128,7 @@ def test_a_template_that_refuses_thought_in_a_content_gets_the_answer(codec):
     answer = thought(made, "Four.")
     asked = (Open("user"), Text("2+2?"), Close())
     chat = (*asked, Open("assistant"), answer, Close(), Open("user"), Text("Sure?"), Close())
-    text = made.detokenizer(True).push(made.encode((), chat).token_ids)
+    text = made.detokenizer(True).feed_ids(made.encode((), chat).token_ids)
     assert "Four." in text
     assert "I see." not in text
 
@@ -137,7 +137,7 @@ def test_others_are_told_the_answer_only():
     answer = Generated(
         "<think>\nhm\n</think>\n\n4", (1, 2), "c", (), "4", "<think>\nhm\n</think>\n\n"
     )
-    assert answer.said == "4"
-    assert answer.for_others() == Generated("4", content="4")
+    assert answer.visible_text == "4"
+    assert answer.without_thinking() == Generated("4", content="4")
     plain = Generated("4", (1,), "c")
-    assert plain.for_others() is plain
+    assert plain.without_thinking() is plain

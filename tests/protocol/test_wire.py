@@ -66,7 +66,7 @@ WIRE = Wire(*TRAVELLERS)
 
 
 def there_and_back(value):
-    return WIRE.value(FrameReader().push(WIRE.frame(value))[0])
+    return WIRE.value(FrameReader().feed_data(WIRE.frame(value))[0])
 
 
 @pytest.mark.parametrize("cls", TRAVELLERS, ids=lambda cls: cls.__name__)
@@ -112,7 +112,7 @@ def test_frames_survive_any_cutting(fills, cuts):
     reader, got, at, turn = FrameReader(), [], 0, 0
     while at < len(stream):
         size = cuts[turn % len(cuts)]
-        got += reader.push(stream[at : at + size])
+        got += reader.feed_data(stream[at : at + size])
         at, turn = at + size, turn + 1
     assert [wire.value(payload) for payload in got] == fills
 
@@ -121,12 +121,20 @@ STOP = backend.End(ids.RequestId(1), "stop")
 MALFORMED = [
     ("empty", b"", "malformed frame"),
     ("not msgpack", b"\xc1", "malformed frame"),
-    ("trailing bytes", msgpack.packb(["Fill", [[1], True]]) + b"\x00", "malformed frame"),
+    ("trailing bytes", msgpack.packb(["HoleFill", [[1], True]]) + b"\x00", "malformed frame"),
     ("unknown class", msgpack.packb(["Nope", []]), "one of"),
-    ("missing field", msgpack.packb(["Fill", [[1]]]), "Fill of 2 fields expected"),
-    ("wrong type", msgpack.packb(["Fill", [["x"], True]]), "Fill.token_ids: int expected"),
-    ("bool for int", msgpack.packb(["Fill", [[True], True]]), "Fill.token_ids: int expected"),
-    ("scalar for array", msgpack.packb(["Fill", [7, True]]), "Fill.token_ids: an array expected"),
+    ("missing field", msgpack.packb(["HoleFill", [[1]]]), "HoleFill of 2 fields expected"),
+    ("wrong type", msgpack.packb(["HoleFill", [["x"], True]]), "HoleFill.token_ids: int expected"),
+    (
+        "bool for int",
+        msgpack.packb(["HoleFill", [[True], True]]),
+        "HoleFill.token_ids: int expected",
+    ),
+    (
+        "scalar for array",
+        msgpack.packb(["HoleFill", [7, True]]),
+        "HoleFill.token_ids: an array expected",
+    ),
     ("unknown extension", msgpack.packb(msgpack.ExtType(9, b"")), "extension 9"),
     ("a bare number", msgpack.packb(7), "one of"),
     ("bad UTF-8", b"\xa1\xff", "malformed frame"),
@@ -157,7 +165,7 @@ def test_a_value_out_of_range_is_an_error():
 
 def test_an_endless_frame_is_refused_at_its_length():
     with pytest.raises(errors.InternalError, match="length"):
-        FrameReader().push(b"\xff\xff\xff\xff")
+        FrameReader().feed_data(b"\xff\xff\xff\xff")
 
 
 @SEEDED

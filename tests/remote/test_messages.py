@@ -1,6 +1,7 @@
 """Segments become messages, and constraints become the fields of a server's own way."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -149,3 +150,12 @@ def test_tools_alone_do_not_hold_a_final_answer():
     server = RemoteServer("http://here/v1", "m", proven={"calls": (WAYS["calls"][0],)})
     with pytest.raises(Unsupported, match="final answer"):
         asking(request(ConstraintSpec("calls", FINAL, tools=(PRICE,))), server)
+
+
+def test_a_salt_is_passed_on_only_where_it_is_known():
+    salted = replace(request(), cache_salt="a")
+    assert asking(salted, ALL).body["cache_salt"] == "a"
+    assert "cache_salt" not in asking(request(), ALL).body
+    for server in (NONE, replace(NONE, family="llamacpp")):
+        with pytest.raises(Unsupported, match="salts"):
+            asking(salted, server)

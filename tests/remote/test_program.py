@@ -32,7 +32,7 @@ class Recorder:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.events += events
 
 

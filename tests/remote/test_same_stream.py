@@ -17,7 +17,6 @@ from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, RunConfig
 from agentrt.serve import ServeConfig, serving
 
-pytestmark = pytest.mark.slow
 ENGINE = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
 ASK = chat(system="Use the tools.").user("What were the prices of AAPL and IBM in 2004?")
 
@@ -66,9 +65,10 @@ def both(portal):
             return await runtime.run(streams)
 
     async def there() -> Any:
-        config = ServeConfig(ENGINE, "embedded", port=0, grace_s=1)
+        config = ServeConfig("embedded", port=0, grace_s=1)
+        opening = open_runtime(engine=ENGINE, place="thread")
         async with (
-            serving(config, place="thread") as url,
+            serving(config, opening) as url,
             open_runtime(engine=url, config=RunConfig(seed=3)) as runtime,
         ):
             return await runtime.run(streams)

@@ -24,7 +24,7 @@ class Recorder:
         self.events: list[Event] = []
         self.batches: list[tuple[Event, ...]] = []
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.events += events
         self.batches.append(tuple(events))
 

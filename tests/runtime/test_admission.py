@@ -42,7 +42,7 @@ class Rig:
         )
         self.seen: list[Event] = []
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.seen += events
 
     def of(self, kind: type) -> list[Any]:
@@ -74,8 +74,8 @@ async def taught(runtime: Runtime, runs: int = 3) -> float:
     """Runs one after another; the peak that each had."""
     for number in range(runs):
         await runtime.run(answers, f"{number:04d}")
-    (template,) = {p.template for p in runtime.estimates.places() if p.template}
-    return runtime.estimates.place(template, "engine default").p50("context_tokens")
+    (template,) = {p.template for p in runtime.estimates.sites() if p.template}
+    return runtime.estimates.site(template, "engine default").p50("context_tokens")
 
 
 def test_runs_that_do_not_fit_wait_and_the_split_shows_it() -> None:
@@ -96,7 +96,7 @@ def test_runs_that_do_not_fit_wait_and_the_split_shows_it() -> None:
     assert terms["limit_tokens"] == 120
     assert terms["committed_tokens"] + terms["peak_tokens"] > 120
     record = RunRecord(RunId(f"{4:016x}"))
-    record.see(rig.seen)
+    record.on_events(rig.seen)
     assert split(record).admission == pytest.approx(took_s, abs=0.2)
 
 
@@ -141,7 +141,7 @@ def test_requests_carry_what_was_learned() -> None:
             await runtime.with_options(named(number, tenant="t", priority=3)).run(twice, "x")
 
     rig.run(body)
-    first, second = [request.facts for request in rig.backend.seen.requests[-2:]]
+    first, second = [request.info for request in rig.backend.seen.requests[-2:]]
     assert first is not None
     assert second is not None
     took_s = rig.of(NodeFinished)[0].ledger.decode_s
@@ -167,7 +167,7 @@ def test_a_run_that_cannot_end_in_time_says_so_at_once() -> None:
         return raised.value
 
     error = rig.run(body)
-    assert [(part.name, round(part.took_s)) for part in error.so_far.path] == [
+    assert [(part.name, round(part.took_s)) for part in error.progress.path] == [
         ("first", 2),
         ("second", 2),
     ]
@@ -190,8 +190,8 @@ def test_a_replay_has_to_tell_the_oracle_what_it_knows() -> None:
 
     assert rig.run(body, policy="oracle") == OUTPUT
     (request,) = rig.backend.seen.requests
-    assert request.facts is not None
-    assert request.facts.true_rest_s == 9.0
+    assert request.info is not None
+    assert request.info.true_rest_s == 9.0
 
 
 def test_programs_that_nobody_knows_wait_by_what_they_declare() -> None:

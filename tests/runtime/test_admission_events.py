@@ -12,12 +12,12 @@ OURS, OTHER = RunId("a1"), RunId("b2")
 
 
 def admission(at_s: float, **known: Any) -> Admission:
-    known = {"waited_s": 0.0, "place": 0, "waiting": 0, "terms": (("aged_s", 0.25),), **known}
+    known = {"waited_s": 0.0, "position": 0, "waiting": 0, "terms": (("aged_s", 0.25),), **known}
     return Admission(RequestId(1), at_s, "rwa", **known)
 
 
 def test_a_place_at_once() -> None:
-    told = AdmissionEvents().placed(OURS, NodeId("n"), admission(2.0, place=1, waiting=3))
+    told = AdmissionEvents().placed(OURS, NodeId("n"), admission(2.0, position=1, waiting=3))
     assert (told.run_id, told.node_id, told.at_s) == (OURS, "n", 2.0)
     assert (told.decision, told.policy) == ("placed", "rwa")
     assert told.reason == "in the first step after it came"

@@ -19,11 +19,11 @@ class Recorder:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.events += events
 
 
-@pytest.mark.slow
+@pytest.mark.model
 def test_tokens_arrive_while_a_tool_computes() -> None:
     """The tool computes until the answer is whole: if it starved the engine, this would not end."""
     answered = threading.Event()

@@ -61,7 +61,7 @@ def script(*texts: str) -> Any:
 
 def record_of(rig: Any) -> RunRecord:
     record = RunRecord()
-    record.see(rig.recorder.events)
+    record.on_events(rig.recorder.events)
     return record
 
 

@@ -67,7 +67,7 @@ def test_the_split_still_sums(bench: Any, after_s: float) -> None:
     rig = rig_of(bench, prefill_tokens_per_s=100.0)
     rig.run(twice, after_s)
     record = RunRecord()
-    record.see(rig.recorder.events)
+    record.on_events(rig.recorder.events)
     found = split(record)
     assert sum(found.parts().values()) == pytest.approx(record.compound_s)
     assert found.unattributed == pytest.approx(0.0, abs=1e-9)
@@ -147,7 +147,7 @@ def test_when_all_are_cancelled_the_engine_stops(bench: Any) -> None:
         return sum([isinstance(node.error, NodeCancelled) for node in nodes if await done(node)])
 
     async def done(node: Any) -> bool:
-        await node.settled()
+        await node.wait_until_done()
         return True
 
     rig = rig_of(bench)
@@ -241,9 +241,9 @@ def test_demand_of_any_counts(bench: Any) -> None:
     rig.run(ahead)
     (request,) = rig.backend.seen.requests
     assert not request.demanded
-    told = [fact for fact in rig.backend.seen.facts if fact.request_id == request.request_id]
+    told = [fact for fact in rig.backend.seen.updates if fact.request_id == request.request_id]
     assert told[0].demanded
-    assert all(fact.request_id == request.request_id for fact in rig.backend.seen.facts)
+    assert all(fact.request_id == request.request_id for fact in rig.backend.seen.updates)
 
 
 def test_an_engine_that_dies_takes_all_with_it(bench: Any) -> None:
@@ -255,8 +255,8 @@ def test_an_engine_that_dies_takes_all_with_it(bench: Any) -> None:
         await nap(0.3)
         rig.backend.lose_engine()
         for node in nodes:
-            await node.settled()
-            node.handled()
+            await node.wait_until_done()
+            node.mark_handled()
         return [type(node.error).__name__ for node in nodes]
 
     assert rig.run(dies) == [EngineDied.__name__] * 2

@@ -23,7 +23,7 @@ from agentrt.telemetry import SpanObserver
 from agentrt.testing import ScriptedBackend
 
 PACKAGE = str(Path(agentrt.__file__).parent)
-SCRIPTED = str(Path(PACKAGE) / "scripted")
+SCRIPTED = str(Path(PACKAGE) / "testing")
 ASK = chat(system="Be brief.")
 FEW, MANY = 20, 60
 
@@ -87,7 +87,7 @@ class Count:
         sys.setprofile(None)
         threading.setprofile(None)
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.found["events"] += len(events)
 
 

@@ -20,7 +20,7 @@ def requests(rig: Any) -> dict[str, Any]:
 
 def facts_of(rig: Any, name: str) -> list[bool]:
     request_id = requests(rig)[name].request_id
-    return [f.demanded for f in rig.backend.seen.facts if f.request_id == request_id]
+    return [f.demanded for f in rig.backend.seen.updates if f.request_id == request_id]
 
 
 def test_what_is_awaited_at_once_is_sent_as_demanded(bench: Any) -> None:

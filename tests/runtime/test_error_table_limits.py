@@ -65,13 +65,13 @@ def test_a_deadline_tells_the_slack_of_each_live_branch(bench: Any) -> None:
     rig = bench(["p" * 20, "s" * 100, "r" * 600], decode_tokens_per_s=10.0)
     with pytest.raises(DeadlineExceeded) as e:
         rig.run(late)
-    plan, report = e.value.so_far.path
+    plan, report = e.value.progress.path
     assert (plan.name, plan.live, plan.slack_s, report.name) == ("plan", False, None, "report")
     assert plan.took_s == pytest.approx(2.0)
     assert report.produced_tokens == 19
     assert report.slack_s == pytest.approx(-(128 - 19) * 1.9 / 19, rel=0.1)
     slack = {
-        branch.node_id.rpartition("/")[2]: branch.slack_s for branch in e.value.so_far.branches
+        branch.node_id.rpartition("/")[2]: branch.slack_s for branch in e.value.progress.branches
     }
     assert slack["bounded#0"] == pytest.approx(-28.0)
     assert slack["side#0"] == pytest.approx(-(48 - 19) * 1.9 / 19, rel=0.1)
@@ -94,7 +94,7 @@ def test_the_slack_of_a_node_with_a_deadline_of_its_own(bench: Any) -> None:
     rig = bench(["s" * 100], decode_tokens_per_s=10.0)
     with pytest.raises(DeadlineExceeded, match=r"limits passed 2 s: slow 2\.0 s; also") as e:
         rig.run(late)
-    (side,) = e.value.so_far.branches
+    (side,) = e.value.progress.branches
     assert side.slack_s == pytest.approx(3.0 - (40 - side.produced_tokens) / 10, abs=0.2)
 
 
@@ -105,7 +105,7 @@ def test_many_live_branches_are_told_in_one_line(bench: Any) -> None:
 
     with pytest.raises(DeadlineExceeded, match=r"slow 1\.0 s and 3 more") as e:
         bench([]).run(late)
-    assert len(e.value.so_far.branches) == 11
+    assert len(e.value.progress.branches) == 11
     assert "\n" not in e.value.message
 
 

@@ -63,8 +63,8 @@ def test_it_holds_for_all_that_continues_a_chat(bench: Any, thinking: Codec) -> 
     """Forks, tools, results of a hook that shortens: the choice is made once."""
     kept = chat(history="append").user("x").fork(2)[0].assistant("y")
     assert kept.history == "append"
-    assert kept.made_of(kept.line()).history == "append"
-    assert kept.offering(()).history == "append"
+    assert kept.rebuilt(kept.links()).history == "append"
+    assert kept.with_tools(()).history == "append"
     assert chat().user("x").history == "template"
 
     @program

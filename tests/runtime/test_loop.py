@@ -114,7 +114,7 @@ class Faulty:
     def __init__(self) -> None:
         self.seen = 0
 
-    def see(self, events: Any) -> None:
+    def on_events(self, events: Any) -> None:
         self.seen += 1
         raise RuntimeError("observer broke")
 

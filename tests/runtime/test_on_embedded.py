@@ -35,7 +35,7 @@ from agentrt.protocol.events import HoleFilled, NodeFinished, RequestSent
 from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import RunOptions
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
 LONG = Annotated[list[int], Field(min_length=400)]
 """What no model can end early: hundreds of tokens whatever it would rather write."""
@@ -244,10 +244,10 @@ def test_a_deadline_ends_a_generation(engine: Any) -> None:
 
     with pytest.raises(DeadlineExceeded, match=r"passed its deadline of 0\.3 s: gen 0\.") as e:
         engine.run(late)
-    (gen,) = e.value.so_far.path
+    (gen,) = e.value.progress.path
     assert (gen.live, gen.max_tokens) == (True, 1500)
     assert (gen.slack_s or -1.0) < 0, "unknown, or it would have been late"
-    assert [branch.name for branch in e.value.so_far.branches] == ["fetch"]
+    assert [branch.name for branch in e.value.progress.branches] == ["fetch"]
     assert engine.of(NodeFinished, "gen")[0].outcome == "cancelled"
 
 

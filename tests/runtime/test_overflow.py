@@ -138,7 +138,7 @@ def test_a_hook_may_generate(bench: Any, codec: Any) -> None:
     assert declared.parent == "talks#0"
 
     record = RunRecord()
-    record.see(rig.recorder.events)
+    record.on_events(rig.recorder.events)
     path = [step.node_id for step in critical_path(record) if step.part == "work"]
     assert path == ["talks#0/say#0/summary#0", "talks#0/say#0"]
     assert [node.node_id for node in order(record)] == ["talks#0", *path]

@@ -12,7 +12,7 @@ from agentrt.analysis import RunRecord
 from agentrt.analysis.usage import usage
 from agentrt.protocol.events import AttemptFailed, NodeFinished
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.").user("Should we buy?")
 
 
@@ -129,7 +129,7 @@ def test_what_does_not_pass_is_asked_for_again(engine: Any) -> None:
     asked = failed.ledger.prompt_tokens + failed.ledger.output_tokens
     assert ended.ledger.cached_tokens >= asked - 17, "the retry goes on from what was computed"
     record = RunRecord()
-    record.see(recorder.events)
+    record.on_events(recorder.events)
     assert usage(record).retried_tokens == failed.ledger.output_tokens
 
 

@@ -144,7 +144,7 @@ class Recorder:
     def __init__(self) -> None:
         self.events: list[Any] = []
 
-    def see(self, events: Any) -> None:
+    def on_events(self, events: Any) -> None:
         self.events += events
 
 
@@ -173,12 +173,12 @@ def play(seed: int, tokens: bool, shares: bool = False) -> tuple[list[Any], Scri
             assert runtime._loop is not None
             assert runtime._loop.ended is None
             assert runtime._loop.state.runs == {}
-            generations = runtime._loop._effects._generations
-            assert not generations.live
-            assert not generations._by_node
-            assert not generations._by_request
-            assert len(generations._sharing) == 0
-            assert not runtime._loop.retention._wishes
+            dispatcher = runtime._loop._effects._dispatcher
+            assert not dispatcher.in_flight
+            assert not dispatcher._by_node
+            assert not dispatcher._by_request
+            assert len(dispatcher._coalescing) == 0
+            assert not runtime._loop.retention._awaited
         return backend
 
     backend = run_virtual(main)

@@ -26,7 +26,7 @@ from agentrt.prompt import Codec
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing.tiny_model import tiny_engine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief, and tell only what was asked for, in plain words. " * 4)
 WORDS = ("Why is the sky blue? ", "Which returned more, and by how much? ", "And what follows? ")
 RUN = RunOptions(run_id=RunId("0123456789abcdef"), seed=11)

@@ -111,7 +111,7 @@ def play(
 
     rig.told = run_virtual(main)
     record = RunRecord()
-    record.see(rig.recorder.events)
+    record.on_events(rig.recorder.events)
     rig.took_s = record.compound_s
     found = split(record)
     assert sum(found.parts().values()) == pytest.approx(record.compound_s)
@@ -208,7 +208,7 @@ def test_what_nobody_calls_is_reported(bench: Any) -> None:
             await runtime.run(may_stop, "last", stop=True)
 
     run_virtual(main)
-    assert said(rig)[-1] == "fetch was called ahead in vain: nobody called it"
+    assert said(rig)[-1] == "fetch was called ahead in vain: it was never called"
     assert term(rig, "wasted_s") == pytest.approx(0.7), "it was ended with the run"
     assert CALLS[-1] == ("fetch", "last-2")
 
@@ -268,5 +268,5 @@ def test_parallel_calls_are_foreseen_one_by_one(bench: Any) -> None:
     likely = [one for one in said(rig) if one.endswith("is likely next")]
     assert likely == [f'fetch({{"page":"q3-{n}"}}) is likely next' for n in (1, 2)]
     record = RunRecord()
-    record.see(rig.recorder.events)
+    record.on_events(rig.recorder.events)
     assert record.compound_s == pytest.approx(4.0)

@@ -61,7 +61,7 @@ def _declare(state: State, run_id: RunId, at: int, rank_s: float, awaited: bool)
     node = state.runs[run_id].nodes[node_id]
     node.rank_s = rank_s
     for _ in range(3):
-        node.place.observe("output_tokens", 10.0 * (at % 2 + 1))
+        node.estimates.observe("output_tokens", 10.0 * (at % 2 + 1))
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -78,13 +78,13 @@ def test_many_are_put_in_the_order_that_each_asks_for(told, source) -> None:
 def test_what_is_told_of_many_at_once_is_what_is_told_of_each(told) -> None:
     state = state_of(told)
     sent = [one for one in decide(state, 7.0) if isinstance(one, Send)]
-    assert [one.facts.request_id for one in sent] == list(range(len(sent)))
+    assert [one.info.request_id for one in sent] == list(range(len(sent)))
     assert len(sent) == sum(len(run["nodes"]) for run in told)
     for one in sent:
         run = state.runs[one.run_id]
         node = run.nodes[one.node_id]
-        assert one.facts == InfoUpdates(7.0).facts(node, one.facts.request_id)
-        assert (one.facts.run_id, one.facts.rank_s) == (run.run_id, node.rank_s)
-        assert one.facts.waited_s == run.waited_until(7.0)
-        assert one.facts.tenant_debt_s == run.account.debt_s
-        assert one.facts.output_tokens == node.place.mean("output_tokens") > 0.0
+        assert one.info == InfoUpdates(7.0).info_of(node, one.info.request_id)
+        assert (one.info.run_id, one.info.rank_s) == (run.run_id, node.rank_s)
+        assert one.info.waited_s == run.waited_until(7.0)
+        assert one.info.tenant_debt_s == run.account.debt_s
+        assert one.info.output_tokens == node.estimates.mean("output_tokens") > 0.0

@@ -8,7 +8,7 @@ from agentrt.base.config import PolicyName as Name
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler import Order, policy
-from agentrt.scheduler.order.order import BEFORE_TIES, Slack, is_overdue, slack_of
+from agentrt.scheduler.order.order import TIE_BREAK_FROM, Slack, is_overdue, slack_of
 
 NAMES: tuple[Name, ...] = get_args(Name)
 
@@ -43,7 +43,7 @@ def test_tenants_then_priority_then_deadlines_then_the_policy(name: Name) -> Non
 def test_tenants_differ_by_whole_quanta_only() -> None:
     order = Order(policy("fcfs"))
     near = [facts(at, tenant_debt_s=debt_s) for at, debt_s in ((1, 1.9), (2, 0.1))]
-    assert order.key(0.0, near[0])[:BEFORE_TIES] == order.key(0.0, near[1])[:BEFORE_TIES]
+    assert order.key(0.0, near[0])[:TIE_BREAK_FROM] == order.key(0.0, near[1])[:TIE_BREAK_FROM]
     assert order.key(0.0, facts(3, tenant_debt_s=-0.1)) < order.key(0.0, near[0])
     assert order.key(0.0, facts(4, tenant_debt_s=2.0)) > order.key(0.0, near[1])
 

@@ -18,7 +18,7 @@ NOW_S = 100.0
 
 
 def facts(number: int = 0, **known: Any) -> SchedulingInfo:
-    known = {"run_started_at_s": 90.0 + number, "true_rest_s": 1.0, "told_at_s": NOW_S, **known}
+    known = {"run_started_at_s": 90.0 + number, "true_rest_s": 1.0, "as_of_s": NOW_S, **known}
     return SchedulingInfo(RequestId(number), demanded=True, run_id=RunId(f"r{number}"), **known)
 
 
@@ -75,7 +75,7 @@ def test_each_policy_differs_from_every_other(name: Name) -> None:
 def test_the_terms_of_a_key_are_told_by_name(name: Name) -> None:
     one = policy(name, token_s=1e-3)
     assert one.name == name
-    known = facts(rest_s=3.0, attained_s=1.0, waited_s=2.0, waiting=1, told_at_s=NOW_S - 1.0)
+    known = facts(rest_s=3.0, attained_s=1.0, waited_s=2.0, waiting=1, as_of_s=NOW_S - 1.0)
     terms = dict(one.terms(NOW_S, known, 500, 100))
     expected = {
         "fcfs": {"run_started_at_s": 90.0},
@@ -107,7 +107,7 @@ def test_waiting_makes_urgent_and_goes_on_after_it_was_told() -> None:
     assert sorted_by("rwa", (long, 0, 0), (short, 0, 0)) == "ba"
     waited = facts(1, rest_s=20.0, waited_s=1000.0)
     assert sorted_by("rwa", (waited, 0, 0), (short, 0, 0)) == "ab"
-    three_wait = facts(1, rest_s=20.0, waiting=3, told_at_s=NOW_S - 400.0)
+    three_wait = facts(1, rest_s=20.0, waiting=3, as_of_s=NOW_S - 400.0)
     assert sorted_by("rwa", (three_wait, 0, 0), (short, 0, 0)) == "ab"
 
 
@@ -141,8 +141,8 @@ def test_queues_of_attained_service_do_not_collapse_when_all_are_late() -> None:
 
 def test_longest_prefixes_have_a_bound() -> None:
     order = Order(policy("lpm"))
-    assert order.among(128) is order
-    beyond = order.among(129)
+    assert order.limited_to(128) is order
+    beyond = order.limited_to(129)
     assert beyond.policy.name == "fcfs"
     cached, first = facts(2), facts(1)
     assert order.key(0.0, cached, 0, 900) < order.key(0.0, first, 900, 0)

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 
+from agentrt.app import open_runtime
+from agentrt.base.config import SchedulerConfig
 from agentrt.prompt import Codec
 from agentrt.serve import ServeConfig, serving
 
@@ -62,9 +63,11 @@ def own_server(tiny):
     @asynccontextmanager
     async def opened(hurry: Any = None, **settings: Any):
         settings = {"port": 0, "grace_s": 1, **settings}
-        config = ServeConfig(replace(tiny, policy="fcfs"), "tiny", **settings)
+        config = ServeConfig("tiny", **settings)
+        scheduler = SchedulerConfig(policy="fcfs")
+        opening = open_runtime(engine=tiny, place="thread", scheduler=scheduler)
         with anyio.fail_after(PATIENCE_S):
-            async with serving(config, place="thread", hurry=hurry) as url:
+            async with serving(config, opening, hurry=hurry) as url:
                 yield url
 
     return opened

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from agentrt.base.segments import Close, Open, Text
+from agentrt.serve import ApiKey
 
 SCHEMA = {
     "type": "object",
@@ -63,6 +64,36 @@ def test_a_prompt_seen_before_is_cached(ask):
         ask(text=text).json()["usage"]["prompt_tokens_details"]["cached_tokens"] for _ in range(2)
     ]
     assert counts[0] < 16 <= counts[1]
+
+
+def test_a_salt_of_the_client_keeps_its_prompts_apart(ask):
+    text = "a prompt that is salted by its client, which fills some pages of memory " * 3
+    salts = ["a", "b", "a", None]
+    usages = [ask(text=text, cache_salt=salt).json()["usage"] for salt in salts]
+    cached = [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages]
+    assert cached[:2] == [0, 0]
+    assert cached[2] >= 16
+    assert cached[3] == 0
+    assert len({usage["prompt_tokens"] for usage in usages}) == 1
+
+
+def test_a_prompt_is_cached_for_its_key_only(portal, own_server, wire):
+    keys = [ApiKey("one", "secret-1"), ApiKey("two", "secret-2")]
+    question = wire.body("a prompt that two clients ask, each under a key of its own " * 3)
+
+    async def main():
+        async with own_server(keys=tuple(keys)) as url, wire.client(url) as client:
+            found = []
+            for key in (*keys, *keys):
+                headers = {"authorization": f"Bearer {key.secret}"}
+                found.append(await client.post("/chat/completions", json=question, headers=headers))
+            return [response.json() for response in found]
+
+    told = portal.call(main)
+    cached = [one["usage"]["prompt_tokens_details"]["cached_tokens"] for one in told]
+    assert cached[:2] == [0, 0]
+    assert cached[2] == cached[3] >= 16
+    assert len({one["choices"][0]["message"]["content"] for one in told}) == 1
 
 
 def test_the_same_seed_draws_the_same(ask):
@@ -152,8 +183,7 @@ def test_a_chat_with_calls_and_results_is_taken(ask):
 
 def test_a_call_among_text_is_found(portal, codec):
     """With `auto` a model may write text, calls, or both; a random one does neither well."""
-    from agentrt.base.ids import RequestId
-    from agentrt.protocol.step_output import End
+    from agentrt.program import GenMeta
     from agentrt.serve.answer import ChatAnswer
 
     frame = codec.call_frame
@@ -161,7 +191,7 @@ def test_a_call_among_text_is_found(portal, codec):
     text += f"{frame.after}{frame.last}"
     answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame)
     chunks = [chunk for char in text for chunk in answer.chunks(char)]
-    chunks += answer.closing(End(RequestId(1), "stop"), usage=False)
+    chunks += answer.closing(GenMeta(finish_reason="stop"), usage=False)
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
     assert "".join(delta.get("content", "") for delta in deltas) == "Let me see. "
     (call,) = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]

@@ -9,20 +9,18 @@ import socket
 import stat
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import anyio
 import httpx
 import pytest
 
 from agentrt import embedded
-from agentrt.base.clock import MonotonicClock
+from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
 from agentrt.cli.main import answer
 from agentrt.engine.process.backend import EmbeddedBackend
-from agentrt.prompt import Codec
-from agentrt.serve.dispatch import Service, failure_of
-from agentrt.serve.refusal import RequestRefused
-from agentrt.serve.request_schema import chat_request_of
+from agentrt.serve import ServeConfig, serving
 
 LONG = {"max_tokens": 4000, "ignore_eos": True}
 
@@ -162,57 +160,68 @@ def test_an_engine_that_dies_is_told_and_replaced(portal, wire):
     """The embedded model's, which starts quickest."""
 
     async def main():
-        clock = MonotonicClock()
-        backend = EmbeddedBackend(EngineConfig(embedded.path(), threads=1), clock)
-        service = Service(backend, Codec.load(embedded.path()), clock, model="tiny")
+        engine = EngineConfig(embedded.path(), threads=1)
+        config = ServeConfig("tiny", port=0)
         with anyio.fail_after(300):
-            await service.start()
-            try:
-                found = []
-                with service.open(question(wire.body(**LONG))) as ongoing:
-                    await ongoing.take()  # it decodes
+            async with (
+                open_runtime(engine=engine) as runtime,
+                serving(config, nullcontext(runtime)) as url,
+                wire.client(url) as client,
+                anyio.create_task_group() as tasks,
+            ):
+                told = []
+
+                async def post(question):
+                    told.append(await client.post("/chat/completions", json=question))
+
+                question = wire.body(stream=True, **LONG)
+                async with client.stream("POST", "/chat/completions", json=question) as stream:
+                    events = stream.aiter_lines()
+                    while "content" not in await anext(events):
+                        pass  # it decodes from there on
+                    tasks.start_soon(post, wire.body(**LONG))
+                    await until(client, 2)
+                    backend = runtime.engines["default"].backend
+                    assert isinstance(backend, EmbeddedBackend)
                     assert backend.pid is not None
                     os.kill(backend.pid, signal.SIGKILL)
-                    found.append(await failure(ongoing))
-                with service.open(question(wire.body())) as ongoing:
-                    found.append(await failure(ongoing))
-                return *found, service.is_well, service.under_way
-            finally:
-                await service.aclose()
+                    last = [line async for line in events if line][-1]
+                await post(wire.body())
+                await until(client, 0)
+                return last, *told
 
-    died, after, is_well, under_way = portal.call(main)
-    assert died.status == 503
-    assert "died" in died.message
-    assert (after, is_well, under_way) == (None, True, 0)
-
-
-async def failure(ongoing):
-    end = (await ongoing.whole()).end
-    assert end is not None
-    return failure_of(end)
+    last, died, after = portal.call(main)
+    assert "the engine died" in json.loads(last.removeprefix("data: "))["error"]["message"]
+    assert died.status_code == 503
+    assert "the engine died" in died.json()["error"]["message"]
+    assert after.status_code == 200
 
 
-def test_nobody_waits_for_an_engine_whose_events_end(portal, tiny, codec, wire):
+def test_nobody_waits_for_an_engine_whose_events_end(portal, tiny, wire):
     async def main():
-        backend = EmbeddedBackend(tiny, MonotonicClock(), place="thread")
-        service = Service(backend, codec, MonotonicClock(), model="tiny")
+        found = []
+
+        async def post(client, question):
+            found.append(await client.post("/chat/completions", json=question))
+
         with anyio.fail_after(300):
-            await service.start()
-            with service.open(question(wire.body(**LONG))) as ongoing:
-                await ongoing.take()
-                await service.aclose()
-                first = await failure(ongoing)
-            with pytest.raises(RequestRefused) as raised, service.open(question(wire.body())):
-                raise AssertionError("it takes questions that nobody answers")
-            return first, raised.value, service.is_well
+            async with (
+                open_runtime(engine=tiny, place="thread") as runtime,
+                serving(ServeConfig("tiny", port=0), nullcontext(runtime)) as url,
+                wire.client(url) as client,
+            ):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(post, client, wire.body(**LONG))
+                    await until(client, 1)
+                    await runtime.engines["default"].backend.aclose()
+                await post(client, wire.body())
+                found.append(await client.get(client.base_url.copy_with(raw_path=b"/health")))
+        return found
 
-    first, then, is_well = portal.call(main)
-    assert (first.status, then.status, is_well) == (503, 503, False)
-    assert "gone" in then.message
-
-
-def question(body):
-    return chat_request_of(json.dumps(body).encode())
+    first, then, health = portal.call(main)
+    assert [one.status_code for one in (first, then, health)] == [503, 503, 503]
+    assert "gone" in then.json()["error"]["message"]
+    assert health.json() == {"status": "down", "under_way": 0}
 
 
 def test_the_command_serves_until_it_is_terminated(wire):
@@ -235,7 +244,7 @@ def test_the_command_serves_until_it_is_terminated(wire):
 
 def test_a_wrong_flag_is_told(capfd):
     assert answer(["serve", "--dtype", "int3"]) == 2
-    assert answer(["serve", "--api-key", "secret"]) == 2
+    assert answer(["serve", "--api-key", "env:HOME", "--api-key", "secret"]) == 2
     assert answer(["serve", "--host", "0.0.0.0", "--port", "0"]) == 2
     told = capfd.readouterr().err
     for complaint in ("--dtype 'int3'", "not a reference", "there is no key"):

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.serve import ServeConfig
+from agentrt.serve import ApiKey, ServeConfig
 
 _SCHEMA = "response_format.json_schema"
 TOOL = {
@@ -95,7 +95,8 @@ def test_a_key_is_asked_for_everywhere_but_for_health(portal, own_server, wire):
     good = {"authorization": "Bearer let-me-in"}
 
     async def main():
-        async with own_server(key="let-me-in") as url, wire.client(url) as client:
+        keys = (ApiKey("one", "let-me-in"), ApiKey("two", "let-me-too"))
+        async with own_server(keys=keys) as url, wire.client(url) as client:
             return [
                 await client.get("/models"),
                 await client.get("/models", headers={"authorization": "Bearer let-me-i"}),
@@ -103,19 +104,22 @@ def test_a_key_is_asked_for_everywhere_but_for_health(portal, own_server, wire):
                 await client.post("/chat/completions", json=wire.body()),
                 await client.get("/models", headers=good),
                 await client.post("/chat/completions", json=wire.body(), headers=good),
+                await client.get("/models", headers={"authorization": "Bearer let-me-too"}),
                 await client.get(client.base_url.copy_with(raw_path=b"/health")),
             ]
 
     found = portal.call(main)
-    assert [response.status_code for response in found] == [401, 401, 401, 401, 200, 200, 200]
+    assert [response.status_code for response in found] == [401, 401, 401, 401, 200, 200, 200, 200]
     assert "let-me" not in found[1].text
 
 
-def test_others_are_let_in_only_with_a_key(tiny):
+def test_others_are_let_in_only_with_a_key():
     with pytest.raises(UsageError, match="there is no key"):
-        ServeConfig(tiny, host="0.0.0.0")
-    assert ServeConfig(tiny, host="0.0.0.0", key="k").key == "k"
-    assert ServeConfig(tiny, host="::1").host == "::1"
+        ServeConfig("m", host="0.0.0.0")
+    config = ServeConfig("m", host="0.0.0.0", keys=(ApiKey("one", "secret"),))
+    assert config.keys[0].secret == "secret"
+    assert "secret" not in repr(config)
+    assert ServeConfig("m", host="::1").host == "::1"
 
 
 def test_an_address_that_is_taken_is_told(portal, own_server, own_server_url):

@@ -98,7 +98,7 @@ def finance() -> list[Any]:
 def recorded() -> Callable[..., RunRecord]:
     def make(body: tuple[Statement, ...], **how: Any) -> RunRecord:
         record = RunRecord()
-        record.see(play(body, **how))
+        record.on_events(play(body, **how))
         return record
 
     return make

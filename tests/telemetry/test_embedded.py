@@ -17,10 +17,10 @@ from agentrt.protocol.events import Event
 from agentrt.telemetry import build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
-from agentrt.testing import jaeger
 from agentrt.testing.tiny_model import tiny_engine
+from tests.oracles import jaeger
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 Few = Annotated[int, Field(ge=0, le=999)]  # it ends within its tokens, whatever the model says
 SYSTEM = chat(system="Say something about numbers.")
 
@@ -45,8 +45,8 @@ class Seen:
     def __init__(self) -> None:
         self.record = RunRecord()
 
-    def see(self, events: Sequence[Event]) -> None:
-        self.record.see(events)
+    def on_events(self, events: Sequence[Event]) -> None:
+        self.record.on_events(events)
 
 
 @pytest.fixture(scope="module")

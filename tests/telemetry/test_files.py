@@ -15,7 +15,7 @@ from agentrt.protocol.events import (
     RunStarted,
 )
 from agentrt.telemetry import JaegerFile, SpanObserver, build, settings_of
-from agentrt.testing import jaeger
+from tests.oracles import jaeger
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Work
 
@@ -24,7 +24,7 @@ RUN = RunId("00000000000000a1")
 
 def observed(folder: Path, events: list[Any], **environment: str) -> SpanObserver:
     observer = SpanObserver(folder=folder, environment=environment)
-    observer.see(events)
+    observer.on_events(events)
     observer.close()
     return observer
 
@@ -136,8 +136,8 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(
     blocked.write_text("")
     told: list[str] = []
     observer = SpanObserver(folder=blocked / "runs", environment={}, warn=told.append)
-    observer.see(finance)
-    observer.see(play((Work("tool"),), run_id="00000000000000b2"))
+    observer.on_events(finance)
+    observer.on_events(play((Work("tool"),), run_id="00000000000000b2"))
     observer.close()
     assert len(told) == 1
     assert observer.files == {}
@@ -151,6 +151,7 @@ def test_steps_have_their_own_trace_with_links(tmp_path: Path, finance: list[Any
     chats = {s["spanID"] for s in run["spans"] if s["operationName"].startswith("chat")}
     assert {s["operationName"] for s in steps["spans"]} == {"engine.step"}
     for span in steps["spans"]:
+        assert "agentrt.step" in {tag["key"] for tag in span["tags"]}
         (link,) = span["references"]
         assert link["traceID"] == run["traceID"]
         assert link["spanID"] in chats
@@ -184,7 +185,7 @@ def test_settings_that_cannot_be_obeyed_are_errors(environment: dict[str, str]) 
 
 def test_the_file_of_a_run_can_be_asked_for_at_once(tmp_path: Path, finance: list[Any]) -> None:
     observer = SpanObserver(folder=tmp_path, environment={})
-    observer.see(finance)
+    observer.on_events(finance)
     assert observer.file_of(RUN) in list(tmp_path.iterdir())
     observer.close()
 

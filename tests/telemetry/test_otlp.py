@@ -26,7 +26,7 @@ def export(events: list[Any]) -> list[str]:
     """Observe a run; gives what was warned of."""
     told: list[str] = []
     observer = SpanObserver(warn=told.append)
-    observer.see(events)
+    observer.on_events(events)
     observer.close()
     return told
 
@@ -34,7 +34,7 @@ def export(events: list[Any]) -> list[str]:
 def test_every_span_arrives_as_it_was_built(endpoint: Any, finance: list[Any]) -> None:
     assert export(finance) == []
     record = RunRecord()
-    record.see(finance)
+    record.on_events(finance)
     built = {span.span_id: span for span in build(record).spans}
     arrived = {span.span_id.hex(): (service, span) for service, span in endpoint.spans()}
     assert arrived.keys() == built.keys()
@@ -45,7 +45,7 @@ def test_every_span_arrives_as_it_was_built(endpoint: Any, finance: list[Any]) -
         assert span.parent_span_id.hex() == (plain.parent_id or "")
         assert span.start_time_unix_nano == plain.start_us * 1000
         assert span.end_time_unix_nano == plain.end_us * 1000
-        assert service == ("agentrt" if plain.lane == "runtime" else "agentrt-engine")
+        assert service == ("agentrt" if plain.service == "runtime" else "agentrt-engine")
         assert len(span.links) == len(plain.links)
         assert [event.name for event in span.events] == [event.name for event in plain.events]
         assert span.kind == _kind(plain)
@@ -135,7 +135,7 @@ def test_a_full_queue_drops_and_counts(
     clean_environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
     (told,) = export(finance)
     record = RunRecord()
-    record.see(finance)
+    record.on_events(finance)
     made, arrived = len(build(record).spans), len(endpoint.spans())
     assert arrived >= 3
     assert told.startswith(f"telemetry: {made - arrived} spans did not reach")
@@ -149,6 +149,6 @@ def test_an_endpoint_makes_an_observer_for_runs_outside_the_command_line(
     assert collector_of(address | {"OTEL_SDK_DISABLED": "true"}) is None
     observer = collector_of(address)
     assert observer is not None
-    observer.see(finance)
+    observer.on_events(finance)
     observer.close()
     assert endpoint.spans()

@@ -17,7 +17,8 @@ from agentrt.runtime import Runtime
 from agentrt.telemetry import SpanObserver, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
-from agentrt.testing import LoopClock, ScriptedBackend, calls_text, jaeger, run_virtual
+from agentrt.testing import LoopClock, ScriptedBackend, calls_text, run_virtual
+from tests.oracles import jaeger
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 Answer = Callable[[str, str], str]
@@ -105,7 +106,7 @@ class Seen:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         self.events += events
 
 
@@ -114,7 +115,7 @@ def run(name: str, codec: Codec, *, decode_tokens_per_s: float) -> RunRecord:
     seen = Seen()
     play(name, codec, seen, decode_tokens_per_s)
     record = RunRecord()
-    record.see(seen.events)
+    record.on_events(seen.events)
     return record
 
 
@@ -172,7 +173,7 @@ def test_split_sums_and_is_attributed(name: str, codec: Codec) -> None:
     assert sum(found.parts().values()) == pytest.approx(record.compound_s, abs=1e-9)
     assert found.unattributed <= 0.02 * record.compound_s
     assert found.decode > 0.5 * record.compound_s
-    assert record.tells_after
+    assert record.has_after
     causes = Causes(record)
     assert all(node.finished is not None for node in record.nodes.values())
     assert all(causes.ready_at_s(node) >= record.started_at_s for node in record.nodes.values())

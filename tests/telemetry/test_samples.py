@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.testing import jaeger
+from tests.oracles import jaeger
 
 TRACES = Path(__file__).parents[2] / "traces"
 SAMPLES = sorted(TRACES.glob("*.json"))

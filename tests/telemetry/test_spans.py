@@ -24,7 +24,7 @@ from agentrt.protocol.step_output import StepDone, StepRecord
 from agentrt.telemetry import Span, Trace, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
-from agentrt.testing import jaeger
+from tests.oracles import jaeger
 from tests.oracles.statements import Work
 
 RUN = RunId("00000000000000a1")
@@ -40,7 +40,7 @@ def test_generations_carry_usage_and_first_token(finance: list[Any], recorded: A
     assert chat.attributes["gen_ai.response.time_to_first_chunk"] == pytest.approx(0.2)
     assert [event.name for event in chat.events] == ["gen_ai.first_token"]
     assert chat.events[0].at_us - chat.start_us == 200_000
-    engine = [span for span in build(record).spans if span.lane == "engine"]
+    engine = [span for span in build(record).spans if span.service == "engine"]
     assert [span.name for span in engine] == ["engine.queue", "engine.prefill", "engine.decode"]
     assert not any(key.startswith("gen_ai.") for span in engine for key in span.attributes)
 
@@ -54,7 +54,7 @@ def test_a_generation_without_a_ledger_has_few_spans() -> None:
     ]
     error = ErrorRecord("EngineDied", "killed")
     record = RunRecord()
-    record.see(
+    record.on_events(
         [
             RunStarted(RUN, "p", "p.py:p", 5.0, 1_700_000_000_000_000_000),
             NodeDeclared(RUN, root, "program", "p", None, (), "p.py:1", 5.0),
@@ -81,7 +81,7 @@ def test_attempts_of_a_tool_are_told_apart() -> None:
     root, made = NodeId("p#0"), NodeId("p#0/t#0")
     broken = ErrorRecord("ConnectionError", "refused, with key sk-abcdefghijkl")
     record = RunRecord()
-    record.see(
+    record.on_events(
         [
             RunStarted(RUN, "p", "p.py:p", 5.0, 1_700_000_000_000_000_000),
             NodeDeclared(RUN, root, "program", "p", None, (), "p.py:1", 5.0),
@@ -105,7 +105,7 @@ def test_attempts_of_a_tool_are_told_apart() -> None:
 def test_what_went_otherwise_than_wished_is_told() -> None:
     root, made = NodeId("p#0"), NodeId("p#0/g#0")
     record = RunRecord()
-    record.see(
+    record.on_events(
         [
             RunStarted(RUN, "p", "p.py:p", 5.0, 1_700_000_000_000_000_000, deadline_s=0.5, seed=7),
             NodeDeclared(RUN, root, "program", "p", None, (), "p.py:1", 5.0),

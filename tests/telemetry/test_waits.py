@@ -18,7 +18,7 @@ from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import Event, NodeDeclared, RequestSent, RunStarted, Scheduled
 from agentrt.telemetry import JaegerFile, Span, build, names
 from agentrt.telemetry.reading import number_of, read, words_of
-from agentrt.telemetry.waits import Story
+from agentrt.telemetry.waits import TraceNodes
 from agentrt.testing.tiny_model import tiny_engine
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Statement, WaitStatement, Work
@@ -26,14 +26,14 @@ from tests.oracles.statements import Statement, WaitStatement, Work
 RUN = RunId("00000000000000a1")
 
 
-def story_of(events: Sequence[Event], folder: Path) -> Story:
+def story_of(events: Sequence[Event], folder: Path) -> TraceNodes:
     """Through a file and back."""
     record = RunRecord()
-    record.see(events)
-    return Story(read(JaegerFile(folder).export([build(record)]))[0])
+    record.on_events(events)
+    return TraceNodes(read(JaegerFile(folder).export([build(record)]))[0])
 
 
-def waits_of(story: Story, node_id: str) -> dict[str, tuple[float, str]]:
+def waits_of(story: TraceNodes, node_id: str) -> dict[str, tuple[float, str]]:
     return {wait.label: (wait.ms, wait.why) for wait in story.waits(story.nodes[node_id])}
 
 
@@ -53,7 +53,7 @@ def plain(span: Span) -> dict[str, Any]:
 
 def test_what_is_read_is_what_was_written(tmp_path: Path, finance: list[Any]) -> None:
     record = RunRecord()
-    record.see(finance)
+    record.on_events(finance)
     written = build(record)
     found = read(JaegerFile(tmp_path).export([written]))[0]
     assert found.trace_id == written.trace_id
@@ -162,15 +162,15 @@ class Records:
     def __init__(self) -> None:
         self.of: dict[RunId, RunRecord] = {}
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, RunStarted):
                 self.of[event.run_id] = RunRecord(event.run_id)
         for record in self.of.values():
-            record.see(events)
+            record.on_events(events)
 
 
-@pytest.mark.slow
+@pytest.mark.model
 def test_the_real_engine_tells_whom_a_node_waited_for(tmp_path: Path) -> None:
     config = replace(tiny_engine(tmp_path / "model"), max_running=1)
     seen = Records()
@@ -191,7 +191,7 @@ def test_the_real_engine_tells_whom_a_node_waited_for(tmp_path: Path) -> None:
     anyio.run(main)
     placed = {}
     for number, record in enumerate(seen.of.values()):
-        story = Story(read(JaegerFile(tmp_path / str(number)).export([build(record)]))[0])
+        story = TraceNodes(read(JaegerFile(tmp_path / str(number)).export([build(record)]))[0])
         for node_id, span in story.nodes.items():
             if span.attributes[names.NODE_KIND] != "generate":
                 continue

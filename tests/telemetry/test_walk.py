@@ -11,7 +11,7 @@ from agentrt.analysis import Causes, RunRecord, critical_path
 from agentrt.telemetry import build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
-from agentrt.testing import jaeger
+from tests.oracles import jaeger
 from tests.oracles.random_programs import random_body
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Statement, ThinkStatement, WaitStatement, Work
@@ -21,7 +21,7 @@ quick = settings(max_examples=150, derandomize=True, deadline=None)
 
 def recorded(body: tuple[Statement, ...], **how: Any) -> RunRecord:
     record = RunRecord()
-    record.see(play(body, **how))
+    record.on_events(play(body, **how))
     return record
 
 

@@ -147,9 +147,9 @@ def test_text_never_splits_a_character():
 def test_holes_are_waited_for_and_take_no_slot():
     async def fill_later(backend):
         await anyio.sleep(5)
-        backend.fill(RequestId(1), HoleFill((ord("b"),), complete=False))
+        backend.fill_hole(RequestId(1), HoleFill((ord("b"),), complete=False))
         await anyio.sleep(5)
-        backend.fill(RequestId(1), HoleFill((ord("c"),), complete=True))
+        backend.fill_hole(RequestId(1), HoleFill((ord("c"),), complete=True))
 
     texts, ends, seconds, backend = played(
         lambda request, prompt: prompt * 2,
@@ -172,7 +172,7 @@ def test_a_deadline_closes_what_asked_for_it():
 
     async def told(backend):
         facts = SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=1_003.0)
-        backend.facts((facts,))
+        backend.update((facts,))
 
     texts, ends, seconds, _ = played(
         lambda request, prompt: "x" * 40,

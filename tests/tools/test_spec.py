@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from agentrt.base.errors import ToolFailed, UsageError
 from agentrt.tools import ToolSpec, prepare_declared
+from tests.line_count import Lines
 
 
 class Window(BaseModel):
@@ -269,20 +270,21 @@ def test_binding_the_same_names_again_costs_no_new_schema() -> None:
     assert "by" not in one.parameters["properties"]
 
 
-def test_schemas_are_built_ahead_without_what_no_model_could_write(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_schemas_are_built_ahead_without_what_no_model_could_write():
     def rows(symbol: str, table: Table) -> int:
+        return 0
+
+    def late(symbol: str, table: Table) -> int:
         return 0
 
     spec = ToolSpec.of(rows)
     prepare_declared()
-
-    def never(*arguments: Any):
-        raise AssertionError("built again")
-
-    monkeypatch.setattr("agentrt.tools.schema.adapter_of", never)
-    assert list(spec.bind(table=Table()).schema.parameters["properties"]) == ["symbol"]
+    with Lines("tools/schema.py") as lines:
+        assert list(spec.bind(table=Table()).schema.parameters["properties"]) == ["symbol"]
+    assert lines.total() == 0, "built again"
+    with Lines("tools/schema.py") as lines:
+        assert ToolSpec.of(late).bind(table=Table()).schema
+    assert lines.total() > 0
 
 
 def test_what_is_wrong_with_a_tool_does_not_show_before_it_is_used():

@@ -164,8 +164,8 @@ async def limits_of_one(c: Chat) -> None:
     try:
         await c.generate(Report)
     except DeadlineExceeded as late:
-        assert_type(late.so_far.path[0].slack_s, float | None)
-        assert_type(late.so_far.branches[0].name, str)
+        assert_type(late.progress.path[0].slack_s, float | None)
+        assert_type(late.progress.branches[0].name, str)
     except Truncated as short:
         assert_type(short.partial_text, str)
         assert_type(short.partial, Any)

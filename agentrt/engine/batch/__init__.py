@@ -1,1 +1,1 @@
-"""The batch of a step and its packed inputs."""
+"""The input batch of a forward: packed rows, slot mapping, shared prefixes."""

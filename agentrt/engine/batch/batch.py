@@ -1,9 +1,7 @@
-"""What one forward sees: tokens of many sequences, packed one after the other.
+"""The input batch of a forward: tokens of many sequences, packed one after the other.
 
-A part is what one sequence brings: one token while it decodes, a chunk while its prompt is
-computed, some tokens after the grammar forced a run. They differ in nothing else. Everything that
-varies lies in one flat buffer, so that one copy brings it to the device and one copy refreshes
-what a captured graph reads.
+Each sequence brings a slice: one token for a decode, a chunk of its prompt for a prefill, a few
+tokens after a run that its grammar forced. Slices differ in nothing else.
 """
 
 from __future__ import annotations
@@ -15,35 +13,29 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from agentrt.engine.batch.input_packing import InputFields, InputPacker, words
-from agentrt.engine.batch.part import SequenceSlice, wanted_rows
+from agentrt.engine.batch.input_packing import (
+    InputFields,
+    InputPacker,
+    SequenceSlice,
+    buffer_words,
+)
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache
 from agentrt_kernels.contract import PagedRows, SharedPrefix
 
-__all__ = [
-    "BatchPacker",
-    "BlockTables",
-    "ForwardBatch",
-    "QuerySpan",
-    "SequenceSlice",
-    "pack",
-    "wanted_rows",
-]
-
 _BUFFERS = 2
-"""One may still be read by the device while the next is filled."""
+"""The device may still read one buffer while the next is packed."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySpan:
-    """One sequence's part of the batch.
+    """Rows of one sequence in the batch.
 
     Attributes:
         slot: Row of its block table.
-        start: Its first row in the batch.
-        tokens: How many rows.
-        kv_tokens: Its context after this forward; row `i` stands at `kv_tokens - tokens + i`.
+        start: First row in the batch.
+        tokens: Number of rows.
+        kv_tokens: Context after this forward; row `i` has position `kv_tokens - tokens + i`.
     """
 
     slot: int
@@ -55,8 +47,8 @@ class QuerySpan:
 class KvArrival(Protocol):
     """KV that may still be on its way to the device."""
 
-    def wait(self, layer: int) -> None:
-        """What is launched from now on finds the layer's pages whole."""
+    def wait_layer(self, layer: int) -> None:
+        """Order everything launched from now on after the copies of this layer."""
         ...
 
 
@@ -64,167 +56,177 @@ class KvArrival(Protocol):
 class ForwardBatch:
     """The packed batch of T rows of B sequences.
 
-    Its tensors are valid until two more batches were packed.
+    Its tensors are valid until two more batches have been packed.
 
     Attributes:
-        fields: Token ids, positions, where each token's KV goes (a negative slot stores nothing).
-        wanted: `[logits]` int64, rows whose logits are wanted.
-        paged: What attention needs.
-        arrivals: Who brings KV that is still on its way, or None.
+        fields: Token ids, positions, slot mapping.
+        logit_rows: `[logits]` int64, rows that need logits.
+        paged: Inputs of attention.
+        kv_arrival: KV that is still being copied, or None.
     """
 
     fields: InputFields
-    wanted: Tensor
+    logit_rows: Tensor
     paged: PagedRows
-    _parts: Sequence[SequenceSlice]
+    _slices: Sequence[SequenceSlice]
     _kv: KvCache
-    arrivals: KvArrival | None = None
-    _rows: Tensor | None = None
+    kv_arrival: KvArrival | None = None
+    _kv_rows: Tensor | None = None
 
-    def await_layer(self, layer: int) -> None:
-        """What is launched from now on finds the layer's pages whole."""
-        if self.arrivals is not None:
-            self.arrivals.wait(layer)
+    def wait_layer(self, layer: int) -> None:
+        """Order everything launched from now on after the KV copies of this layer."""
+        if self.kv_arrival is not None:
+            self.kv_arrival.wait_layer(layer)
 
     @property
     def spans(self) -> tuple[QuerySpan, ...]:
-        """Its sequences, in the order of their rows."""
+        """The rows of its sequences, in order."""
         spans: list[QuerySpan] = []
         start = 0
-        for part in self._parts:
+        for part in self._slices:
             count = len(part.token_ids)
-            spans.append(QuerySpan(part.slot, start, count, part.position + count))
+            spans.append(QuerySpan(part.slot, start, count, part.first_position + count))
             start += count
         return tuple(spans)
 
     @property
-    def rows(self) -> Tensor:
-        """`[T]` int64, where each token's KV goes as `KvCache.write` wants it."""
-        if self._rows is None:
-            size, slots = self._kv.layout.page_tokens, self.fields.slots
-            self._rows = slots + slots // size * ((self._kv.page_stride - 1) * size)
-        return self._rows
+    def kv_rows(self) -> Tensor:
+        """`[T]` int64, the slot mapping in rows of `KvCache.write`."""
+        if self._kv_rows is None:
+            size, slots = self._kv.layout.page_tokens, self.fields.slot_mapping
+            self._kv_rows = slots + slots // size * ((self._kv.page_stride - 1) * size)
+        return self._kv_rows
 
 
 class BatchPacker:
-    """Packs batches into buffers made once.
+    """Packs batches into buffers that are allocated once.
 
     Args:
-        kv: The KV memory.
+        kv: The KV cache.
         tables: Block tables of the running sequences.
-        last: `[slots]` int64, the token that each slot drew last.
-        tokens: Most rows of a batch.
-        sequences: Most sequences of a batch.
+        last_tokens: `[slots]` int64, the token last sampled in each slot.
+        max_tokens: Most rows of a batch.
+        max_sequences: Most sequences of a batch.
 
     Attributes:
-        most_tokens: Most rows of a batch.
-        most_sequences: Most sequences of a batch.
+        max_tokens: Most rows of a batch.
+        max_sequences: Most sequences of a batch.
     """
 
     def __init__(
-        self, kv: KvCache, tables: BlockTables, last: Tensor, *, tokens: int, sequences: int
+        self,
+        kv: KvCache,
+        tables: BlockTables,
+        last_tokens: Tensor,
+        *,
+        max_tokens: int,
+        max_sequences: int,
     ) -> None:
-        self.most_tokens, self.most_sequences = tokens, sequences
+        self.max_tokens, self.max_sequences = max_tokens, max_sequences
         self._kv = kv
         self._tables = tables
-        self._filler = InputPacker(tables.host, kv.layout.page_tokens)
-        self._last = last
-        self._size = kv.layout.page_tokens
+        self._packer = InputPacker(tables.host_table, kv.layout.page_tokens)
+        self._last_tokens = last_tokens
+        self._page_tokens = kv.layout.page_tokens
         self._device = kv.layout.device
         self._copies = self._device.type == "cuda"
-        size = words(tokens, sequences)
-        self._host = [
+        size = buffer_words(max_tokens, max_sequences)
+        self._host_buffers = [
             torch.zeros(size, dtype=torch.int64, pin_memory=self._copies) for _ in range(_BUFFERS)
         ]
-        self._there = [host.to(self._device) if self._copies else host for host in self._host]
-        self._numbers = [host.numpy() for host in self._host]
+        self._device_buffers = [
+            host.to(self._device) if self._copies else host for host in self._host_buffers
+        ]
+        self._host_arrays = [host.numpy() for host in self._host_buffers]
         new: Any = torch.cuda.Event if self._copies else None
         self._sent = [new() for _ in range(_BUFFERS)] if self._copies else []
-        pages = tables.numbers.shape[1]
-        shape = (_BUFFERS, sequences * pages)
-        self._pages = torch.zeros(shape, dtype=torch.int32, device=self._device)
-        self._kept: dict[tuple[int, int, int], InputFields] = {}
-        self._next = 0
+        pages = tables.device_table.shape[1]
+        shape = (_BUFFERS, max_sequences * pages)
+        self._block_tables = torch.zeros(shape, dtype=torch.int32, device=self._device)
+        self._fields_by_size: dict[tuple[int, int, int], InputFields] = {}
+        self._next_buffer = 0
 
     def pack(
         self,
-        parts: Sequence[SequenceSlice],
+        slices: Sequence[SequenceSlice],
         prefix: SharedPrefix | None = None,
         *,
-        padded_to: int = 0,
-        tokens_to: int = 0,
+        padded_sequences: int = 0,
+        padded_tokens: int = 0,
     ) -> ForwardBatch:
-        """The batch of `parts`, in their order.
+        """Pack `slices` into a batch, in their order.
 
         Args:
-            parts: At least one.
-            prefix: What some of them begin with.
-            padded_to: Up to so many sequences, others are added that store nothing.
-            tokens_to: Up to so many rows, others are added that belong to no sequence.
+            slices: At least one.
+            prefix: Prefix that some of them share.
+            padded_sequences: Sequences to pad to; added ones store no KV.
+            padded_tokens: Rows to pad to; added ones belong to no sequence.
         """
-        turn, self._next = self._next, (self._next + 1) % _BUFFERS
-        padding = max(0, padded_to - len(parts))
+        buffer, self._next_buffer = self._next_buffer, (self._next_buffer + 1) % _BUFFERS
+        padding = max(0, padded_sequences - len(slices))
         if padding:
-            parts = [
-                *parts,
-                *[SequenceSlice(self._tables.spare, [0], 0, wants_logits=True)] * padding,
+            slices = [
+                *slices,
+                *[SequenceSlice(self._tables.padding_slot, [0], 0, wants_logits=True)] * padding,
             ]
         if self._copies:
-            self._sent[turn].synchronize()  # what this buffer held is on the device
-        filled = self._filler.fill(self._numbers[turn], parts, padding, tokens_to)
-        sequences = len(parts)
-        again = filled.tokens in (sequences, tokens_to)
-        fields = self._fields(turn, filled.tokens, sequences, keep=again)
+            self._sent[buffer].synchronize()  # the device has copied what the buffer held
+        packed = self._packer.pack_inputs(self._host_arrays[buffer], slices, padding, padded_tokens)
+        sequences = len(slices)
+        again = packed.tokens in (sequences, padded_tokens)
+        fields = self._fields(buffer, packed.tokens, sequences, keep=again)
         if self._copies:
-            fields.flat.copy_(self._host[turn][: fields.flat.shape[0]], non_blocking=True)
-            self._sent[turn].record()
-        if filled.names_slots:
-            named = fields.token_ids
-            # Who could not be drawn for is over, which is not known yet: any token will do.
-            drawn = self._last[(-1 - named).clamp_(min=0)].clamp_(min=0)
-            torch.where(named < 0, drawn, named, out=named)
-        pages = -(-filled.most_kv_tokens // self._size)
+            fields.flat.copy_(self._host_buffers[buffer][: fields.flat.shape[0]], non_blocking=True)
+            self._sent[buffer].record()
+        if packed.has_unknown_tokens:
+            token_ids = fields.token_ids
+            # A slot whose sampling failed holds -1: its sequence ends, so any token will do.
+            sampled = self._last_tokens[(-1 - token_ids).clamp_(min=0)].clamp_(min=0)
+            torch.where(token_ids < 0, sampled, token_ids, out=token_ids)
+        pages = -(-packed.max_kv_tokens // self._page_tokens)
         paged = PagedRows(
             query_start=fields.query_start,
             kv_tokens=fields.kv_tokens,
-            block_table=self._table(turn, parts, fields, pages),
-            most_query_tokens=filled.most_query_tokens,
-            most_kv_tokens=filled.most_kv_tokens,
+            block_table=self._block_table(buffer, slices, fields, pages),
+            most_query_tokens=packed.max_query_tokens,
+            most_kv_tokens=packed.max_kv_tokens,
             prefix=prefix,
         )
         return ForwardBatch(
             fields=fields,
-            wanted=(
-                fields.wanted if filled.wanted == sequences else fields.wanted[: filled.wanted]
+            logit_rows=(
+                fields.logit_rows
+                if packed.logits == sequences
+                else fields.logit_rows[: packed.logits]
             ),
             paged=paged,
-            _parts=parts,
+            _slices=slices,
             _kv=self._kv,
         )
 
-    def _table(
-        self, turn: int, parts: Sequence[SequenceSlice], fields: InputFields, pages: int
+    def _block_table(
+        self, buffer: int, slices: Sequence[SequenceSlice], fields: InputFields, pages: int
     ) -> Tensor:
-        """`[B, pages]` int32, the first pages of each part; of one alone they lie as wanted."""
-        if len(parts) == 1:
-            return self._tables.row(parts[0].slot)
-        sequences = len(parts)
-        room = self._pages[turn, : sequences * pages].view(sequences, pages)
-        return self._tables.gather(fields.tables, room)
+        """`[B, pages]` int32, the first pages of each slice; for one slice, a view of its table."""
+        if len(slices) == 1:
+            return self._tables.row(slices[0].slot)
+        sequences = len(slices)
+        out = self._block_tables[buffer, : sequences * pages].view(sequences, pages)
+        return self._tables.gather(fields.table_rows, out)
 
-    def _fields(self, turn: int, tokens: int, sequences: int, *, keep: bool) -> InputFields:
-        """The fields of a buffer; kept for sizes that come again."""
-        key = (turn, tokens, sequences)
-        found = self._kept.get(key)
+    def _fields(self, buffer: int, tokens: int, sequences: int, *, keep: bool) -> InputFields:
+        """Fields of a buffer; kept for sizes that recur."""
+        key = (buffer, tokens, sequences)
+        found = self._fields_by_size.get(key)
         if found is None:
-            found = InputFields.of(self._there[turn], tokens, sequences)
+            found = InputFields.split(self._device_buffers[buffer], tokens, sequences)
             if keep:
-                self._kept[key] = found
+                self._fields_by_size[key] = found
         return found
 
 
-def pack(parts: Sequence[SequenceSlice], kv: KvCache, tables: BlockTables) -> ForwardBatch:
-    """One batch, in buffers of its own."""
-    tokens = sum(len(part.token_ids) for part in parts)
-    last = torch.zeros(tables.host.shape[0], dtype=torch.int64, device=kv.layout.device)
-    return BatchPacker(kv, tables, last, tokens=tokens, sequences=len(parts)).pack(parts)
+def pack(slices: Sequence[SequenceSlice], kv: KvCache, tables: BlockTables) -> ForwardBatch:
+    """Pack one batch in buffers of its own."""
+    tokens = sum(len(part.token_ids) for part in slices)
+    last = torch.zeros(tables.host_table.shape[0], dtype=torch.int64, device=kv.layout.device)
+    return BatchPacker(kv, tables, last, max_tokens=tokens, max_sequences=len(slices)).pack(slices)

@@ -1,7 +1,6 @@
-"""The flat buffer of a batch: everything that varies from one to the next, as numbers in a row.
+"""Input packing: the token ids, positions, slot mapping and lengths of a batch in one flat buffer.
 
-What few rows bring is written by plain Python: below some thirty of them the calls of numpy cost
-more than the numbers. Both ways write the same.
+One buffer means one copy to the device, and one copy to refresh the inputs of a CUDA graph.
 """
 
 from __future__ import annotations
@@ -15,10 +14,36 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agentrt.engine.batch.part import SequenceSlice
 
-FEW_ROWS = 32
-"""Up to so many rows are written by plain Python."""
+@dataclass(slots=True, eq=False)
+class SequenceSlice:
+    """Tokens of one sequence in a batch.
+
+    Attributes:
+        slot: Row of its block table.
+        token_ids: Tokens to compute; `-1 - s` stands for the token last sampled in slot `s`.
+        first_position: Position of the first token.
+        wants_logits: Whether the logits behind the last token are needed.
+        draft_tokens: How many of the last tokens are guesses. Logits are then needed behind the
+            last known token and behind each guess.
+    """
+
+    slot: int
+    token_ids: Sequence[int]
+    first_position: int
+    wants_logits: bool
+    draft_tokens: int = 0
+
+
+def logit_rows(slices: Sequence[SequenceSlice]) -> list[int]:
+    """Rows of the packed `slices` that need logits, those behind guesses included."""
+    rows: list[int] = []
+    end = 0
+    for part in slices:
+        end += len(part.token_ids)
+        if part.wants_logits:
+            rows += range(end - 1 - part.draft_tokens, end)
+    return rows
 
 
 @dataclass(slots=True, eq=False)
@@ -26,12 +51,13 @@ class InputFields:
     """Views of one flat buffer, for T rows of B sequences.
 
     Attributes:
-        flat: The used part of the buffer, int64.
+        flat: Used part of the buffer, int64.
         token_ids: `[T]` int64.
         positions: `[T]` int64.
-        slots: `[T]` int64 token slots, `page * page_tokens + offset`.
-        tables: `[B]` int64, rows of the block tables.
-        wanted: `[B]` int64, rows whose logits are wanted; those that are not used are 0.
+        slot_mapping: `[T]` int64, where each token's KV goes: `page * page_tokens + offset`; a
+            negative slot stores nothing.
+        table_rows: `[B]` int64, rows of the block tables.
+        logit_rows: `[B]` int64, rows that need logits; unused entries are 0.
         query_start: `[B + 1]` int32.
         kv_tokens: `[B]` int32.
     """
@@ -39,155 +65,124 @@ class InputFields:
     flat: Tensor
     token_ids: Tensor
     positions: Tensor
-    slots: Tensor
-    tables: Tensor
-    wanted: Tensor
+    slot_mapping: Tensor
+    table_rows: Tensor
+    logit_rows: Tensor
     query_start: Tensor
     kv_tokens: Tensor
 
     @classmethod
-    def of(cls, room: Tensor, tokens: int, sequences: int) -> InputFields:
-        """Cut `room`, int64, at least `words(tokens, sequences)` long."""
-        flat = room[: words(tokens, sequences)]
+    def split(cls, buffer: Tensor, tokens: int, sequences: int) -> InputFields:
+        """Split `buffer`, int64, at least `buffer_words(tokens, sequences)` long."""
+        flat = buffer[: buffer_words(tokens, sequences)]
         sizes = (tokens, tokens, tokens, sequences, sequences, sequences + 1)
-        ids, positions, slots, tables, wanted, narrow = flat.split_with_sizes(sizes)
+        ids, positions, mapping, tables, logits, narrow = flat.split_with_sizes(sizes)
         starts, contexts, _ = narrow.view(torch.int32).split_with_sizes(
             (sequences + 1, sequences, 1)
         )
-        return cls(flat, ids, positions, slots, tables, wanted, starts, contexts)
+        return cls(flat, ids, positions, mapping, tables, logits, starts, contexts)
 
 
-def words(tokens: int, sequences: int) -> int:
+def buffer_words(tokens: int, sequences: int) -> int:
     """Length of a flat buffer, in int64."""
     return 3 * tokens + 3 * sequences + 1
 
 
 @dataclass(slots=True, eq=False)
 class PackedInputs:
-    """What a batch turned out to be.
+    """Sizes of a packed batch.
 
     Attributes:
-        tokens: Its rows.
-        wanted: How many of them want logits.
-        most_query_tokens: Rows of the largest part.
-        most_kv_tokens: Its longest context.
-        names_slots: Whether a token is known by the slot that drew it only.
+        tokens: Rows, padding included.
+        logits: Rows that need logits.
+        max_query_tokens: Rows of the longest slice.
+        max_kv_tokens: Longest context, in tokens.
+        has_unknown_tokens: Whether a token is known only by the slot in which it was sampled.
     """
 
     tokens: int
-    wanted: int
-    most_query_tokens: int
-    most_kv_tokens: int
-    names_slots: bool
+    logits: int
+    max_query_tokens: int
+    max_kv_tokens: int
+    has_unknown_tokens: bool
 
 
 class InputPacker:
-    """Writes flat buffers.
+    """Writes batches into flat buffers.
+
+    Plain Python: for decodes it is faster than numpy, and long prompts are mapped page by page.
 
     Args:
-        pages: `[slots, pages]` int32 page numbers, as they are when a buffer is filled.
+        pages: `[slots, pages]` int32 page numbers, read when a buffer is packed.
         page_tokens: Tokens of a page.
     """
 
     def __init__(self, pages: NDArray[np.int32], page_tokens: int) -> None:
-        self._pages = pages
-        self._size = page_tokens
+        self._page_of = pages.item
+        self._page_tokens = page_tokens
 
-    def fill(
+    def pack_inputs(
         self,
         flat: NDArray[np.int64],
-        parts: Sequence[SequenceSlice],
+        slices: Sequence[SequenceSlice],
         padding: int = 0,
-        tokens_to: int = 0,
-        few_rows: int = FEW_ROWS,
+        padded_tokens: int = 0,
     ) -> PackedInputs:
-        """Write what `parts` bring.
+        """Pack `slices` into `flat`.
 
         Args:
-            flat: Long enough for them.
-            parts: At least one.
-            padding: How many of them, the last, store nothing.
-            tokens_to: Up to so many rows, others are added that belong to no sequence.
-            few_rows: Up to so many rows are written by plain Python.
+            flat: Buffer, long enough.
+            slices: At least one.
+            padding: How many slices, the last ones, have one token each and store no KV.
+            padded_tokens: Rows to pad to; added rows belong to no sequence.
         """
-        if not padding and not tokens_to and len(parts) <= few_rows:
-            tokens = sum([len(part.token_ids) for part in parts])
-            if tokens <= few_rows:
-                return self._fill_few(flat, parts, tokens)
-        return self._fill_many(flat, parts, padding, tokens_to)
-
-    def _fill_few(
-        self, flat: NDArray[np.int64], parts: Sequence[SequenceSlice], tokens: int
-    ) -> PackedInputs:
-        size, table = self._size, self._pages
+        page_of, size = self._page_of, self._page_tokens
         ids: list[int] = []
         positions: list[int] = []
-        slots: list[int] = []
-        ends: list[int] = [0]
+        mapping: list[int] = []
+        ends = [0]
         contexts: list[int] = []
-        rows: list[int] = []
-        most = 0
-        for part in parts:
-            slot, first, count = part.slot, part.position, len(part.token_ids)
+        logits: list[int] = []
+        longest = 0
+        for part in slices:
+            first, count = part.first_position, len(part.token_ids)
             ids += part.token_ids
-            for position in range(first, first + count):
-                positions.append(position)
-                slots.append(table.item(slot, position // size) * size + position % size)
-            if count > most:
-                most = count
+            if count == 1:  # a decode
+                positions.append(first)
+                mapping.append(page_of(part.slot, first // size) * size + first % size)
+            else:
+                positions += range(first, first + count)
+                self._map_slots(mapping, part.slot, first, first + count)
             ends.append(len(ids))
             contexts.append(first + count)
             if part.wants_logits:
-                rows.append(len(ids) - 1)
-        wanted, sequences = len(rows), len(parts)
-        rows += [0] * (sequences - wanted)
-        wide = [*ids, *positions, *slots, *[part.slot for part in parts], *rows]
-        pack_into(f"={len(wide)}q{2 * sequences + 1}i", flat.data, 0, *wide, *ends, *contexts)
-        return PackedInputs(tokens, wanted, most, max(contexts), min(ids) < 0)
-
-    def _fill_many(
-        self, flat: NDArray[np.int64], parts: Sequence[SequenceSlice], padding: int, tokens_to: int
-    ) -> PackedInputs:
-        sequences = len(parts)
-        ids: list[int] = []
-        known: list[tuple[int, int, int]] = []
-        rows: list[int] = []
-        for part in parts:
-            ids += part.token_ids
-            end = len(ids)
-            known.append((part.slot, part.position, end))
-            if part.wants_logits:
-                rows.append(end - 1)
-        tokens = len(ids)
-        tables, first, ends = np.array(known, dtype=np.int64).T
-        contexts = first + ends
-        contexts[1:] -= ends[:-1]
-        counts = contexts - first
-        if tokens == sequences:
-            positions, owners = first, tables
-        else:
-            positions = np.arange(tokens) + np.repeat(contexts - ends, counts)
-            owners = np.repeat(tables, counts)
-        block, offset = np.divmod(positions, self._size)
-        total = max(tokens, tokens_to)
-        columns = flat[: 3 * total].reshape(3, total)
-        columns[0, :tokens] = ids
-        columns[1, :tokens] = positions
-        columns[2, :tokens] = self._pages[owners, block] * self._size + offset
-        columns[:2, tokens:] = 0
-        columns[2, tokens - padding :] = -1
-        rest = flat[3 * total :]
-        rest[:sequences] = tables
-        rest[sequences : sequences + len(rows)] = rows
-        rest[sequences + len(rows) : 2 * sequences] = 0
-        narrow = rest[2 * sequences :].view(np.int32)
-        narrow[0] = 0
-        narrow[1 : sequences + 1] = ends
-        narrow[sequences + 1 : 2 * sequences + 1] = contexts
-        return PackedInputs(
-            tokens=total,
-            wanted=len(rows),
-            most_query_tokens=int(counts.max()),
-            most_kv_tokens=int(contexts.max()),
-            names_slots=min(ids) < 0,
+                logits.append(len(ids) - 1)
+            if count > longest:
+                longest = count
+        packed = PackedInputs(
+            tokens=max(len(ids), padded_tokens),
+            logits=len(logits),
+            max_query_tokens=longest,
+            max_kv_tokens=max(contexts),
+            has_unknown_tokens=min(ids) < 0,
         )
+        more = [0] * (packed.tokens - len(ids))
+        if padding:
+            del mapping[-padding:]
+        mapping += [-1] * (packed.tokens - len(mapping))
+        tables = [part.slot for part in slices]
+        logits += [0] * (len(tables) - len(logits))
+        wide = [*ids, *more, *positions, *more, *mapping, *tables, *logits]
+        narrow = len(ends) + len(contexts)
+        pack_into(f"={len(wide)}q{narrow}i", flat.data, 0, *wide, *ends, *contexts)
+        return packed
+
+    def _map_slots(self, mapping: list[int], slot: int, first: int, end: int) -> None:
+        """Append the token slots of positions [first, end) of the sequence in `slot`."""
+        size = self._page_tokens
+        while first < end:
+            page, offset = divmod(first, size)
+            start = self._page_of(slot, page) * size + offset
+            count = min(size - offset, end - first)
+            mapping += range(start, start + count)
+            first += count

@@ -1,10 +1,10 @@
-"""Which rows of a batch begin with the same pages, so that these are read once.
+"""Shared-prefix (cascade) attention: rows that share their first pages read them once.
 
-Two block tables that hold the same page number at the same place hold the same tokens up to there,
-since only whole pages of a prefix are shared. So the groups are found from page numbers alone.
+Two block tables that hold the same page number at the same index hold the same tokens up to there,
+since only whole pages of a prefix are shared. So groups are found from page numbers alone.
 
-A group is of sequences with one row each. What brings a few (a forced run, guesses, the tail of a
-prompt) is seen as so many sequences: it stays with its siblings, or its rows are a group by itself.
+A group consists of sequences with one row each. A slice of a few rows (a forced run, a draft, the
+tail of a prompt) counts as several one-row sequences: it stays in its group, or forms one.
 """
 
 from __future__ import annotations
@@ -16,40 +16,42 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.transfer import to_device
 from agentrt_kernels.contract import SharedPrefix
 
-LEAST_MEMBERS = 2
-LEAST_TOKENS = 256
-"""Shorter prefixes are read faster with the rest of each sequence than apart and joined."""
+MIN_MEMBERS = 2
+MIN_TOKENS = 256
+"""Shorter prefixes are faster to read with each sequence than apart and merged."""
 
 
-MOST_ROWS = 8
-"""Longer parts are computed faster as what they are."""
+MAX_ROWS = 8
+"""Longer slices are faster to compute whole."""
 
 
-def split_rows(parts: Sequence[SequenceSlice], most_sequences: int) -> Sequence[SequenceSlice]:
-    """Parts of a few rows behind a long history as parts of one row each, in the same order.
+def split_rows(slices: Sequence[SequenceSlice], max_sequences: int) -> Sequence[SequenceSlice]:
+    """Split slices of a few rows behind a long context into slices of one row, in the same order.
 
     Args:
-        parts: Of a batch.
-        most_sequences: There may be; what does not fit any more stays as it is.
+        slices: Slices of a batch.
+        max_sequences: Most slices to return; slices for which there is no room stay whole.
     """
-    if all(len(part.token_ids) == 1 for part in parts):
-        return parts
-    spare = most_sequences - len(parts)
+    if all(len(part.token_ids) == 1 for part in slices):
+        return slices
+    spare = max_sequences - len(slices)
     found: list[SequenceSlice] = []
-    for part in parts:
+    for part in slices:
         count = len(part.token_ids)
-        if not 1 < count <= min(MOST_ROWS, spare + 1) or part.position < LEAST_TOKENS:
+        if not 1 < count <= min(MAX_ROWS, spare + 1) or part.first_position < MIN_TOKENS:
             found.append(part)
             continue
         spare -= count - 1
-        first = count - 1 - part.drafted
+        first = count - 1 - part.draft_tokens
         found += [
-            SequenceSlice(part.slot, [token], part.position + at, part.wants_logits and at >= first)
+            SequenceSlice(
+                part.slot, [token], part.first_position + at, part.wants_logits and at >= first
+            )
             for at, token in enumerate(part.token_ids)
         ]
     return found
@@ -60,8 +62,8 @@ class PrefixGroup:
     """Sequences that share their first pages.
 
     Attributes:
-        members: Rows of the table they were found in.
-        pages: How many first pages they share.
+        members: Rows of the block table in which the group was found.
+        pages: Number of shared pages.
     """
 
     members: tuple[int, ...]
@@ -69,96 +71,100 @@ class PrefixGroup:
 
     @property
     def saved_pages(self) -> int:
-        """Pages that need not be read again."""
+        """Page reads that the group saves."""
         return (len(self.members) - 1) * self.pages
 
 
 def find_groups(
-    table: NDArray[np.int32], own_pages: Sequence[int], least_pages: int
+    table: NDArray[np.int32], shareable_pages: Sequence[int], min_pages: int
 ) -> list[PrefixGroup]:
-    """The groups that save the most reads, each sequence in one of them at most.
+    """The groups that save most page reads; a sequence is in at most one of them.
 
     Args:
         table: `[n, pages]` page numbers of `n` sequences.
-        own_pages: Of each sequence, how many first pages may be shared.
-        least_pages: A group shares at least so many.
+        shareable_pages: First pages of each sequence that may be shared.
+        min_pages: Least pages that a group shares.
     """
-    return _best(table, own_pages, least_pages, list(range(table.shape[0])), 0)
+    return _best_groups(table, shareable_pages, min_pages, list(range(table.shape[0])), 0)
 
 
-def _best(
-    table: NDArray[np.int32], own: Sequence[int], least: int, rows: list[int], at: int
+def _best_groups(
+    table: NDArray[np.int32],
+    shareable_pages: Sequence[int],
+    min_pages: int,
+    rows: list[int],
+    depth: int,
 ) -> list[PrefixGroup]:
-    """Of `rows`, which share their first `at` pages."""
-    parts: dict[int, list[int]] = {}
+    """Best groups among `rows`, which share their first `at` pages."""
+    by_page: dict[int, list[int]] = {}
     for row in rows:
-        if own[row] > at:
-            parts.setdefault(int(table[row, at]), []).append(row)
+        if shareable_pages[row] > depth:
+            by_page.setdefault(int(table[row, depth]), []).append(row)
     found: list[PrefixGroup] = []
-    for members in parts.values():
-        if len(members) < LEAST_MEMBERS:
+    for members in by_page.values():
+        if len(members) < MIN_MEMBERS:
             continue
-        most = min(own[row] for row in members)
-        block = table[members, at:most]
+        shared = min(shareable_pages[row] for row in members)
+        block = table[members, depth:shared]
         differs = (block != block[0]).any(axis=0)
-        pages = at + int(differs.argmax()) if differs.any() else most
-        apart = _best(table, own, least, members, pages)
-        together = PrefixGroup(tuple(members), pages)
-        if pages >= least and together.saved_pages >= sum(one.saved_pages for one in apart):
-            found.append(together)
+        pages = depth + int(differs.argmax()) if differs.any() else shared
+        subgroups = _best_groups(table, shareable_pages, min_pages, members, pages)
+        group = PrefixGroup(tuple(members), pages)
+        if pages >= min_pages and group.saved_pages >= sum(one.saved_pages for one in subgroups):
+            found.append(group)
         else:
-            found += apart
+            found += subgroups
     return found
 
 
 class SharedPrefixes:
-    """Groups of a batch, kept as long as the same sequences decode."""
+    """Prefix groups of a batch, kept while the same sequences decode."""
 
     def __init__(self, tables: BlockTables, page_tokens: int) -> None:
         self._tables = tables
         self._page_tokens = page_tokens
-        self._seen: tuple[int, list[int]] = (-1, [])
+        self._known_batch: tuple[int, list[int]] = (-1, [])
         self._prefix: SharedPrefix | None = None
 
-    def of(self, parts: Sequence[SequenceSlice]) -> SharedPrefix | None:
-        """What some of `parts` share, or None."""
-        slots = [part.slot if len(part.token_ids) == 1 else -1 for part in parts]
-        seen = (self._tables.changes, slots)
-        if seen != self._seen:
-            self._seen = seen
-            single = [(at, part) for at, part in enumerate(parts) if len(part.token_ids) == 1]
-            self._prefix = self._find(single)
+    def find(self, slices: Sequence[SequenceSlice]) -> SharedPrefix | None:
+        """The prefix that some of `slices` share, or None."""
+        slots = [part.slot if len(part.token_ids) == 1 else -1 for part in slices]
+        seen = (self._tables.version, slots)
+        if seen != self._known_batch:
+            self._known_batch = seen
+            single = [(at, part) for at, part in enumerate(slices) if len(part.token_ids) == 1]
+            self._prefix = self._find_prefix(single)
         return self._prefix
 
-    def _find(self, single: list[tuple[int, SequenceSlice]]) -> SharedPrefix | None:
-        least = -(-LEAST_TOKENS // self._page_tokens)
-        single = [(index, part) for index, part in single if part.position >= LEAST_TOKENS]
-        if len(single) < LEAST_MEMBERS:
+    def _find_prefix(self, single: list[tuple[int, SequenceSlice]]) -> SharedPrefix | None:
+        min_pages = -(-MIN_TOKENS // self._page_tokens)
+        single = [(index, part) for index, part in single if part.first_position >= MIN_TOKENS]
+        if len(single) < MIN_MEMBERS:
             return None
-        own = [part.position // self._page_tokens for _, part in single]
-        table = self._tables.host[[part.slot for _, part in single], : max(own)]
-        groups = find_groups(table, own, least)
+        shareable_pages = [part.first_position // self._page_tokens for _, part in single]
+        table = self._tables.host_table[[part.slot for _, part in single], : max(shareable_pages)]
+        groups = find_groups(table, shareable_pages, min_pages)
         if not groups:
             return None
-        where = [index for index, _ in single]
-        return self._prefix_of(groups, where, table)
+        batch_rows = [index for index, _ in single]
+        return self._prefix_of(groups, batch_rows, table)
 
     def _prefix_of(
-        self, groups: list[PrefixGroup], where: list[int], table: NDArray[np.int32]
+        self, groups: list[PrefixGroup], batch_rows: list[int], table: NDArray[np.int32]
     ) -> SharedPrefix:
-        device = self._tables.numbers.device
+        device = self._tables.device_table.device
         sizes = [len(group.members) for group in groups]
         pages = np.zeros((len(groups), max(group.pages for group in groups)), dtype=np.int32)
         for row, group in zip(pages, groups, strict=True):
             row[: group.pages] = table[group.members[0], : group.pages]
 
-        def there(values: object) -> torch.Tensor:
+        def to_tensor(values: object) -> torch.Tensor:
             return to_device(values, torch.int32, device)
 
         return SharedPrefix(
-            member_start=there([0, *np.cumsum(sizes).tolist()]),
-            members=there([where[row] for group in groups for row in group.members]),
-            tokens=there([group.pages * self._page_tokens for group in groups]),
-            block_table=there(torch.from_numpy(pages)),
+            member_start=to_tensor([0, *np.cumsum(sizes).tolist()]),
+            members=to_tensor([batch_rows[row] for group in groups for row in group.members]),
+            tokens=to_tensor([group.pages * self._page_tokens for group in groups]),
+            block_table=to_tensor(torch.from_numpy(pages)),
             most_members=max(sizes),
         )

@@ -1,1 +1,1 @@
-"""The engine's KV cache: tensors, allocator, block tables, offload."""
+"""The KV cache of the engine: allocator, block tables, tensors, hints, KV offload."""

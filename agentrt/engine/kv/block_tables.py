@@ -1,4 +1,4 @@
-"""Block tables: the pages of each running sequence, on the host and on the device."""
+"""Block tables: the pages of each running sequence, in CPU memory and on the device."""
 
 from __future__ import annotations
 
@@ -17,63 +17,66 @@ from agentrt.engine.kv.transfer import to_device
 class BlockTables:
     """Pages of each running sequence.
 
-    What lies past a sequence's end is old but in range, and never seen.
+    Entries past a sequence's end are stale but in range; they are never read.
 
     Attributes:
-        host: `[slots, pages]` int32 page numbers.
-        numbers: The same on the device; on a CPU the same memory.
-        blocks: `[slots, pages]` int64, `page * page_stride`, on the device.
-        spare: A slot that no sequence gets; its pages are valid, and whatever they hold.
-        changes: Grows whenever pages of a slot are set from its first on: it has a new sequence.
+        host_table: `[slots, pages]` int32 page numbers.
+        device_table: The same on the device; on a CPU the same memory.
+        block_offsets: `[slots, pages]` int64, `page * page_stride`, on the device.
+        padding_slot: Slot for padding, given to no sequence; its pages are valid with any content.
+        version: Incremented when a slot is written from its first page on, for a new sequence.
     """
 
     def __init__(self, slots: int, pages: int, kv: KvCache) -> None:
         device = kv.layout.device
         self._stride = kv.page_stride
-        self._on_host = device.type == "cpu"
-        self.spare = slots
+        self._on_cpu = device.type == "cpu"
+        self.padding_slot = slots
         slots += 1
-        self.host: NDArray[np.int32] = np.zeros((slots, pages), dtype=np.int32)
-        self.numbers = torch.from_numpy(self.host)
-        if not self._on_host:
-            self.numbers = self.numbers.to(device)
-        self._rows = [self.numbers[slot : slot + 1] for slot in range(slots)]
-        self._blocks = np.zeros((slots, pages), dtype=np.int64)
-        self.blocks = torch.from_numpy(self._blocks).to(device)
-        self.changes = 0
+        self.host_table: NDArray[np.int32] = np.zeros((slots, pages), dtype=np.int32)
+        self.device_table = torch.from_numpy(self.host_table)
+        if not self._on_cpu:
+            self.device_table = self.device_table.to(device)
+        self._rows = [self.device_table[slot : slot + 1] for slot in range(slots)]
+        self._host_offsets = np.zeros((slots, pages), dtype=np.int64)
+        self.block_offsets = torch.from_numpy(self._host_offsets).to(device)
+        self.version = 0
         self._stale: set[int] = set()
 
-    def write(self, slot: int, at: int, pages: Sequence[PageId]) -> None:
-        """Set the pages of `slot` from its page `at` on."""
-        if at == 0:
-            self.changes += 1
+    def write(self, slot: int, first_page: int, pages: Sequence[PageId]) -> None:
+        """Set the pages of `slot` from index `first_page` on."""
+        if first_page == 0:
+            self.version += 1
         if not pages:
             return
-        self.host[slot, at : at + len(pages)] = pages
-        fresh = self.host[slot, at : at + len(pages)].astype(np.int64) * self._stride
-        self._blocks[slot, at : at + len(pages)] = fresh
-        if not self._on_host:
+        self.host_table[slot, first_page : first_page + len(pages)] = pages
+        offsets = (
+            self.host_table[slot, first_page : first_page + len(pages)].astype(np.int64)
+            * self._stride
+        )
+        self._host_offsets[slot, first_page : first_page + len(pages)] = offsets
+        if not self._on_cpu:
             self._stale.add(slot)
 
     def row(self, slot: int) -> Tensor:
-        """`[1, pages]` int32, the pages of `slot`; it follows what is written later."""
+        """`[1, pages]` int32, the pages of `slot`; a view that follows later writes."""
         self._refresh()
         return self._rows[slot]
 
     def gather(self, slots: Tensor, out: Tensor) -> Tensor:
-        """`out` `[n, pages]` int32, filled with the first pages of `slots` `[n]` int64."""
+        """Fill `out` `[n, pages]` int32 with the first pages of `slots` `[n]` int64."""
         self._refresh()
-        return torch.index_select(self.numbers[:, : out.shape[1]], 0, slots, out=out)
+        return torch.index_select(self.device_table[:, : out.shape[1]], 0, slots, out=out)
 
     def _refresh(self) -> None:
-        """Bring what was written to the device."""
+        """Copy stale rows to the device."""
         if not self._stale:
             return
         stale = sorted(self._stale)
-        device = self.numbers.device
+        device = self.device_table.device
         rows = to_device(stale, torch.int64, device)
-        fresh = to_device(torch.from_numpy(self.host[stale]), torch.int32, device)
-        self.numbers.index_copy_(0, rows, fresh)
-        blocks = to_device(torch.from_numpy(self._blocks[stale]), torch.int64, device)
-        self.blocks.index_copy_(0, rows, blocks)
+        table = to_device(torch.from_numpy(self.host_table[stale]), torch.int32, device)
+        self.device_table.index_copy_(0, rows, table)
+        blocks = to_device(torch.from_numpy(self._host_offsets[stale]), torch.int64, device)
+        self.block_offsets.index_copy_(0, rows, blocks)
         self._stale.clear()

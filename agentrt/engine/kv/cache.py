@@ -1,4 +1,4 @@
-"""KV memory: one tensor, cut into pages that hold all layers of some tokens."""
+"""The KV cache: one tensor, cut into pages that hold all layers of some tokens."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from torch import Tensor
 
 from agentrt.base.errors import UsageError
 
-_SHARE = 0.25  # of the memory that is free, where nobody says how much
-_MOST_BYTES = 4 << 30  # on a CPU, so that a machine with much memory is not paged in for nothing
+_FREE_MEMORY_SHARE = 0.25
+"""Share of the free memory that the cache takes if no size is configured."""
+
+_MAX_CPU_BYTES = 4 << 30
+"""Default limit on a CPU, so that a machine with much memory does not page it all in."""
 
 
 @dataclass(frozen=True, slots=True)
 class KvLayout:
-    """Shape of the KV of one model.
+    """Shape of one model's KV.
 
     Attributes:
         layers: Attention layers.
         kv_heads: Heads of keys and values.
         head_dim: Width of one head.
         page_tokens: Tokens of one page.
-        dtype: Of the cached values.
-        device: Where they stand.
+        dtype: Type of the cached values.
+        device: Device of the cache.
     """
 
     layers: int
@@ -46,13 +49,13 @@ class KvLayout:
 class KvCache:
     """Keys and values, `[pages, layers, 2, page, kv_heads, head_dim]`.
 
-    A page stands in one piece, so that it can move as one. Seen as rows of one token, layer `l`'s
+    A page is contiguous, so that it can be copied as one. Seen as rows of one token, layer `l`'s
     keys of (page, offset) are row `page * row_stride + l * 2 * page_tokens + offset`: the part that
-    depends on the layer is a shift, so one index serves all layers.
+    depends on the layer is a constant shift, so one index serves all layers.
 
     Attributes:
-        layout: Shape of it.
-        pages: How many.
+        layout: Shape of the KV.
+        pages: Number of pages.
         page_stride: Distance of two pages, in page-sized blocks of one layer's keys.
     """
 
@@ -67,15 +70,15 @@ class KvCache:
         by_token = self.memory.view(-1, width)  # [pages * layers * 2 * page, width]
         by_block = self.memory.view(-1, layout.page_tokens * width)  # [pages * layers * 2, ...]
         blocks = range(self.page_stride)
-        # One view a layer and kind, shifted, so that reads and writes index with page numbers only.
+        # One shifted view per layer and kind: reads and writes index with page numbers only.
         self._token_views = [by_token[block * layout.page_tokens :] for block in blocks]
         self._block_views = [by_block[block:] for block in blocks]
 
     def write(self, layer: int, rows: Tensor, key: Tensor, value: Tensor) -> None:
-        """Store new tokens.
+        """Store the KV of new tokens.
 
         Args:
-            layer: Which layer.
+            layer: Index of the layer.
             rows: `[tokens]` int64, `page * page_stride * page_tokens + offset`.
             key: `[tokens, kv_heads * head_dim]`.
             value: `[tokens, kv_heads * head_dim]`.
@@ -87,7 +90,7 @@ class KvCache:
         """Copy whole pages into tiles of constant size.
 
         Args:
-            layer: Which layer.
+            layer: Index of the layer.
             blocks: `[n]` int64, `page * page_stride`.
             key: `[n, page_tokens * kv_heads * head_dim]`, filled.
             value: The same, filled.
@@ -96,17 +99,17 @@ class KvCache:
         torch.index_select(self._block_views[2 * layer + 1], 0, blocks, out=value)
 
 
-def pages_for(layout: KvLayout, *, kv_pages: int, kv_bytes: int, most_tokens: int) -> int:
-    """How many pages the pool gets.
+def pages_for(layout: KvLayout, *, kv_pages: int, kv_bytes: int, max_tokens: int) -> int:
+    """Number of pages of the pool.
 
     Args:
         layout: Shape of the KV.
-        kv_pages: Asked for; 0 leaves it to `kv_bytes`.
-        kv_bytes: Asked for; 0 takes a share of what is free.
-        most_tokens: More than this can never be in use.
+        kv_pages: Configured pages; 0 leaves the choice to `kv_bytes`.
+        kv_bytes: Configured bytes; 0 takes a share of the free memory.
+        max_tokens: Most tokens that can ever be in use.
 
     Raises:
-        UsageError: The memory asked for does not hold one page.
+        UsageError: The configured memory does not hold one page.
     """
     if kv_pages > 0:
         return kv_pages
@@ -118,21 +121,21 @@ def pages_for(layout: KvLayout, *, kv_pages: int, kv_bytes: int, most_tokens: in
                 hint="Give more KV memory, or smaller pages",
             )
         return pages
-    share = int(_free_bytes(layout.device) * _SHARE)
+    share = int(_free_bytes(layout.device) * _FREE_MEMORY_SHARE)
     if layout.device.type == "cpu":
-        share = min(share, _MOST_BYTES)
-    most_pages = -(-most_tokens // layout.page_tokens)
-    return max(1, min(share // layout.page_bytes, most_pages))
+        share = min(share, _MAX_CPU_BYTES)
+    max_pages = -(-max_tokens // layout.page_tokens)
+    return max(1, min(share // layout.page_bytes, max_pages))
 
 
 def _zeros(shape: tuple[int, ...], layout: KvLayout) -> Tensor:
-    """Zeros, since a masked place must not hold a NaN; on a CPU, mapped when they are used."""
+    """Zeros, since a masked position must not hold a NaN; on a CPU, mapped when first used."""
     if layout.device.type != "cpu":
         return torch.zeros(shape, dtype=layout.dtype, device=layout.device)
     size = math.prod(shape) * layout.dtype.itemsize
     try:
         plain = np.zeros(size, dtype=np.uint8)
-    except (MemoryError, ValueError) as error:  # the latter where no address is that large
+    except (MemoryError, ValueError) as error:  # the latter if no address is that large
         raise UsageError(
             f"{size / 2**30:,.0f} GiB of KV memory are more than this machine can map",
             hint=f"One page takes {layout.page_bytes} bytes: give fewer, or fewer bytes",

@@ -1,8 +1,8 @@
-"""KV in the host's memory: what the device has no room for, and when that pays.
+"""KV offload: a second tier of the KV cache in CPU memory, and when a reload pays.
 
-On a CPU both tiers are the same kind of memory and copies are done at once. On CUDA the host's side
-is pinned and copies run on a stream of their own: a load tells each layer's end by an event, so
-that the first layers compute while the last are still on their way.
+On a CPU both tiers are the same kind of memory, and copies are done at once. On CUDA the host side
+is pinned, and copies run on a stream of their own. A reload records an event per layer, so that the
+first layers compute while the last are still being copied.
 """
 
 from __future__ import annotations
@@ -24,43 +24,44 @@ from agentrt.kv_cache import OffloadTier
 from agentrt.kv_cache.offload_tier import Copier
 from agentrt_kernels.contract import Kernels
 
-LEAST_TOKENS = 32
-"""Fewer are computed again: their pages are not worth a copy of their own."""
+MIN_COPY_TOKENS = 32
+"""Shorter prefixes are recomputed: their pages are not worth a copy of their own."""
 
-_FIRST_BYTES_S = 10e9
-_FIRST_TOKENS_S = 20_000.0
+
+_INITIAL_COPY_BYTES_S = 10e9
+_INITIAL_PREFILL_TOKENS_S = 20_000.0
 
 
 @dataclass(slots=True, eq=False)
 class CopyRates:
-    """What copying and computing cost here, smoothed; guesses until something was measured.
+    """Speeds of copying and computing on this machine, smoothed; guesses until measured.
 
     Attributes:
-        page_bytes: Of a page.
-        page_tokens: Of a page.
-        copy_bytes_s: Between the tiers.
-        prefill_tokens_s: Of prompts.
+        page_bytes: Bytes of a page.
+        page_tokens: Tokens of a page.
+        copy_bytes_s: Bytes copied between the tiers, per second.
+        prefill_tokens_s: Prompt tokens computed, per second.
     """
 
     page_bytes: int
     page_tokens: int
-    copy_bytes_s: float = _FIRST_BYTES_S
-    prefill_tokens_s: float = _FIRST_TOKENS_S
+    copy_bytes_s: float = _INITIAL_COPY_BYTES_S
+    prefill_tokens_s: float = _INITIAL_PREFILL_TOKENS_S
 
     def note_copy(self, pages: int, seconds: float) -> None:
-        """Some pages were copied."""
+        """Learn from a copy of `pages` pages."""
         if seconds > 0:
             rate = pages * self.page_bytes / seconds
             self.copy_bytes_s += 0.2 * (rate - self.copy_bytes_s)
 
     def note_prefill(self, tokens: int, seconds: float) -> None:
-        """Some tokens of prompts were computed."""
+        """Learn from a prefill of `tokens` tokens."""
         if seconds > 0:
             self.prefill_tokens_s += 0.2 * (tokens / seconds - self.prefill_tokens_s)
 
     def swap_pays(self, tokens: int) -> bool:
-        """Whether to copy the KV of `tokens` rather than to compute it."""
-        return tokens >= LEAST_TOKENS and copy_pays(
+        """Whether to copy the KV of `tokens` rather than to recompute it."""
+        return tokens >= MIN_COPY_TOKENS and copy_pays(
             tokens / self.page_tokens * self.page_bytes,
             self.copy_bytes_s,
             tokens,
@@ -69,98 +70,98 @@ class CopyRates:
 
 
 def copy_pays(kv_bytes: float, bytes_s: float, tokens: int, tokens_s: float) -> bool:
-    """Whether moving KV takes less time than computing it."""
+    """Whether copying KV takes less time than computing it."""
     return kv_bytes / bytes_s < tokens / tokens_s
 
 
 class CopyStream(Protocol):
-    """Where copies run, and who waits for them."""
+    """Stream on which KV copies run, and its order with the compute stream."""
 
     layers: int
-    """Into how many pieces a load is cut, each with an end of its own."""
+    """Pieces into which a reload is cut, each with an event of its own."""
 
-    def beside(self) -> AbstractContextManager[None]:
-        """Copies made within run beside the computing, after all that was launched so far."""
+    def activate(self) -> AbstractContextManager[None]:
+        """Run copies made within beside the computation, after all launched so far."""
         ...
 
-    def join(self) -> None:
-        """What is launched from now on comes after the copies so far."""
+    def wait_all(self) -> None:
+        """Order everything launched from now on after the copies so far."""
         ...
 
-    def mark(self, layer: int) -> None:
-        """A layer's copies have been launched."""
+    def record_layer(self, layer: int) -> None:
+        """Record that a layer's copies have been launched."""
         ...
 
-    def wait(self, layer: int) -> None:
-        """What is launched from now on comes after this layer's copies."""
+    def wait_layer(self, layer: int) -> None:
+        """Order everything launched from now on after this layer's copies."""
         ...
 
 
 class InlineCopyStream:
-    """Copies are done when the call returns, all layers at once."""
+    """Copies that are done when the call returns, all layers at once."""
 
     layers = 1
 
-    def beside(self) -> AbstractContextManager[None]:
-        """Here."""
+    def activate(self) -> AbstractContextManager[None]:
+        """Copy on the calling thread."""
         return nullcontext()
 
-    def join(self) -> None:
-        """Nothing is under way."""
+    def wait_all(self) -> None:
+        """Do nothing: no copy is running."""
 
-    def mark(self, layer: int) -> None:
-        """Nothing is under way."""
+    def record_layer(self, layer: int) -> None:
+        """Do nothing: no copy is running."""
 
-    def wait(self, layer: int) -> None:
-        """Nothing is under way."""
+    def wait_layer(self, layer: int) -> None:
+        """Do nothing: no copy is running."""
 
 
 class CudaCopyStream:
-    """A CUDA stream of its own."""
+    """A CUDA stream for copies."""
 
     def __init__(self, layers: int, device: torch.device) -> None:
         self.layers = layers
         self._stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         new: Any = torch.cuda.Event
         self._events = [new() for _ in range(layers)]
-        self._under_way = False
+        self._copying = False
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
-        """On the stream, which waits for what computes."""
+    def activate(self) -> Iterator[None]:
+        """Make the copy stream current, after all launched on the compute stream."""
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             yield
 
-    def join(self) -> None:
-        """What computes waits for the stream."""
+    def wait_all(self) -> None:
+        """Make the compute stream wait for the copy stream."""
         torch.cuda.current_stream().wait_stream(self._stream)
 
-    def mark(self, layer: int) -> None:
-        """An event stands for its end."""
+    def record_layer(self, layer: int) -> None:
+        """Record an event behind the layer's copies."""
         self._events[layer].record(self._stream)
-        self._under_way = True
+        self._copying = True
 
-    def wait(self, layer: int) -> None:
-        """What computes waits for the event."""
-        if self._under_way:
+    def wait_layer(self, layer: int) -> None:
+        """Make the compute stream wait for the layer's event."""
+        if self._copying:
             torch.cuda.current_stream().wait_event(self._events[layer])
-            self._under_way = layer + 1 < self.layers
+            self._copying = layer + 1 < self.layers
 
 
 class HostCopier:
-    """Copies pages between the KV memory and the host.
+    """Copies pages between the KV cache on the device and CPU memory.
 
     Args:
-        kv: The device's side.
-        pages: Of the host's side.
-        kernels: Whose `copy_pages` loads.
-        rates: To be told what copies take.
-        clock: That measures them.
-        lane: Where they run.
+        kv: KV cache on the device.
+        pages: Pages in CPU memory.
+        kernels: Kernel set; its `copy_pages` reloads.
+        rates: Learns the speed of copies.
+        clock: Clock that times them.
+        stream: Stream on which they run.
 
     Attributes:
-        load_s: How long the last load kept the host.
+        load_s: Seconds for which the last load blocked the calling thread.
     """
 
     def __init__(
@@ -170,56 +171,58 @@ class HostCopier:
         kernels: Kernels,
         rates: CopyRates,
         clock: Clock,
-        lane: CopyStream,
+        stream: CopyStream,
     ) -> None:
         pinned = kv.layout.device.type == "cuda"
         memory = kv.memory  # [pages, layers, 2, page, kv_heads, head_dim]
         host = torch.empty((pages, *memory.shape[1:]), dtype=memory.dtype, pin_memory=pinned)
         self._device, self._host = memory.flatten(1), host.flatten(1)  # [pages, page_values]
-        cut = (memory.shape[0], lane.layers, -1)
-        self._device_layers = memory.view(cut).unbind(1)  # [pages, values of a layer] each
-        self._host_layers = host.view(pages, *cut[1:]).unbind(1)
+        layer_shape = (memory.shape[0], stream.layers, -1)
+        self._device_layers = memory.view(layer_shape).unbind(1)  # [pages, values of a layer] each
+        self._host_layers = host.view(pages, *layer_shape[1:]).unbind(1)
         self._kernels = kernels
         self._rates = rates
         self._clock = clock
-        self._lane = lane
+        self._stream = stream
         self.load_s = 0.0
 
-    def save(self, upper: Sequence[PageId], lower: Sequence[PageId]) -> None:
-        """Copy pages down; what is launched next, and may overwrite them, comes after."""
+    def save(self, device_pages: Sequence[PageId], host_pages: Sequence[PageId]) -> None:
+        """Copy pages to CPU memory; anything launched later, which may overwrite them, waits."""
         began_s = self._clock.now_s()
-        with self._lane.beside():
-            for start, count, to in runs(upper, lower):
+        with self._stream.activate():
+            for start, count, to in contiguous_runs(device_pages, host_pages):
                 source = self._device[start : start + count]
                 self._host[to : to + count].copy_(source, non_blocking=True)
-        self._lane.join()
-        self._note(len(upper), began_s)
+        self._stream.wait_all()
+        self._note_copy(len(device_pages), began_s)
 
-    def load(self, lower: Sequence[PageId], upper: Sequence[PageId]) -> None:
-        """Copy pages up, layer by layer; a forward calls `wait` before it reads a layer."""
+    def load(self, host_pages: Sequence[PageId], device_pages: Sequence[PageId]) -> None:
+        """Copy pages to the device layer by layer; forwards call `wait_layer` before each layer."""
         began_s = self._clock.now_s()
-        pairs = torch.tensor([lower, upper], dtype=torch.int64).t().contiguous()
+        pairs = torch.tensor([host_pages, device_pages], dtype=torch.int64).t().contiguous()
         pairs = pairs.to(self._device.device)
         pieces = zip(self._host_layers, self._device_layers, strict=True)
-        with self._lane.beside():
+        with self._stream.activate():
             for layer, (source, target) in enumerate(pieces):
                 self._kernels.copy_pages(source, target, pairs)
-                self._lane.mark(layer)
+                self._stream.record_layer(layer)
         self.load_s = self._clock.now_s() - began_s
-        self._note(len(upper), began_s)
+        self._note_copy(len(device_pages), began_s)
 
-    def wait(self, layer: int) -> None:
-        """What is launched from now on finds the layer's pages."""
-        self._lane.wait(layer)
+    def wait_layer(self, layer: int) -> None:
+        """Order everything launched from now on after the layer's copies."""
+        self._stream.wait_layer(layer)
 
-    def _note(self, pages: int, began_s: float) -> None:
-        if isinstance(self._lane, InlineCopyStream):  # elsewhere the host does not see the end
+    def _note_copy(self, pages: int, began_s: float) -> None:
+        if isinstance(self._stream, InlineCopyStream):  # on CUDA the call returns too early
             self._rates.note_copy(pages, self._clock.now_s() - began_s)
 
 
-def runs(here: Sequence[PageId], there: Sequence[PageId]) -> list[tuple[int, int, int]]:
-    """Pages that follow each other on both sides, as (first here, how many, first there)."""
-    pairs = list(zip(here, there, strict=True))
+def contiguous_runs(
+    sources: Sequence[PageId], targets: Sequence[PageId]
+) -> list[tuple[int, int, int]]:
+    """Runs of pages that are contiguous on both sides: (first source, count, first target)."""
+    pairs = list(zip(sources, targets, strict=True))
     cuts = [
         at
         for at, (one, other) in enumerate(pairwise(pairs), start=1)
@@ -230,11 +233,11 @@ def runs(here: Sequence[PageId], there: Sequence[PageId]) -> list[tuple[int, int
 
 
 class TimedCopier(Copier, Protocol):
-    """A copier that tells what a load took."""
+    """A copier that times its loads."""
 
     @property
     def load_s(self) -> float:
-        """How long the last load kept the host."""
+        """Seconds for which the last load blocked the calling thread."""
         ...
 
 
@@ -243,12 +246,12 @@ CopierT_co = TypeVar("CopierT_co", bound=TimedCopier, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class OffloadCache(Generic[CopierT_co]):
-    """The host's tier of one engine.
+    """KV offload of one engine.
 
     Attributes:
-        tier: What it holds.
-        copier: Who fills it.
-        rates: Whether that pays.
+        tier: Index of the offloaded prefixes.
+        copier: Copies pages between the tiers.
+        rates: Decides whether a copy pays.
     """
 
     tier: OffloadTier
@@ -259,7 +262,7 @@ class OffloadCache(Generic[CopierT_co]):
 def open_offload(
     config: EngineConfig, kv: KvCache, kernels: Kernels, clock: Clock
 ) -> OffloadCache[HostCopier] | None:
-    """The host's tier, or None where the budget is 0.
+    """Open the KV offload tier, or return None if its budget is 0.
 
     Raises:
         UsageError: The budget does not hold one page.
@@ -275,6 +278,8 @@ def open_offload(
         return None
     rates = CopyRates(size, config.page_tokens)
     device = kv.layout.device
-    lane = CudaCopyStream(kv.layout.layers, device) if device.type == "cuda" else InlineCopyStream()
-    copier = HostCopier(kv, pages, kernels, rates, clock, lane)
+    stream = (
+        CudaCopyStream(kv.layout.layers, device) if device.type == "cuda" else InlineCopyStream()
+    )
+    copier = HostCopier(kv, pages, kernels, rates, clock, stream)
     return OffloadCache(OffloadTier(pages, config.page_tokens, copier), copier, rates)

@@ -1,4 +1,4 @@
-"""Small things on their way to the device and back, without waiting for what else it is doing."""
+"""Small transfers to the device and back, which wait for no other work of the device."""
 
 from __future__ import annotations
 
@@ -9,42 +9,44 @@ from torch import Tensor
 
 
 def to_device(values: object, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Numbers as a tensor there. A copy from memory that is not pinned would wait for the stream.
+    """Numbers as a tensor on the device, copied from pinned memory.
+
+    A copy from memory that is not pinned would wait for the stream.
 
     Args:
-        values: A number, nested lists of numbers, or a tensor on the host.
-        dtype: Of the tensor.
-        device: Where it is wanted.
+        values: A number, nested lists of numbers, or a CPU tensor.
+        dtype: Type of the tensor.
+        device: Target device.
     """
-    here = torch.as_tensor(values, dtype=dtype)
+    tensor = torch.as_tensor(values, dtype=dtype)
     if device.type == "cpu":
-        return here
-    return here.pin_memory().to(device, non_blocking=True)
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 class PendingTransfer:
-    """A tensor on its way to the host.
+    """A tensor on its way to CPU memory.
 
-    Waiting for it does not wait for what was launched after it.
+    Waiting for it does not wait for work launched after it.
 
     Args:
-        there: What to bring.
+        tensor: The tensor to copy.
     """
 
-    __slots__ = ("_event", "_here")
+    __slots__ = ("_event", "_host_tensor")
 
-    def __init__(self, there: Tensor) -> None:
-        self._here = there
+    def __init__(self, tensor: Tensor) -> None:
+        self._host_tensor = tensor
         self._event: Any = None
-        if not there.is_cpu:
-            self._here = torch.empty(there.shape, dtype=there.dtype, pin_memory=True)
-            self._here.copy_(there, non_blocking=True)
+        if not tensor.is_cpu:
+            self._host_tensor = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            self._host_tensor.copy_(tensor, non_blocking=True)
             new: Any = torch.cuda.Event
             self._event = new()
             self._event.record()
 
     def wait(self) -> Tensor:
-        """It, once it is here."""
+        """The copy, once it is complete."""
         if self._event is not None:
             self._event.synchronize()
-        return self._here
+        return self._host_tensor

@@ -1,1 +1,1 @@
-"""Loading of models: checkpoints, native definitions, modules of transformers."""
+"""Model loading: checkpoints, native model definitions, modules of transformers."""

@@ -1,4 +1,4 @@
-"""A checkpoint directory: its config, and its tensors from safetensors and nothing else."""
+"""A checkpoint directory: its config, and its tensors from safetensors only."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack",
 
 
 def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
-    """The parsed `config.json` of a directory that may be loaded.
+    """Parse the `config.json` of a directory that may be loaded.
 
     Raises:
-        ModelInvalid: It lacks something, or holds what is not loaded.
+        ModelInvalid: Something is missing, or is refused.
     """
     if not path.is_dir():
         raise ModelInvalid(
@@ -30,7 +30,7 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
         )
     file = path / "config.json"
     try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
+        hf_config = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelInvalid(
             f"{path} has no config.json",
@@ -38,10 +38,10 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{file} cannot be read: {error}", hint="Copy the file again") from error
-    if not isinstance(facts, dict):
+    if not isinstance(hf_config, dict):
         raise ModelInvalid(f"{file} holds no JSON object", hint="Copy the file again")
-    if facts.get("quantization_config"):
-        method = dict(facts["quantization_config"]).get("quant_method", "unknown")
+    if hf_config.get("quantization_config"):
+        method = dict(hf_config["quantization_config"]).get("quant_method", "unknown")
         raise ModelInvalid(
             f"{path} is quantised ({method}), which this engine does not load yet",
             hint="Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL",
@@ -53,11 +53,11 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
             f"{path} has no *.safetensors: {what}",
             hint="Save it with `model.save_pretrained(path)`, which writes safetensors",
         )
-    return facts
+    return hf_config
 
 
 def shards(path: Path) -> list[Path]:
-    """Files of the model in `path`; [] where they are not named as usual."""
+    """Safetensors files in `path`; [] if they do not have the usual names."""
     index = path / _INDEX
     if index.is_file():
         try:
@@ -72,14 +72,14 @@ def shards(path: Path) -> list[Path]:
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes, read from the headers.
+    """Shapes of all tensors by name, read from the headers.
 
     Raises:
         ModelInvalid: A shard is missing or broken.
     """
     found: dict[str, tuple[int, ...]] = {}
     for shard in shards(path):
-        with _opened(shard, "cpu") as tensors:
+        with _open_shard(shard, "cpu") as tensors:
             for name in tensors.keys():  # noqa: SIM118  not a dict
                 found[name] = tuple(tensors.get_slice(name).get_shape())
     return found
@@ -88,12 +88,12 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 def tensors(path: Path, dtype: torch.dtype, device: torch.device) -> Iterator[tuple[str, Tensor]]:
     """Every tensor, one after the other, converted."""
     for shard in shards(path):
-        with _opened(shard, str(device)) as opened:
+        with _open_shard(shard, str(device)) as opened:
             for name in opened.keys():  # noqa: SIM118
                 yield name, opened.get_tensor(name).to(dtype)
 
 
-def _opened(shard: Path, device: str) -> safe_open:
+def _open_shard(shard: Path, device: str) -> safe_open:
     try:
         return safe_open(shard, framework="pt", device=device)
     except (OSError, SafetensorError) as error:

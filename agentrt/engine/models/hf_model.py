@@ -1,4 +1,4 @@
-"""Any other causal language model, through transformers' modelling code and our attention.
+"""Any other causal language model: the modelling code of transformers on the engine's attention.
 
 transformers builds the model on the meta device and streams the safetensors shards into it, with
 the conversions that its architecture needs. Importing it takes three seconds, hence only here.
@@ -27,27 +27,27 @@ class HfNetwork:
 
     Attributes:
         module: The model, in evaluation mode.
-        config: Of its text part.
-        parameters: How many.
+        config: Config of its text part.
+        parameters: Number of parameters.
     """
 
-    is_one_call = False
+    is_single_call = False
 
     def __init__(self, module: Any) -> None:
         self.module = module.eval()
         self.config: Any = module.config.get_text_config()
         self.parameters = sum(weight.numel() for weight in module.parameters())
 
-    def bind(self, kv: KvCache, most_rows: int) -> None:
-        """Nothing to get ready: transformers makes its tensors anew in each forward."""
+    def bind(self, kv: KvCache, max_rows: int) -> None:
+        """Do nothing: transformers allocates its tensors in each forward."""
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
-        """Logits `[rows, vocabulary]` of the wanted rows."""
+        """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
         out = self.module(
             input_ids=batch.fields.token_ids[None],
             position_ids=batch.fields.positions[None],
             use_cache=False,
-            logits_to_keep=batch.wanted,
+            logits_to_keep=batch.logit_rows,
         )
         logits: Tensor = out.logits[0]
         return logits
@@ -56,38 +56,38 @@ class HfNetwork:
 def load_hf(
     path: Path, dtype: torch.dtype, device: torch.device, *, random_seed: int | None
 ) -> HfNetwork:
-    """The model in `path`, with random weights where a seed is given.
+    """Load the model in `path`, with random weights if a seed is given.
 
     Raises:
-        ModelInvalid: transformers cannot make a model of it.
+        ModelInvalid: transformers cannot build a model from it.
     """
-    speech: Any = transformers.utils.logging
-    speech.disable_progress_bar()
-    verbosity = speech.get_verbosity()
-    speech.set_verbosity_error()
+    hf_logging: Any = transformers.utils.logging
+    hf_logging.disable_progress_bar()
+    verbosity = hf_logging.get_verbosity()
+    hf_logging.set_verbosity_error()
     try:
-        settings = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        hf_config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
         if random_seed is None:
-            return HfNetwork(_load(path, settings, dtype).to(device))
+            return HfNetwork(_load(path, hf_config, dtype).to(device))
         torch.manual_seed(random_seed)
         build: Any = AutoModelForCausalLM.from_config
-        return HfNetwork(build(settings, dtype=dtype, attn_implementation=NAME).to(device))
+        return HfNetwork(build(hf_config, dtype=dtype, attn_implementation=NAME).to(device))
     except ModelInvalid:
         raise
-    except Exception as error:  # whatever transformers raises about a directory is about the model
+    except Exception as error:  # any error of transformers here is about the model
         lines = str(error).strip().splitlines() or [""]
         raise ModelInvalid(
             f"{path} cannot be loaded: {type(error).__name__}: {lines[0]}",
             hint="Give a directory with a causal language model that transformers knows",
         ) from error
     finally:
-        speech.set_verbosity(verbosity)
+        hf_logging.set_verbosity(verbosity)
 
 
-def _load(path: Path, settings: Any, dtype: torch.dtype) -> Any:
+def _load(path: Path, hf_config: Any, dtype: torch.dtype) -> Any:
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         path,
-        config=settings,
+        config=hf_config,
         dtype=dtype,
         attn_implementation=NAME,
         use_safetensors=True,

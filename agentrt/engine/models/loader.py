@@ -1,7 +1,7 @@
-"""Loading a Hugging Face checkpoint directory.
+"""Model loader for Hugging Face checkpoint directories.
 
-Decoders of known shape are computed by the engine itself, everything else through transformers.
-What a loader would have to run or unpickle is refused before it is asked.
+Decoders of a known shape are computed by the engine itself, all others through transformers. Any
+code or pickle in a checkpoint is refused before a loader could run it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.load_plan import LoadPlan, plan_load
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.build import (
-    KnownDecoder,
-    build_decoder,
+    EngineNetwork,
+    build_network,
     random_weights,
     read_weights,
 )
@@ -37,41 +37,41 @@ _log = logging.getLogger(__name__)
 
 
 class Network(Protocol):
-    """What computes logits.
+    """Computes logits.
 
     Attributes:
-        parameters: How many it has.
-        is_one_call: Whether it asks torch for nothing and attends by itself.
+        parameters: Number of parameters.
+        is_single_call: Whether a forward is one native call, attention included, without torch.
     """
 
     parameters: int
-    is_one_call: bool
+    is_single_call: bool
 
-    def bind(self, kv: KvCache, most_rows: int) -> None:
-        """Get ready for this KV memory and for forwards of up to `most_rows` tokens."""
+    def bind(self, kv: KvCache, max_rows: int) -> None:
+        """Prepare for this KV cache and for forwards of up to `max_rows` tokens."""
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
-        """Logits `[rows, vocabulary]` of the wanted rows."""
+        """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that attends through this engine.
+    """A model that attends through the engine.
 
     Attributes:
-        decoder: Computes logits.
+        network: Computes logits.
         heads: Query heads.
-        layout: Of its KV.
-        window_tokens: Longest context it was made for; 0 when its config does not say.
+        layout: Shape of its KV.
+        window_tokens: Longest context it was made for; 0 if its config does not say.
         logits_size: Width of its logits.
-        name: For people: the directory's name.
-        parameters: How many.
-        kernels: What it runs on.
-        report: Which path it takes, and why.
+        name: Name of its directory, for display.
+        parameters: Number of parameters.
+        kernels: Kernel set on which it runs.
+        report: Path that computes it, and why.
     """
 
-    decoder: Network
+    network: Network
     heads: int
     layout: KvLayout
     window_tokens: int
@@ -83,68 +83,68 @@ class LoadedModel:
 
 
 def load_model(config: EngineConfig) -> LoadedModel:
-    """The model of `config.model_path`.
+    """Load the model of `config.model_path`.
 
     Raises:
-        ModelInvalid: The directory lacks something, or holds what we refuse to load.
-        EngineUnavailable: The device is not there, or cannot run the kernels asked for.
+        ModelInvalid: The directory lacks something, or holds something that is refused.
+        EngineUnavailable: The device is missing, or cannot run the configured kernels.
     """
     plan = plan_load(config)
     shape = plan.shape
     if isinstance(shape, DecoderShape):
-        decoder, verdict = _here(plan, shape)
-        plan = dataclasses.replace(plan, verdict=verdict)
-        if verdict.state != "failed":
-            return _loaded(plan, decoder, shape)
-        del decoder
-        plan = dataclasses.replace(plan, shape=Declined(verdict.reason))
+        network, check = _load_native(plan, shape)
+        plan = dataclasses.replace(plan, self_check=check)
+        if check.state != "failed":
+            return _loaded_model(plan, network, shape)
+        del network
+        plan = dataclasses.replace(plan, shape=Declined(check.reason))
     assert isinstance(plan.shape, Declined)
-    loud = logging.WARNING if plan.facts.get("model_type") in FAMILIES else logging.INFO
-    _log.log(loud, "%s goes through transformers: %s", config.model_path, plan.shape.reason)
-    return _through_transformers(plan)
+    level = logging.WARNING if plan.hf_config.get("model_type") in FAMILIES else logging.INFO
+    _log.log(level, "%s goes through transformers: %s", config.model_path, plan.shape.reason)
+    return _load_transformers(plan)
 
 
-def _here(plan: LoadPlan, shape: DecoderShape) -> tuple[KnownDecoder, SelfCheckResult]:
-    """The engine's own decoder, and whether it computes what transformers computes."""
+def _load_native(plan: LoadPlan, shape: DecoderShape) -> tuple[EngineNetwork, SelfCheckResult]:
+    """The engine's own network, and whether it computes what transformers computes."""
     config, dtype, device, kernels = plan.config, plan.dtype, plan.device, plan.kernels.kernels
-    asked = plan.verdict.state == "unknown"
-    theirs = self_check.reference_logits(config.model_path, dtype, device) if asked else None
+    unchecked = plan.self_check.state == "unknown"
+    reference = self_check.reference_logits(config.model_path, dtype, device) if unchecked else None
     if config.random_weights:
         weights = random_weights(shape, config.seed, dtype, device)
     else:
         weights = read_weights(shape, config.model_path, dtype, device)
-    decoder = build_decoder(shape, weights, kernels, plan.door)
-    if theirs is None:
-        return decoder, plan.verdict
-    mine = self_check.fast_logits(decoder, _layout(plan, shape), shape.heads, shape.vocabulary)
-    verdict = self_check.judge(mine, theirs, dtype)
-    self_check.keep(plan.key, verdict)
-    return decoder, verdict
+    network = build_network(shape, weights, kernels, plan.linear_backend)
+    if reference is None:
+        return network, plan.self_check
+    logits = self_check.network_logits(network, _layout(plan, shape), shape.heads, shape.vocabulary)
+    check = self_check.compare_logits(logits, reference, dtype)
+    self_check.store_result(plan.self_check_key, check)
+    return network, check
 
 
-def _through_transformers(plan: LoadPlan) -> LoadedModel:
+def _load_transformers(plan: LoadPlan) -> LoadedModel:
     from agentrt.engine.models.hf_model import (
         load_hf,  # takes three seconds, and mostly is not needed
     )
 
     config = plan.config
-    if "auto_map" in plan.facts:
+    if "auto_map" in plan.hf_config:
         raise ModelInvalid(
             f"{config.model_path / 'config.json'} asks to run code of its own (auto_map)",
             hint="Use a checkpoint whose architecture transformers has built in",
         )
-    decoder = load_hf(
+    network = load_hf(
         config.model_path,
         plan.dtype,
         plan.device,
         random_seed=config.seed if config.random_weights else None,
     )
-    return _loaded(plan, decoder, _Sizes.of(decoder.config, config.model_path))
+    return _loaded_model(plan, network, _ModelSizes.of(network.config, config.model_path))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    """What the engine needs of a transformers config."""
+class _ModelSizes:
+    """Sizes that the engine needs of a transformers config."""
 
     layers: int
     heads: int
@@ -153,7 +153,7 @@ class _Sizes:
     vocabulary: int
 
     @classmethod
-    def of(cls, text: Any, path: Path) -> _Sizes:
+    def of(cls, text: Any, path: Path) -> _ModelSizes:
         odd = set(getattr(text, "layer_types", None) or ()) - _PAGED_LAYERS
         if odd or getattr(text, "kv_lora_rank", None):
             what = ", ".join(sorted(odd)) or "compressed latent"
@@ -179,7 +179,7 @@ class _Sizes:
 _PAGED_LAYERS = {"full_attention", "sliding_attention"}
 
 
-def _layout(plan: LoadPlan, sizes: DecoderShape | _Sizes) -> KvLayout:
+def _layout(plan: LoadPlan, sizes: DecoderShape | _ModelSizes) -> KvLayout:
     return KvLayout(
         layers=sizes.layers,
         kv_heads=sizes.kv_heads,
@@ -190,17 +190,19 @@ def _layout(plan: LoadPlan, sizes: DecoderShape | _Sizes) -> KvLayout:
     )
 
 
-def _loaded(plan: LoadPlan, decoder: Network, sizes: DecoderShape | _Sizes) -> LoadedModel:
+def _loaded_model(
+    plan: LoadPlan, network: Network, sizes: DecoderShape | _ModelSizes
+) -> LoadedModel:
     report = report_of(plan)
     _log.info("%s: %s", plan.config.model_path, report)
     return LoadedModel(
-        decoder=decoder,
+        network=network,
         heads=sizes.heads,
         layout=_layout(plan, sizes),
-        window_tokens=int(plan.facts.get("max_position_embeddings") or 0),
+        window_tokens=int(plan.hf_config.get("max_position_embeddings") or 0),
         logits_size=sizes.vocabulary,
         name=plan.config.model_path.resolve().name,
-        parameters=decoder.parameters,
+        parameters=network.parameters,
         kernels=plan.kernels.kernels,
         report=report,
     )

@@ -1,4 +1,4 @@
-"""What a model runs on here, and why, without reading its weights."""
+"""Report on how a model runs on this machine, and why, without reading its weights."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from agentrt.engine.models.native.model_config import Declined
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """Plain facts, for people and for JSON.
+    """Plain values, for display and for JSON.
 
     Attributes:
-        architecture: As the checkpoint says.
-        path: "fast" where the engine computes the decoder itself, "slow" where transformers does,
-            "unsupported" where it cannot be loaded.
+        architecture: Architecture that the checkpoint names.
+        path: "fast" if the engine computes the decoder itself, "slow" if transformers does,
+            "unsupported" if it cannot be loaded.
         path_reason: Why.
-        kernels: What attention, norms and rotations run on.
+        kernels: Kernel set for attention, norms and rotations.
         kernels_reason: Why.
-        linear: How matrices are kept: "packed", "plain", or as transformers keeps them.
+        linear: Format of the matrices: "packed", "plain", or the one of transformers.
         linear_reason: Why.
-        dtype: What it computes in.
-        device: Where.
-        self_check: What is known of its numbers against transformers'.
+        dtype: Type of weights and activations.
+        device: Device of the model.
+        self_check: Known result of comparing its logits with those of transformers.
     """
 
     architecture: str
@@ -42,37 +42,37 @@ class ModelReport:
 
     @property
     def computed_by(self) -> str:
-        """What the time of a step depends on, beside the model and the machine."""
+        """Everything that a step's time depends on, beside the model and the machine."""
         return f"{self.path} {self.kernels} {self.linear} {self.dtype}"
 
     def __str__(self) -> str:
-        told = [f"{self.architecture} on the {self.path} path ({self.path_reason})"]
-        told.append(f"kernels {self.kernels} ({self.kernels_reason})")
-        told.append(f"{self.linear} weights in {self.dtype} on {self.device}")
-        return ", ".join(told)
+        parts = [f"{self.architecture} on the {self.path} path ({self.path_reason})"]
+        parts.append(f"kernels {self.kernels} ({self.kernels_reason})")
+        parts.append(f"{self.linear} weights in {self.dtype} on {self.device}")
+        return ", ".join(parts)
 
 
 def report_of(plan: LoadPlan) -> ModelReport:
-    """Of a model that is about to be loaded."""
+    """Report on a model that is about to be loaded."""
     declined = isinstance(plan.shape, Declined)
     return ModelReport(
-        architecture=str(plan.facts.get("model_type")),
+        architecture=str(plan.hf_config.get("model_type")),
         path="slow" if declined else "fast",
         path_reason=plan.shape.reason
         if isinstance(plan.shape, Declined)
         else "its config and its weights are plainly of a known shape",
         kernels=plan.kernels.kernels.name,
         kernels_reason=plan.kernels.reason,
-        linear="transformers'" if declined else plan.door.choice,
-        linear_reason="" if declined else plan.door.reason,
+        linear="transformers'" if declined else plan.linear_backend.choice,
+        linear_reason="" if declined else plan.linear_backend.reason,
         dtype=str(plan.dtype).removeprefix("torch."),
         device=plan.device.type,
-        self_check=f"{plan.verdict.state}: {plan.verdict.reason}",
+        self_check=f"{plan.self_check.state}: {plan.self_check.reason}",
     )
 
 
 def model_report(config: EngineConfig) -> ModelReport:
-    """Of the checkpoint in `config.model_path`; what is refused is told, not raised."""
+    """Report on the checkpoint in `config.model_path`; refusals are reported, not raised."""
     try:
         return report_of(plan_load(config))
     except AgentrtError as error:

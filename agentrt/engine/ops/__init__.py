@@ -1,1 +1,1 @@
-"""Operations of a forward pass: attention, linear layers, the choice of kernels."""
+"""Operations of a forward pass: attention, linear layers, the choice of kernels and threads."""

@@ -1,9 +1,9 @@
-"""Attention over pages, as transformers' models call it.
+"""Paged attention, in the form in which transformers' models call it.
 
-The function registered here receives the packed rows of a whole batch, stores their keys and
-values, and attends each span to its own pages: by a kernel set that can, else here. Then pages are
-read in tiles of a constant size and joined by log-sum-exp, in buffers made once: a step allocates
-the same whatever the length of the histories.
+The registered function gets the packed rows of a whole batch, stores their keys and values, and
+attends each sequence to its own pages: with a kernel set that can, else here. Here pages are read
+in tiles of a constant size and merged by log-sum-exp, in buffers allocated once: a step allocates
+the same whatever the length of the contexts.
 
 Letters of the shapes: T tokens of the batch, R rows of one block of queries, H query heads, K heads
 of keys and values, G = H / K, D head_dim, N tokens of a tile, B sequences of a group.
@@ -24,7 +24,7 @@ from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.ops.attention_tiles import (
-    HeadTile,
+    DecodeGroup,
     QueryBlock,
     SingleSequence,
     TileDivider,
@@ -34,12 +34,12 @@ from agentrt.engine.ops.tile import Tile
 from agentrt_kernels.contract import Kernels, Score
 
 NAME = "agentrt"
-_HIDDEN = torch.finfo(torch.float32).min
+_MASKED = torch.finfo(torch.float32).min
 
 
 @dataclass(slots=True, eq=False)
 class PartialSoftmax:
-    """Rows that were attended to some tiles.
+    """Attention of rows over some of their tiles.
 
     Attributes:
         top: `[K, R * G, 1]` largest score.
@@ -51,8 +51,8 @@ class PartialSoftmax:
     total: Tensor
     out: Tensor
 
-    def join(self, other: PartialSoftmax) -> PartialSoftmax:
-        """Both, as if they had been one."""
+    def merge(self, other: PartialSoftmax) -> PartialSoftmax:
+        """Attention over the tiles of both."""
         top = torch.maximum(self.top, other.top)
         mine, theirs = (self.top - top).exp_(), (other.top - top).exp_()
         total = self.total * mine + other.total * theirs
@@ -60,17 +60,17 @@ class PartialSoftmax:
 
 
 class PagedAttention:
-    """Attention of one model over one KV memory.
+    """Attention of one model over its KV cache.
 
     Args:
-        kv: The memory.
+        kv: The KV cache.
         tables: Block tables of the running sequences.
         heads: Query heads.
-        tile_tokens: Tokens that a tile holds.
-        kernels: Who attends; None does it here, tile by tile.
+        tile_tokens: Tokens of a tile.
+        kernels: Kernel set that attends; None attends here, tile by tile.
 
     Attributes:
-        layers_seen: Layers of this batch that have asked.
+        attended_layers: Layers that have attended in this batch.
     """
 
     def __init__(
@@ -87,65 +87,65 @@ class PagedAttention:
         self._heads = heads
         self._kv_heads = kv.layout.kv_heads
         self._head_dim = kv.layout.head_dim
-        self._shared = heads // kv.layout.kv_heads
+        self._queries_per_kv_head = heads // kv.layout.kv_heads
         self._tile = Tile(kv, heads=heads, tokens=1 if kernels else tile_tokens)
         self._divider = TileDivider(tables, self._tile, kv.layout.page_tokens)
         self._divisions: dict[int | None, TileDivision] = {}
         self._batch: ForwardBatch | None = None
-        self.layers_seen = 0
+        self.attended_layers = 0
 
-    def begin(self, batch: ForwardBatch) -> None:
-        """From now on, layers ask for this batch."""
+    def begin_batch(self, batch: ForwardBatch) -> None:
+        """Attend for this batch from now on."""
         self._batch = batch
         self._divisions.clear()
-        self._divider.begin()
-        self.layers_seen = 0
+        self._divider.begin_batch()
+        self.attended_layers = 0
 
     def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: Score) -> Tensor:
-        """Store the new tokens and attend.
+        """Store the new tokens' keys and values, and attend.
 
         Args:
-            layer: Which layer.
+            layer: Index of the layer.
             query: `[T, H, D]`.
             key: `[T, K, D]`.
             value: `[T, K, D]`.
-            how: How to score.
+            how: Scaling, cap, window and sinks of the scores.
 
         Returns:
             `[T, H, D]`.
         """
         batch = self._batch
         assert batch is not None
-        self.layers_seen += 1
+        self.attended_layers += 1
         flat = (query.shape[0], self._kv_heads * self._head_dim)
-        self._kv.write(layer, batch.rows, key.reshape(flat), value.reshape(flat))
+        self._kv.write(layer, batch.kv_rows, key.reshape(flat), value.reshape(flat))
         out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-        self.over_pages(layer, query, how, out)
+        self.attend_pages(layer, query, how, out)
         return out
 
-    def over_pages(self, layer: int, query: Tensor, how: Score, out: Tensor) -> None:
-        """Attend `query` `[T, H, D]` into `out`; the batch's keys and values are stored already."""
+    def attend_pages(self, layer: int, query: Tensor, how: Score, out: Tensor) -> None:
+        """Attend `query` `[T, H, D]` into `out`, over keys and values that are already stored."""
         batch = self._batch
         assert batch is not None
         if self._kernels is not None:
-            self._by_kernels(self._kernels, layer, query, batch, how, out)
+            self._attend_with_kernels(self._kernels, layer, query, batch, how, out)
             return
         division = self._divisions.get(how.window)
         if division is None:
             division = self._divider.divide(batch.spans, how.window)
             self._divisions[how.window] = division
-        if division.only is not None and how.sinks is None:
-            out.copy_(self._single(layer, query, division.only, how))
+        if division.single_row is not None and how.sinks is None:
+            out.copy_(self._attend_single_row(layer, query, division.single_row, how))
             return
         for group in division.groups:
-            out[group.rows] = self._together(layer, query[group.rows], group, how).to(out.dtype)
-        for alone in division.alone:
-            if len(alone.tiles) == 1 and how.sinks is None:
-                self._in_one_tile(layer, query, alone, how, out)
+            out[group.rows] = self._attend_tile(layer, query[group.rows], group, how).to(out.dtype)
+        for sequence in division.sequences:
+            if len(sequence.tiles) == 1 and how.sinks is None:
+                self._attend_one_tile(layer, query, sequence, how, out)
             else:
-                self._in_tiles(layer, query, alone, how, out)
+                self._attend_tiles(layer, query, sequence, how, out)
 
-    def _by_kernels(
+    def _attend_with_kernels(
         self,
         kernels: Kernels,
         layer: int,
@@ -162,16 +162,21 @@ class PagedAttention:
         kernels.attend(query.to(pages.dtype), pages, batch.paged, how, mixed)
         out.copy_(mixed)
 
-    def _together(self, layer: int, query: Tensor, group: HeadTile, how: Score) -> Tensor:
-        """One row of each of several sequences: `[B, H, D]` to `[B, H, D]` fp32."""
-        heads, shared, dim, size = self._kv_heads, self._shared, self._head_dim, group.size
-        self._tile.load(layer, group.loaded)
+    def _attend_tile(self, layer: int, query: Tensor, group: DecodeGroup, how: Score) -> Tensor:
+        """Attend one row of each of several sequences: `[B, H, D]` to `[B, H, D]` fp32."""
+        heads, shared, dim, size = (
+            self._kv_heads,
+            self._queries_per_kv_head,
+            self._head_dim,
+            group.size,
+        )
+        self._tile.load_pages(layer, group.loaded)
         query = query.float().reshape(size, heads, shared, dim)
         scores, weights = group.scores, group.weights
         for head in range(heads):
             row = scores[head]
             _multiply(query[:, head], group.keys[head], how.scaling, row)
-        _shape(scores, group.hidden, how.softcap)
+        _cap_and_mask(scores, group.mask, how.softcap)
         if how.sinks is None:
             torch.softmax(scores, -1, out=weights)
         else:
@@ -184,90 +189,92 @@ class PagedAttention:
             torch.bmm(weights[head], group.values[head], out=out[head])
         return out.permute(1, 0, 2, 3).reshape(size, self._heads, dim)
 
-    def _single(self, layer: int, query: Tensor, alone: SingleSequence, how: Score) -> Tensor:
-        """The one row of the batch: `[1, H, D]` fp32."""
-        self._tile.load(layer, alone.tiles[0])
-        block = alone.blocks[0][0]
-        packed = query.reshape(self._kv_heads, self._shared, self._head_dim).float()
+    def _attend_single_row(
+        self, layer: int, query: Tensor, sequence: SingleSequence, how: Score
+    ) -> Tensor:
+        """Attend the only row of the batch: `[1, H, D]` fp32."""
+        self._tile.load_pages(layer, sequence.tiles[0])
+        block = sequence.blocks[0][0]
+        packed = query.reshape(self._kv_heads, self._queries_per_kv_head, self._head_dim).float()
         _multiply(packed, block.key, how.scaling, block.scores)
-        _shape(block.scores, None, how.softcap)
+        _cap_and_mask(block.scores, None, how.softcap)
         torch.softmax(block.scores, -1, out=block.weights)
         return torch.bmm(block.weights, block.value).view(1, self._heads, self._head_dim)
 
-    def _in_one_tile(
-        self, layer: int, query: Tensor, alone: SingleSequence, how: Score, out: Tensor
+    def _attend_one_tile(
+        self, layer: int, query: Tensor, sequence: SingleSequence, how: Score, out: Tensor
     ) -> None:
-        """All that the rows see is in one tile: a plain softmax."""
-        self._tile.load(layer, alone.tiles[0])
-        for block in alone.blocks[0]:
+        """Attend rows with a context of one tile: a plain softmax."""
+        self._tile.load_pages(layer, sequence.tiles[0])
+        for block in sequence.blocks[0]:
             self._score(query, block, how)
             torch.softmax(block.scores, -1, out=block.weights)
-            self._put(torch.bmm(block.weights, block.value), block, out)
+            self._write_rows(torch.bmm(block.weights, block.value), block, out)
 
-    def _in_tiles(
-        self, layer: int, query: Tensor, alone: SingleSequence, how: Score, out: Tensor
+    def _attend_tiles(
+        self, layer: int, query: Tensor, sequence: SingleSequence, how: Score, out: Tensor
     ) -> None:
-        """Tile after tile, joined by log-sum-exp; a sink joins as a tile that holds nothing."""
-        folds: dict[int, PartialSoftmax] = {}
+        """Attend tile by tile, merged by log-sum-exp; a sink merges as a tile without values."""
+        partials: dict[int, PartialSoftmax] = {}
         last: dict[int, QueryBlock] = {}
-        for tile, blocks in zip(alone.tiles, alone.blocks, strict=True):
-            self._tile.load(layer, tile)
+        for tile, blocks in zip(sequence.tiles, sequence.blocks, strict=True):
+            self._tile.load_pages(layer, tile)
             for block in blocks:
                 self._score(query, block, how)
                 top = block.scores.amax(-1, keepdim=True)
                 torch.exp(block.scores.sub_(top), out=block.weights)
                 total = block.weights.sum(-1, keepdim=True)
-                fold = PartialSoftmax(top, total, torch.bmm(block.weights, block.value))
+                partial = PartialSoftmax(top, total, torch.bmm(block.weights, block.value))
                 start = block.rows.start
-                folds[start] = folds[start].join(fold) if start in folds else fold
+                partials[start] = partials[start].merge(partial) if start in partials else partial
                 last[start] = block
-        for start, fold in folds.items():
+        for start, partial in partials.items():
             block = last[start]
             if how.sinks is not None:
-                fold = fold.join(self._sink(how.sinks, fold))
-            self._put(fold.out / fold.total, block, out)
+                partial = partial.merge(self._sink(how.sinks, partial))
+            self._write_rows(partial.out / partial.total, block, out)
 
     def _score(self, query: Tensor, block: QueryBlock, how: Score) -> None:
         """Fill a block's scores."""
-        heads, shared, rows = self._kv_heads, self._shared, block.count
+        heads, shared, rows = self._kv_heads, self._queries_per_kv_head, block.count
         packed = query[block.rows].view(rows, heads, shared, self._head_dim).transpose(0, 1)
         packed = packed.reshape(heads, rows * shared, self._head_dim).float()
         _multiply(packed, block.key, how.scaling, block.scores)
         wide = block.scores.view(heads, rows, shared, -1)
-        _shape(wide, block.hidden, how.softcap)
+        _cap_and_mask(wide, block.mask, how.softcap)
 
-    def _put(self, result: Tensor, block: QueryBlock, out: Tensor) -> None:
-        """`result`: `[K, R * G, D]`."""
-        shape = (self._kv_heads, block.count, self._shared, self._head_dim)
+    def _write_rows(self, result: Tensor, block: QueryBlock, out: Tensor) -> None:
+        """Write `result` `[K, R * G, D]` to the block's rows of `out`."""
+        shape = (self._kv_heads, block.count, self._queries_per_kv_head, self._head_dim)
         wide = result.view(shape).transpose(0, 1)
         out[block.rows].view(wide.shape).copy_(wide)
 
     def _sink(self, sinks: Tensor, like: PartialSoftmax) -> PartialSoftmax:
-        rows = like.top.shape[1] // self._shared
-        shape = (self._kv_heads, rows, self._shared)
-        top = sinks.float().view(self._kv_heads, 1, self._shared).expand(shape)
+        rows = like.top.shape[1] // self._queries_per_kv_head
+        shape = (self._kv_heads, rows, self._queries_per_kv_head)
+        top = sinks.float().view(self._kv_heads, 1, self._queries_per_kv_head).expand(shape)
         top = top.reshape(like.top.shape)
         return PartialSoftmax(top, torch.ones_like(top), torch.zeros_like(like.out))
 
 
 def _multiply(query: Tensor, key: Tensor, scaling: float, scores: Tensor) -> None:
-    """`scores = query @ key * scaling`; with `beta=0` what they held does not count."""
+    """`scores = query @ key * scaling`; `beta=0` ignores what they held."""
     torch.baddbmm(scores, query, key, beta=0, alpha=scaling, out=scores)
 
 
-def _shape(scores: Tensor, hidden: Tensor | None, softcap: float | None) -> None:
+def _cap_and_mask(scores: Tensor, mask: Tensor | None, softcap: float | None) -> None:
     if softcap is not None:
         scores.div_(softcap).tanh_().mul_(softcap)
-    if hidden is not None:
-        scores.masked_fill_(hidden, _HIDDEN)
+    if mask is not None:
+        scores.masked_fill_(mask, _MASKED)
 
 
 _current: ContextVar[PagedAttention | None] = ContextVar("agentrt_attention", default=None)
 
 
 @contextmanager
-def serving(attention: PagedAttention) -> Iterator[None]:
-    """Models of this thread attend through `attention`."""
+def attending_with(attention: PagedAttention) -> Iterator[None]:
+    """Let the models of this thread attend with `attention`."""
     token = _current.set(attention)
     try:
         yield
@@ -275,8 +282,8 @@ def serving(attention: PagedAttention) -> Iterator[None]:
         _current.reset(token)
 
 
-def current() -> PagedAttention:
-    """Whom models of this thread attend through."""
+def current_attention() -> PagedAttention:
+    """Attention of this thread's models."""
     paged = _current.get()
     assert paged is not None, "the model ran outside the engine"
     return paged
@@ -295,8 +302,8 @@ def attend(
     s_aux: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls: `[1, H, T, D]` and `[1, K, T, D]` to `[1, T, H, D]`."""
+    """The function that transformers calls: `[1, H, T, D]` and `[1, K, T, D]` to `[1, T, H, D]`."""
     how = Score(scaling or query.shape[-1] ** -0.5, softcap, sliding_window, s_aux)
     layer: int = module.layer_idx  # type: ignore[assignment]
     query, key, value = query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1)
-    return current()(layer, query, key, value, how)[None], None
+    return current_attention()(layer, query, key, value, how)[None], None

@@ -1,4 +1,4 @@
-"""How a batch's attention is divided: once a step and window, the same for all layers."""
+"""Division of a batch's attention into tiles: once per step and window, for all layers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from agentrt.engine.ops.tile import LoadedPages, Tile
 
 
 @dataclass(frozen=True, slots=True)
-class HeadTile:
+class DecodeGroup:
     """Sequences with one row each that share a tile.
 
-    B sequences, N tokens of the longest reach, in whole pages.
+    B sequences, N tokens of the longest context, in whole pages.
 
     Attributes:
-        rows: B, their rows in the batch; a slice where they follow each other.
+        rows: B, their rows in the batch; a slice if they are contiguous.
         size: B.
         loaded: The tile.
         keys: For each of K heads, `[B, D, N]`.
         values: For each of K heads, `[B, N, D]`.
         scores: `[K, B, G, N]`.
         weights: `[K, B, G, N]`.
-        hidden: `[B, 1, N]` places that a row must not see.
+        mask: `[B, 1, N]` tokens that a row must not see.
     """
 
     rows: slice | Tensor
@@ -36,23 +36,23 @@ class HeadTile:
     values: tuple[Tensor, ...]
     scores: Tensor
     weights: Tensor
-    hidden: Tensor
+    mask: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class QueryBlock:
-    """Some rows of one sequence, and what of its tile they see.
+    """Some rows of one sequence, and the part of its tile that they see.
 
     R rows, N tokens that any of them sees.
 
     Attributes:
-        rows: In the batch.
+        rows: Rows in the batch.
         count: R.
         key: `[K, D, N]` of the tile.
         value: `[K, N, D]` of the tile.
         scores: `[K, R * G, N]`.
         weights: `[K, R * G, N]`.
-        hidden: `[R, 1, N]` places that a row must not see; None when each sees all.
+        mask: `[R, 1, N]` tokens that a row must not see; None if each sees all.
     """
 
     rows: slice
@@ -61,16 +61,16 @@ class QueryBlock:
     value: Tensor
     scores: Tensor
     weights: Tensor
-    hidden: Tensor | None
+    mask: Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
 class SingleSequence:
-    """One sequence by itself.
+    """One sequence that shares its tiles with no other.
 
     Attributes:
-        tiles: Each tile it needs, one mostly.
-        blocks: For each tile, the query blocks that see something of it.
+        tiles: Tiles of its context, mostly one.
+        blocks: For each tile, the query blocks that see part of it.
     """
 
     tiles: tuple[LoadedPages, ...]
@@ -79,107 +79,109 @@ class SingleSequence:
 
 @dataclass(frozen=True, slots=True)
 class TileDivision:
-    """A batch's attention under one window.
+    """Division of a batch's attention under one window.
 
     Attributes:
-        groups: Decoding sequences, several a tile.
-        alone: The others, one by one.
-        only: The one row of the batch with the one tile it sees, where that is all there is.
+        groups: Decoding sequences, several per tile.
+        sequences: The others, one by one.
+        single_row: The batch's only row with its only tile, if that is all there is.
     """
 
-    groups: tuple[HeadTile, ...]
-    alone: tuple[SingleSequence, ...]
-    only: SingleSequence | None
+    groups: tuple[DecodeGroup, ...]
+    sequences: tuple[SingleSequence, ...]
+    single_row: SingleSequence | None
 
 
 class TileDivider:
-    """Divides batches; its buffers grow to what the largest needed and stay."""
+    """Divides batches; its buffers grow to the largest batch so far."""
 
     def __init__(self, tables: BlockTables, tile: Tile, page_tokens: int) -> None:
         self._tables = tables
         self._tile = tile
         self._page_tokens = page_tokens
-        self._spare: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._buffers_pool: list[tuple[Tensor, Tensor, Tensor]] = []
         self._used = 0
 
-    def begin(self) -> None:
-        """A new batch: buffers of the last one may be overwritten."""
+    def begin_batch(self) -> None:
+        """Begin a new batch: buffers of the last one may be overwritten."""
         self._used = 0
 
     def divide(self, spans: tuple[QuerySpan, ...], window: int | None) -> TileDivision:
-        """Put decoding sequences together as long as they fit a tile, the longest first."""
-        alone = [span for span in spans if span.tokens > 1]
+        """Group decoding sequences while they fit in a tile, the longest first."""
+        unshared = [span for span in spans if span.tokens > 1]
         single = [span for span in spans if span.tokens == 1]
-        single.sort(key=lambda span: -self._reach_pages(span, window))
-        groups: list[HeadTile] = []
+        single.sort(key=lambda span: -self._visible_pages(span, window))
+        groups: list[DecodeGroup] = []
         while single:
-            pages = self._reach_pages(single[0], window)
+            pages = self._visible_pages(single[0], window)
             fit = max(1, self._tile.pages // pages)
             members, single = single[:fit], single[fit:]
             if len(members) == 1:
-                alone += members
+                unshared += members
             else:
                 groups.append(self._group(members, pages, window))
-        by_one = tuple(self._alone(span, window) for span in alone)
-        only = None
-        if len(spans) == 1 and spans[0].tokens == 1 and len(by_one[0].tiles) == 1:
-            only = by_one[0]
-        return TileDivision(tuple(groups), by_one, only)
+        sequences = tuple(self._sequence(span, window) for span in unshared)
+        single_row = None
+        if len(spans) == 1 and spans[0].tokens == 1 and len(sequences[0].tiles) == 1:
+            single_row = sequences[0]
+        return TileDivision(tuple(groups), sequences, single_row)
 
-    def _reach_pages(self, span: QuerySpan, window: int | None) -> int:
-        """Pages that hold what a decoding row sees."""
-        first = first_seen(span.kv_tokens - 1, window) // self._page_tokens
+    def _visible_pages(self, span: QuerySpan, window: int | None) -> int:
+        """Pages that a decoding row sees."""
+        first = first_visible(span.kv_tokens - 1, window) // self._page_tokens
         return -(-span.kv_tokens // self._page_tokens) - first
 
-    def _group(self, members: list[QuerySpan], pages: int, window: int | None) -> HeadTile:
+    def _group(self, members: list[QuerySpan], pages: int, window: int | None) -> DecodeGroup:
         size = self._page_tokens
         tokens = pages * size
         members = sorted(members, key=lambda span: span.start)
-        room, hidden, scratch = self._buffers()
-        table = self._tables.blocks
-        blocks = room[: len(members) * pages].zero_()
+        pages_buffer, mask, scratch = self._buffers()
+        table = self._tables.block_offsets
+        blocks = pages_buffer[: len(members) * pages].zero_()
         begins: list[int] = []
         ends: list[int] = []
         for index, span in enumerate(members):
-            seen = first_seen(span.kv_tokens - 1, window)
+            seen = first_visible(span.kv_tokens - 1, window)
             page = seen // size
             row = table[span.slot, page : page + pages]  # shorter at the table's end
             blocks[index * pages : index * pages + row.shape[0]] = row
             begins.append(seen - page * size)
             ends.append(span.kv_tokens - page * size)
         grid = (len(members), tokens)
-        places = self._tile.places[:tokens]
-        hidden = hidden[: len(members) * tokens].view(grid)
-        torch.ge(places, torch.tensor(ends, device=table.device)[:, None], out=hidden)
+        indices = self._tile.token_indices[:tokens]
+        mask = mask[: len(members) * tokens].view(grid)
+        torch.ge(indices, torch.tensor(ends, device=table.device)[:, None], out=mask)
         if window is not None:
             before = scratch[: len(members) * tokens].view(grid)
-            torch.lt(places, torch.tensor(begins, device=table.device)[:, None], out=before)
-            hidden.logical_or_(before)
+            torch.lt(indices, torch.tensor(begins, device=table.device)[:, None], out=before)
+            mask.logical_or_(before)
         rows = [span.start for span in members]
-        where: slice | Tensor = slice(rows[0], rows[-1] + 1)
+        batch_rows: slice | Tensor = slice(rows[0], rows[-1] + 1)
         if rows[-1] - rows[0] != len(rows) - 1:
-            where = torch.tensor(rows, device=table.device)
+            batch_rows = torch.tensor(rows, device=table.device)
         loaded = self._tile.prepare(blocks)
         shape = (len(members), tokens, *loaded.key.shape[1:])
         key, value = loaded.key.view(shape), loaded.value.view(shape)
         heads = self._tile.kv_heads
-        scores, weights = self._tile.scores(heads, len(members), self._tile.heads // heads, tokens)
-        return HeadTile(
-            rows=where,
+        scores, weights = self._tile.score_buffers(
+            heads, len(members), self._tile.heads // heads, tokens
+        )
+        return DecodeGroup(
+            rows=batch_rows,
             size=len(members),
             loaded=loaded,
             keys=tuple(key[:, :, head].transpose(1, 2) for head in range(heads)),
             values=tuple(value[:, :, head] for head in range(heads)),
             scores=scores,
             weights=weights,
-            hidden=hidden[:, None, :],
+            mask=mask[:, None, :],
         )
 
     def _buffers(self) -> tuple[Tensor, Tensor, Tensor]:
         """Pages and two masks of a full tile."""
-        if self._used == len(self._spare):
-            device = self._tables.blocks.device
-            self._spare.append(
+        if self._used == len(self._buffers_pool):
+            device = self._tables.block_offsets.device
+            self._buffers_pool.append(
                 (
                     torch.zeros(self._tile.pages, dtype=torch.int64, device=device),
                     torch.empty(self._tile.tokens, dtype=torch.bool, device=device),
@@ -187,18 +189,18 @@ class TileDivider:
                 )
             )
         self._used += 1
-        return self._spare[self._used - 1]
+        return self._buffers_pool[self._used - 1]
 
-    def _alone(self, span: QuerySpan, window: int | None) -> SingleSequence:
+    def _sequence(self, span: QuerySpan, window: int | None) -> SingleSequence:
         size = self._page_tokens
         first = span.kv_tokens - span.tokens
-        low = first_seen(first, window) // size * size
+        low = first_visible(first, window) // size * size
         tiles: list[LoadedPages] = []
         blocks: list[tuple[QueryBlock, ...]] = []
         for begin in range(low, span.kv_tokens, self._tile.tokens):
             end = min(begin + self._tile.tokens, span.kv_tokens)
             pages = -(-(end - begin) // size)
-            held = self._tables.blocks[span.slot, begin // size : begin // size + pages]
+            held = self._tables.block_offsets[span.slot, begin // size : begin // size + pages]
             tiles.append(self._tile.prepare(held))
             blocks.append(self._query_blocks(span, tiles[-1], begin, end, window))
         return SingleSequence(tuple(tiles), tuple(blocks))
@@ -206,51 +208,51 @@ class TileDivider:
     def _query_blocks(
         self, span: QuerySpan, loaded: LoadedPages, begin: int, end: int, window: int | None
     ) -> tuple[QueryBlock, ...]:
-        """Blocks of rows that see something of the tile `[begin, end)` of positions."""
+        """Blocks of rows that see part of the tile of positions `[begin, end)`."""
         first = span.kv_tokens - span.tokens
-        most = self._tile.most_rows(min(self._tile.tokens, span.kv_tokens))
-        made: list[QueryBlock] = []
-        for at in range(0, span.tokens, most):
-            count = min(most, span.tokens - at)
-            here = first + at
-            seen = max(begin, first_seen(here, window))
-            past = min(end, here + count)
-            if seen >= past:
+        max_rows = self._tile.max_rows(min(self._tile.tokens, span.kv_tokens))
+        blocks: list[QueryBlock] = []
+        for at in range(0, span.tokens, max_rows):
+            count = min(max_rows, span.tokens - at)
+            position = first + at
+            begin_seen = max(begin, first_visible(position, window))
+            end_seen = min(end, position + count)
+            if begin_seen >= end_seen:
                 continue
             rows = slice(span.start + at, span.start + at + count)
             heads = self._tile.kv_heads
-            scores, weights = self._tile.scores(
-                heads, count * (self._tile.heads // heads), past - seen
+            scores, weights = self._tile.score_buffers(
+                heads, count * (self._tile.heads // heads), end_seen - begin_seen
             )
-            made.append(
+            blocks.append(
                 QueryBlock(
                     rows=rows,
                     count=count,
-                    key=loaded.key[seen - begin : past - begin].permute(1, 2, 0),
-                    value=loaded.value[seen - begin : past - begin].transpose(0, 1),
+                    key=loaded.key[begin_seen - begin : end_seen - begin].permute(1, 2, 0),
+                    value=loaded.value[begin_seen - begin : end_seen - begin].transpose(0, 1),
                     scores=scores,
                     weights=weights,
-                    hidden=self._hidden(here, count, seen, past, window),
+                    mask=self._mask(position, count, begin_seen, end_seen, window),
                 )
             )
-        return tuple(made)
+        return tuple(blocks)
 
-    def _hidden(
+    def _mask(
         self, first: int, rows: int, begin: int, end: int, window: int | None
     ) -> Tensor | None:
-        """`[rows, 1, end - begin]`, rows at positions `first` and on, or None if all is seen."""
+        """`[rows, 1, end - begin]` for rows from position `first` on; None if they see all."""
         within = window is None or begin > first + rows - 1 - window
         if end <= first + 1 and within:
             return None
-        device = self._tables.blocks.device
+        device = self._tables.block_offsets.device
         ahead = torch.arange(begin, end, device=device)
         here = torch.arange(first, first + rows, device=device)[:, None]
-        hidden = ahead > here
+        mask = ahead > here
         if window is not None:
-            hidden |= ahead <= here - window
-        return hidden[:, None, :]
+            mask |= ahead <= here - window
+        return mask[:, None, :]
 
 
-def first_seen(position: int, window: int | None) -> int:
+def first_visible(position: int, window: int | None) -> int:
     """First position that a token at `position` sees."""
     return 0 if window is None else max(0, position - window + 1)

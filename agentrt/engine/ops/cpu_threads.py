@@ -1,10 +1,10 @@
-"""How many threads compute, and how they wait: measured on this machine with the model itself.
+"""CPU threads: how many compute and how they wait, measured on this machine with the model itself.
 
-On quiet cores two threads that spin win; beside busy processes a thread that waits at a barrier can
+On quiet cores two threads that spin win. Beside busy processes a thread that waits at a barrier can
 stall for a scheduler's tick of 8 ms, and one thread is faster than two. So each choice computes a
-few steps in turn, a token and a page of a prompt, and the least time wins. The answer is kept for
+few steps in turn, a token and a page of a prompt, and the least time wins. The result is stored for
 starts of the next hour under ~/.cache/agentrt/threads, as neighbours come and go; `agentrt doctor`
-asks again.
+measures again.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from time import perf_counter
 from typing import Literal, cast
 
 from agentrt.base.config import EngineConfig
-from agentrt.base.errors import UsageError
+from agentrt.base.cpu_cores import cores
 
 Wait = Literal["active", "passive"]
 
-FEW_PARAMETERS = 4_000_000
-"""Below this a step is over before a second thread has begun; it is not worth asking."""
+SMALL_MODEL_PARAMETERS = 4_000_000
+"""In smaller models a step is over before a second thread has begun; nothing is measured."""
 
-KEPT_S = 3600.0
+VALID_S = 3600.0
 
 _BUDGET_S = 0.4
-_LEAST_ROUNDS = 3
-_MOST_ROUNDS = 25
-_WORTH_THREADS = 0.9
-"""More threads have to take less than this share of the time of fewer."""
-_WORTH_SPINNING = 0.95
+_MIN_ROUNDS = 3
+_MAX_ROUNDS = 25
+_THREADS_PAY_SHARE = 0.9
+"""More threads must take less than this share of the time of fewer."""
+_SPINNING_PAYS_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One choice, tried.
+    """Measurement of one choice.
 
     Attributes:
-        threads: How many.
-        wait: Whether who waits spins for long.
-        step_s: Mean time of a step; a stall counts as much as it lasts.
+        threads: Number of threads.
+        wait: Whether waiting threads spin for long.
+        step_s: Mean time of a step, stalls included.
     """
 
     threads: int
@@ -56,13 +56,13 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ThreadChoice:
-    """What was chosen.
+    """The choice of threads.
 
     Attributes:
-        threads: How many compute.
+        threads: Number of compute threads.
         wait: How they wait.
-        reason: For people.
-        timings: What was measured; empty where nothing was.
+        reason: Why, for display.
+        timings: Measurements; empty if there were none.
     """
 
     threads: int
@@ -72,153 +72,130 @@ class ThreadChoice:
 
 
 def candidates(cores: int, waits: Sequence[Wait]) -> list[tuple[int, Wait]]:
-    """What is worth trying: one thread, and powers of two up to all cores, waiting each way."""
+    """Choices to measure: one thread, and powers of two up to all cores, with each wait policy."""
     counts = [count for count in (2, 4, 8, 16, 32, 64) if count < cores]
     if cores > 1:
         counts.append(cores)
     return [(1, "passive"), *((count, wait) for count in counts for wait in waits)]
 
 
-def choose(timings: Sequence[Timing]) -> ThreadChoice:
-    """The fastest; of what is about as fast, fewer threads, and waiting that leaves cores free."""
+def fastest(timings: Sequence[Timing]) -> ThreadChoice:
+    """The fastest choice; of about equal ones, the one with fewer threads and passive waiting."""
     least_first = sorted(timings, key=lambda one: (one.threads, one.wait == "active"))
     best = least_first[0]
     for timing in least_first:
-        share = _WORTH_THREADS if timing.threads > best.threads else _WORTH_SPINNING
+        share = _THREADS_PAY_SHARE if timing.threads > best.threads else _SPINNING_PAYS_SHARE
         if timing.step_s < best.step_s * share:
             best = timing
-    told = ", ".join(
+    measured = ", ".join(
         f"{one.threads} {one.wait} {1e3 * one.step_s:.2f} ms"
         for one in sorted(timings, key=lambda one: one.step_s)
     )
-    return ThreadChoice(best.threads, best.wait, f"a step took: {told}", tuple(timings))
+    return ThreadChoice(best.threads, best.wait, f"a step took: {measured}", tuple(timings))
 
 
-def probe(
-    tried: Sequence[tuple[int, Wait]],
+def measure(
+    choices: Sequence[tuple[int, Wait]],
     use: Callable[[int, Wait], None],
     step: Callable[[], object],
     now_s: Callable[[], float] = perf_counter,
 ) -> list[Timing]:
-    """Compute steps under each choice, in turn, so that what disturbs them disturbs all.
+    """Measure steps under each choice in turn, so that a disturbance affects all of them.
 
     Args:
-        tried: Threads and waiting.
-        use: Compute so from now on.
-        step: One step.
-        now_s: A clock.
+        choices: Threads and wait policy of each.
+        use: Applies a choice.
+        step: Computes one step.
+        now_s: Clock, in seconds.
     """
     began_s = now_s()
-    spent_s = [0.0] * len(tried)
+    spent_s = [0.0] * len(choices)
     rounds = 0
-    while rounds < _LEAST_ROUNDS or (rounds < _MOST_ROUNDS and now_s() - began_s < _BUDGET_S):
-        for at, (threads, wait) in enumerate(tried):
+    while rounds < _MIN_ROUNDS or (rounds < _MAX_ROUNDS and now_s() - began_s < _BUDGET_S):
+        for at, (threads, wait) in enumerate(choices):
             use(threads, wait)
-            step()  # threads wake, weights come near
+            step()  # wakes threads, warms caches
             before_s = now_s()
             step()
             spent_s[at] += now_s() - before_s
         rounds += 1
     return [
         Timing(threads, wait, spent / rounds)
-        for (threads, wait), spent in zip(tried, spent_s, strict=True)
+        for (threads, wait), spent in zip(choices, spent_s, strict=True)
     ]
 
 
-def settle(
+def choose_threads(
     config: EngineConfig,
     computed_by: str,
     parameters: int,
     waits: Sequence[Wait],
     use: Callable[[int, Wait], None],
     step: Callable[[], object],
+    now_s: Callable[[], float] = perf_counter,
 ) -> ThreadChoice:
-    """Choose, and compute so from now on.
+    """Choose the threads, and compute with them from now on.
 
     Args:
-        config: Of the engine.
-        computed_by: Kernels and dtype, which the answer depends on.
-        parameters: Of the model.
-        waits: Ways to wait that `use` can set.
-        use: Compute with so many threads from now on, waiting so.
-        step: One decode step.
+        config: Config of the engine.
+        computed_by: Kernels and dtype, on which the result depends.
+        parameters: Number of parameters of the model.
+        waits: Wait policies that `use` can apply.
+        use: Applies a number of threads and a wait policy.
+        step: Computes one decode step.
+        now_s: Clock, in seconds.
     """
-    choice = _decided(config, computed_by)
+    choice = _fixed_choice(config, computed_by)
     if choice is None:
-        if parameters < FEW_PARAMETERS:
+        if parameters < SMALL_MODEL_PARAMETERS:
             choice = ThreadChoice(1, "passive", "a step of so small a model is too short for two")
         else:
-            choice = choose(probe(candidates(cores(), waits), use, step))
-        _keep(_file(config, computed_by), choice)
+            choice = fastest(measure(candidates(cores(), waits), use, step, now_s))
+        _store_choice(_file(config, computed_by), choice)
     use(choice.threads, choice.wait)
     return choice
 
 
-def known(config: EngineConfig, computed_by: str) -> ThreadChoice | None:
-    """What was measured for this model at a start in the last hour, or None."""
+def stored_choice(config: EngineConfig, computed_by: str) -> ThreadChoice | None:
+    """Choice measured for this model at a start within the last hour, or None."""
     file = _file(config, computed_by)
     try:
-        if time.time() - file.stat().st_mtime > KEPT_S:
+        if time.time() - file.stat().st_mtime > VALID_S:
             return None
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        timings = tuple(Timing(**one) for one in kept["timings"])
-        count, wait = int(kept["threads"]), str(kept["wait"])
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        timings = tuple(Timing(**one) for one in stored["timings"])
+        count, wait = int(stored["threads"]), str(stored["wait"])
         if not 0 < count <= cores() or wait not in ("active", "passive"):
             return None
-        return ThreadChoice(count, cast(Wait, wait), str(kept["reason"]), timings)
+        return ThreadChoice(count, cast(Wait, wait), str(stored["reason"]), timings)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def forget(config: EngineConfig) -> None:
-    """Measure again at this model's next start."""
+def forget_choice(config: EngineConfig) -> None:
+    """Make this model's next start measure again."""
     with contextlib.suppress(OSError):
-        for file in _home().glob(f"{_of_model(config)}-*.json"):
+        for file in _cache_directory().glob(f"{_model_digest(config)}-*.json"):
             file.unlink(missing_ok=True)
 
 
-def cores() -> int:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def at_most_cores(threads: int) -> int:
-    """`threads` if the process may use so many cores; 0 leaves the choice to the engine.
-
-    Threads beyond the cores wait for each other in every step.
-
-    Raises:
-        UsageError: The number is negative or exceeds the cores.
-    """
-    most = cores()
-    if not 0 <= threads <= most:
-        raise UsageError(
-            f"--threads {threads} is out of range: this process may use {most} "
-            f"core{'s' if most > 1 else ''}",
-            hint=f"give 1 to {most}, or 0 to let the engine choose" if most > 1 else "give 1 or 0",
-        )
-    return threads
-
-
-def _decided(config: EngineConfig, computed_by: str) -> ThreadChoice | None:
-    """What need not be measured."""
+def _fixed_choice(config: EngineConfig, computed_by: str) -> ThreadChoice | None:
+    """Choice that needs no measurement, or None."""
     if config.threads:
         return ThreadChoice(config.threads, "passive", "asked for")
     if config.device != "cpu":
         return ThreadChoice(cores(), "passive", f"the model computes on {config.device}")
     if cores() == 1:
         return ThreadChoice(1, "passive", "there is one core")
-    return known(config, computed_by)
+    return stored_choice(config, computed_by)
 
 
 def _file(config: EngineConfig, computed_by: str) -> Path:
     machine = f"{platform.node()} {platform.machine()} {cores()} {computed_by}"
-    return _home() / f"{_of_model(config)}-{_digest(machine.encode())}.json"
+    return _cache_directory() / f"{_model_digest(config)}-{_digest(machine.encode())}.json"
 
 
-def _of_model(config: EngineConfig) -> str:
+def _model_digest(config: EngineConfig) -> str:
     try:
         return _digest((config.model_path / "config.json").read_bytes())
     except OSError:
@@ -229,14 +206,14 @@ def _digest(seen: bytes) -> str:
     return hashlib.blake2b(seen, digest_size=8).hexdigest()
 
 
-def _home() -> Path:
+def _cache_directory() -> Path:
     caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(caches) / "agentrt" / "threads"
 
 
-def _keep(file: Path, choice: ThreadChoice) -> None:
-    fresh = file.with_suffix(f".{os.getpid()}")
-    with contextlib.suppress(OSError):  # where nothing can be kept, the next start asks again
+def _store_choice(file: Path, choice: ThreadChoice) -> None:
+    temporary = file.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):  # if nothing can be stored, the next start measures again
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps(asdict(choice)), encoding="utf-8")
-        fresh.replace(file)
+        temporary.write_text(json.dumps(asdict(choice)), encoding="utf-8")
+        temporary.replace(file)

@@ -1,4 +1,4 @@
-"""Which set of kernels a model runs on, and why."""
+"""Choice of the kernel set on which a model runs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from agentrt_kernels.cpu.kernel_set import CpuKernels
 
 _log = logging.getLogger(__name__)
 _BEST: dict[Device, KernelChoice] = {"cuda": "triton", "cpu": "cpu"}
-_SPINS: dict[Wait, int] = {"passive": 1_000, "active": 40_000}
-"""How often a native thread looks before it sleeps: about ten microseconds, and half a
-millisecond, which is as long as the engine needs between two steps."""
+_SPIN_COUNTS: dict[Wait, int] = {"passive": 1_000, "active": 40_000}
+"""Times that a native thread polls before it sleeps: about ten microseconds, and half a
+millisecond, which is as long as the engine needs between two steps.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenKernels:
-    """A set, and why it is this one.
+    """A kernel set, and why it was chosen.
 
     Attributes:
-        kernels: The set.
-        reason: For people.
-        fell_back: It is not the one that is best on this device, and nobody asked for it.
+        kernels: The kernel set.
+        reason: Why, for display.
+        fell_back: Whether it is not the best of this device, though the config left the choice.
     """
 
     kernels: Kernels
@@ -37,25 +38,25 @@ class ChosenKernels:
     fell_back: bool = False
 
 
-def choose_kernels(asked: KernelChoice, device: Device, dtype: torch.dtype) -> ChosenKernels:
-    """The set to run on.
+def choose_kernels(choice: KernelChoice, device: Device, dtype: torch.dtype) -> ChosenKernels:
+    """Choose the kernel set.
 
     Args:
-        asked: What the configuration asks for.
-        device: Where the model is.
-        dtype: What it computes in.
+        choice: Choice of the config.
+        device: Device of the model.
+        dtype: Type in which it computes.
 
     Raises:
-        EngineUnavailable: The set that was asked for cannot run here.
+        EngineUnavailable: The configured set cannot run here.
     """
-    if asked == "torch":
+    if choice == "torch":
         return ChosenKernels(TorchKernels(), "asked for")
-    if asked != "auto":
+    if choice != "auto":
         try:
-            return ChosenKernels(_load(asked, device, dtype), "asked for")
+            return ChosenKernels(_load(choice, device, dtype), "asked for")
         except KernelsUnavailable as error:
             raise EngineUnavailable(
-                f"kernels={asked} cannot run here: {error}", hint="Use kernels=auto"
+                f"kernels={choice} cannot run here: {error}", hint="Use kernels=auto"
             ) from error
     best = _BEST[device]
     try:
@@ -66,16 +67,16 @@ def choose_kernels(asked: KernelChoice, device: Device, dtype: torch.dtype) -> C
         return ChosenKernels(TorchKernels(), reason, fell_back=True)
 
 
-def waits_of(kernels: Kernels) -> tuple[Wait, ...]:
-    """Ways to wait that can be set while it runs: torch's own threads wait as they were told."""
+def wait_policies(kernels: Kernels) -> tuple[Wait, ...]:
+    """Wait policies that can be set at run time; those of torch's own threads cannot."""
     return ("passive", "active") if isinstance(kernels, CpuKernels) else ("passive",)
 
 
 def use_threads(kernels: Kernels, threads: int, wait: Wait = "passive") -> None:
-    """Compute with so many threads from now on, in torch and in the set."""
+    """Compute with this many threads from now on, in torch and in the kernel set."""
     torch.set_num_threads(threads)
     if isinstance(kernels, CpuKernels):
-        kernels.use_threads(threads, spins=_SPINS[wait])
+        kernels.use_threads(threads, spins=_SPIN_COUNTS[wait])
 
 
 def _load(name: KernelChoice, device: Device, dtype: torch.dtype) -> Kernels:

@@ -1,9 +1,9 @@
-"""The one door for a layer's matrix.
+"""Linear layers: the format of a matrix, and its product.
 
-On a CPU the matrix is put, once, in the order in which it is read: by the native kernels, or
-without a compiler, in bf16, by oneDNN. Either takes half the time of torch's product at up to
-sixteen rows, and the same at 512. oneDNN's operations are private to torch, so that they are tried
-out first, and plain products stand behind them. Other forms of a weight belong here too.
+On a CPU the matrix is stored, once, in the order in which it is read: by the native kernels, or,
+without a compiler, in bf16 by oneDNN. Either takes half the time of torch's product for up to
+sixteen rows, and the same for 512. oneDNN's operations are private to torch, so they are tested
+first, with plain products as the fallback. Other weight formats belong here too.
 
 Letters of the shapes: T rows, W inputs, N outputs, E experts.
 """
@@ -22,14 +22,14 @@ from agentrt_kernels.contract import Kernels
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.linear import fits
 
-LinearChoice = Literal["native", "packed", "plain"]
+WeightFormat = Literal["native", "packed", "plain"]
 
 
 class Linear(Protocol):
-    """A matrix that is ready to be multiplied with."""
+    """A matrix in its final format."""
 
     def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """`[T, W]` to `[T, N]`, which may lie in `out`."""
+        """`[T, W]` to `[T, N]`, which may be written to `out`."""
 
 
 class DenseLinear:
@@ -52,7 +52,7 @@ class DenseLinear:
 
 
 class PackedLinear:
-    """oneDNN's product with a weight in its own order; the weight as it was is not kept."""
+    """oneDNN's product with a weight in its own order; the original weight is not kept."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self._weight = _onednn()._reorder_linear_weight(weight.contiguous())
@@ -73,7 +73,7 @@ class GroupedLinear(Protocol):
 
 
 class LoopedExperts:
-    """Each expert that has rows, one after the other: on a CPU each reads its weights once."""
+    """Experts one after the other, if they have rows: on a CPU each reads its weights once."""
 
     def __init__(self, experts: Sequence[Linear]) -> None:
         self._experts = experts
@@ -94,7 +94,7 @@ class GroupedExperts:
 
     Args:
         weight: `[E, N, W]`.
-        kernels: Of the model.
+        kernels: Kernel set of the model.
     """
 
     def __init__(self, weight: Tensor, kernels: Kernels) -> None:
@@ -108,12 +108,12 @@ class GroupedExperts:
 
 
 class LinearBackend:
-    """Chooses how a model's matrices are kept.
+    """Chooses the format of a model's matrices.
 
     Args:
-        dtype: Of its weights.
-        device: Where they are.
-        kernels: Its other operations.
+        dtype: Type of the weights.
+        device: Device of the weights.
+        kernels: Kernel set of the model.
 
     Attributes:
         choice: "native", "packed" or "plain".
@@ -123,38 +123,40 @@ class LinearBackend:
     def __init__(self, dtype: torch.dtype, device: torch.device, kernels: Kernels) -> None:
         self._kernels = kernels
         self._on_cpu = device.type == "cpu"
-        self.choice: LinearChoice
-        self.choice, self.reason = _choice(dtype, device, kernels)
+        self.choice: WeightFormat
+        self.choice, self.reason = _choose_format(dtype, device, kernels)
 
     def linear(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
-        """For `weight` `[N, W]` and `bias` `[N]`."""
+        """Linear layer of `weight` `[N, W]` and `bias` `[N]`."""
         if self.choice == "native" and isinstance(self._kernels, CpuKernels) and fits(weight):
             return self._kernels.pack(weight, bias)
         return (PackedLinear if self.choice == "packed" else DenseLinear)(weight, bias)
 
     def grouped(self, weight: Tensor) -> GroupedLinear:
-        """For `weight` `[E, N, W]`."""
+        """Expert layers of `weight` `[E, N, W]`."""
         if self._on_cpu and self._kernels.name in ("torch", "cpu"):
             return LoopedExperts([self.linear(one) for one in weight])
         return GroupedExperts(weight, self._kernels)
 
 
-def _choice(dtype: torch.dtype, device: torch.device, kernels: Kernels) -> tuple[LinearChoice, str]:
+def _choose_format(
+    dtype: torch.dtype, device: torch.device, kernels: Kernels
+) -> tuple[WeightFormat, str]:
     if isinstance(kernels, CpuKernels):
         return "native", "the native kernels read weights fastest in their own order"
     if device.type != "cpu":
         return "plain", f"products on {device.type} are as fast as they come"
     if dtype != torch.bfloat16:
         return "plain", f"weights in {str(dtype).removeprefix('torch.')} gain nothing by an order"
-    fault = _fault_of_packing()
+    fault = _packing_fault()
     if fault:
         return "plain", fault
     return "packed", "oneDNN reads bf16 weights fastest in its own order"
 
 
 @functools.cache
-def _fault_of_packing() -> str | None:
-    """Why packing is not to be had here; None where a packed product equals a plain one."""
+def _packing_fault() -> str | None:
+    """Why packing is not available here; None if a packed product equals a plain one."""
     try:
         if not _onednn()._is_mkldnn_bf16_supported():
             return "this processor has no bf16 products"

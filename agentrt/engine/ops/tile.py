@@ -1,6 +1,6 @@
-"""The buffers that attention works in: made once, of constant size, used by every step.
+"""Buffers of tiled attention: allocated once, of constant size, used by every step.
 
-All layers of a step see the same pages, so that the views of these buffers are made once a step.
+All layers of a step see the same pages, so the views of these buffers are made once per step.
 K heads of keys and values, H query heads, G = H / K, D head_dim, N tokens.
 """
 
@@ -13,19 +13,19 @@ from torch import Tensor
 
 from agentrt.engine.kv.cache import KvCache
 
-_ROWS = 64
-"""Rows of queries that are scored at once against a full tile; a shorter one takes more."""
+_TILE_ROWS = 64
+"""Query rows scored at once against a full tile; a shorter tile takes more."""
 
-_MOST_ROWS = 128
-"""Never more: later rows see more, and scores of what is hidden are computed for nothing."""
+_MAX_ROWS = 128
+"""Upper limit: later rows see more tokens, and masked scores are computed for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPages:
-    """The first pages of the tile, seen in different ways.
+    """The first pages of the tile, in different views.
 
     Attributes:
-        blocks: `[pages]` which pages of KV memory belong there, as in `BlockTables`.
+        blocks: `[pages]` KV cache pages that belong there, as in `BlockTables.block_offsets`.
         key_pages: `[pages, page * K * D]`, filled for each layer.
         value_pages: The same for values.
         key: `[N, K, D]` fp32.
@@ -40,14 +40,14 @@ class LoadedPages:
 
 
 class Tile:
-    """Some pages of keys and values, side by side, and the scores against them.
+    """Some pages of keys and values side by side, and the scores against them.
 
     Attributes:
-        tokens: Most tokens it holds, in whole pages.
-        pages: The same in pages.
+        tokens: Capacity in tokens, a multiple of the page size.
+        pages: Capacity in pages.
         kv_heads: K.
         heads: H.
-        places: `[tokens]` 0, 1, 2 ...
+        token_indices: `[tokens]` 0, 1, 2 ...
     """
 
     def __init__(self, kv: KvCache, *, heads: int, tokens: int) -> None:
@@ -61,16 +61,16 @@ class Tile:
         shape = (self.pages, size * layout.kv_heads * layout.head_dim)
         self._key = torch.empty(shape, dtype=layout.dtype, device=layout.device)
         self._value = torch.empty_like(self._key)
-        self._narrow = layout.dtype != torch.float32
-        self._key_wide = self._key.float() if self._narrow else self._key
-        self._value_wide = self._value.float() if self._narrow else self._value
-        self._most_scores = _ROWS * heads * self.tokens
-        self._scores = torch.empty(self._most_scores, dtype=torch.float32, device=layout.device)
+        self._converts = layout.dtype != torch.float32
+        self._key_fp32 = self._key.float() if self._converts else self._key
+        self._value_fp32 = self._value.float() if self._converts else self._value
+        self._max_scores = _TILE_ROWS * heads * self.tokens
+        self._scores = torch.empty(self._max_scores, dtype=torch.float32, device=layout.device)
         self._weights = torch.empty_like(self._scores)
-        self.places = torch.arange(self.tokens, device=layout.device)
+        self.token_indices = torch.arange(self.tokens, device=layout.device)
 
     def prepare(self, blocks: Tensor) -> LoadedPages:
-        """Views for these pages; `load` fills them."""
+        """Views for these pages; `load_pages` fills them."""
         layout = self._kv.layout
         count = blocks.shape[0]
         shape = (count * layout.page_tokens, layout.kv_heads, layout.head_dim)
@@ -78,24 +78,24 @@ class Tile:
             blocks=blocks,
             key_pages=self._key[:count],
             value_pages=self._value[:count],
-            key=self._key_wide[:count].view(shape),
-            value=self._value_wide[:count].view(shape),
+            key=self._key_fp32[:count].view(shape),
+            value=self._value_fp32[:count].view(shape),
         )
 
-    def load(self, layer: int, into: LoadedPages) -> None:
-        """Copy the pages of one layer in."""
+    def load_pages(self, layer: int, into: LoadedPages) -> None:
+        """Copy the pages of one layer."""
         self._kv.read(layer, into.blocks, into.key_pages, into.value_pages)
-        if self._narrow:
+        if self._converts:
             into.key.view(into.key_pages.shape).copy_(into.key_pages)
             into.value.view(into.value_pages.shape).copy_(into.value_pages)
 
-    def scores(self, *shape: int) -> tuple[Tensor, Tensor]:
-        """Room for scores and for the weights they become."""
+    def score_buffers(self, *shape: int) -> tuple[Tensor, Tensor]:
+        """Buffers for scores and for the weights computed from them."""
         count = 1
         for size in shape:
             count *= size
         return self._scores[:count].view(shape), self._weights[:count].view(shape)
 
-    def most_rows(self, tokens: int) -> int:
-        """Rows of queries that can be scored at once against `tokens` tokens."""
-        return max(1, min(_MOST_ROWS, self._most_scores // (self.heads * tokens)))
+    def max_rows(self, tokens: int) -> int:
+        """Query rows that can be scored at once against `tokens` tokens."""
+        return max(1, min(_MAX_ROWS, self._max_scores // (self.heads * tokens)))

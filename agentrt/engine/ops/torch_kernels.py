@@ -1,4 +1,4 @@
-"""The set that needs no compiler: what a CPU without one gets, and what runs anywhere.
+"""Kernel set in torch alone, for machines without a compiler; runs anywhere.
 
 Attention in tiles (`attention`), the rest with torch's own operations.
 """
@@ -12,73 +12,73 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from agentrt.engine.ops.attention import current
-from agentrt.engine.sampling.torch_sampler import draw_rows
+from agentrt.engine.ops.attention import current_attention
+from agentrt.engine.sampling.torch_sampler import sample_rows
 from agentrt_kernels.contract import HeadNorms, PagedRows, Score
 from agentrt_kernels.reference import Reference
 
 
 @dataclass(frozen=True, slots=True)
 class RopeRotation:
-    """What all layers of one forward have in common; they are given the same tensors.
+    """Values shared by all layers of one forward, which are given the same tensors.
 
     Attributes:
-        given: Positions, angles and slots.
-        strides: Of the pages.
+        given: Positions, angles and slot mapping.
+        strides: Strides of the pages.
         cosines: `[T, 1, D]`.
-        sines: `[T, 1, D]`, with the sign that each half of a head wants.
-        kept: `[n]` rows that are stored, or None for all.
-        places: `[n]` where, in tokens from the first key of the layer.
+        sines: `[T, 1, D]`, with the sign for each half of a head.
+        stored_rows: `[n]` rows that are stored, or None for all.
+        kv_rows: `[n]` their target, in tokens from the first key of the layer.
     """
 
     given: tuple[Tensor, Tensor, Tensor]
     strides: tuple[int, ...]
     cosines: Tensor
     sines: Tensor
-    kept: Tensor | None
-    places: Tensor
+    stored_rows: Tensor | None
+    kv_rows: Tensor
 
     @classmethod
-    def of(
+    def build(
         cls, positions: Tensor, angles: Tensor, rows: Tensor, pages: Tensor, dtype: torch.dtype
     ) -> RopeRotation:
-        """Of one forward."""
+        """Build the rotation of one forward."""
         cos, sin = angles[positions].to(dtype)[:, None].chunk(2, -1)  # [T, 1, D / 2]
         kept = None if bool((rows >= 0).all()) else (rows >= 0).nonzero()[:, 0]
         stored = rows if kept is None else rows[kept]
         size = pages.shape[2]
-        between = pages.stride(0) // pages.stride(2) - size  # tokens' room from page to page
+        between = pages.stride(0) // pages.stride(2) - size  # tokens between two pages
         return cls(
             given=(positions, angles, rows),
             strides=pages.stride(),
             cosines=torch.cat((cos, cos), -1),
             sines=torch.cat((-sin, sin), -1),
-            kept=kept,
-            places=stored + stored // size * between,
+            stored_rows=kept,
+            kv_rows=stored + stored // size * between,
         )
 
-    def serves(self, positions: Tensor, angles: Tensor, rows: Tensor, pages: Tensor) -> bool:
-        """Whether these are the tensors it was made of."""
+    def is_for(self, positions: Tensor, angles: Tensor, rows: Tensor, pages: Tensor) -> bool:
+        """Whether it was built from these tensors."""
         mine = self.given
         same = positions is mine[0] and angles is mine[1] and rows is mine[2]
         return same and pages.stride() == self.strides
 
     def store(self, pages: Tensor, key: Tensor, value: Tensor) -> None:
-        """`key` and `value` `[n, K, D]` into `pages` `[pages, 2, P, K, D]`."""
+        """Store `key` and `value` `[n, K, D]` in `pages` `[pages, 2, P, K, D]`."""
         width = pages.stride(2)
         shape = (pages.stride(0) // width * (pages.shape[0] - 1) + pages.shape[2], width)
         for offset, part in ((0, key), (pages.stride(1), value)):
             flat = pages.as_strided(shape, (width, 1), pages.storage_offset() + offset)
-            flat.index_copy_(0, self.places, part.reshape(-1, width))
+            flat.index_copy_(0, self.kv_rows, part.reshape(-1, width))
 
 
 class TorchKernels(Reference):
-    """torch's fused operations where it has them, tiles for attention, the reference elsewhere."""
+    """torch's fused operations where they exist, tiles for attention, else the reference."""
 
     name = "torch"
 
     def __init__(self) -> None:
-        self._turn: RopeRotation | None = None
+        self._rotation: RopeRotation | None = None
 
     def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
         """See `Kernels.rms_norm`."""
@@ -114,16 +114,18 @@ class TorchKernels(Reference):
             first = functional.rms_norm(turning[:, :heads], width, norms.query, norms.epsilon)
             second = functional.rms_norm(turning[:, heads:], width, norms.key, norms.epsilon)
             turning = torch.cat((first, second), 1)
-        turn = self._turn
-        if turn is None or not turn.serves(positions, angles, rows, layer_pages):
-            turn = self._turn = RopeRotation.of(positions, angles, rows, layer_pages, qkv.dtype)
+        turn = self._rotation
+        if turn is None or not turn.is_for(positions, angles, rows, layer_pages):
+            turn = self._rotation = RopeRotation.build(
+                positions, angles, rows, layer_pages, qkv.dtype
+            )
         half = turning.shape[-1] // 2
         swapped = torch.cat((turning[..., half:], turning[..., :half]), -1)
         turned = torch.addcmul(turning * turn.cosines, swapped, turn.sines)
         query.copy_(turned[:, :heads])
         key, value = turned[:, heads:], qkv[:, heads + pairs :]
-        if turn.kept is not None:
-            key, value = key[turn.kept], value[turn.kept]
+        if turn.stored_rows is not None:
+            key, value = key[turn.stored_rows], value[turn.stored_rows]
         turn.store(layer_pages, key, value)
 
     def attend(
@@ -131,7 +133,7 @@ class TorchKernels(Reference):
     ) -> None:
         """See `Kernels.attend`; `rows` are those of the batch that the engine has begun."""
         layer = layer_pages.storage_offset() // layer_pages.stride(1) // 2
-        current().over_pages(layer, query, score, out)
+        current_attention().attend_pages(layer, query, score, out)
 
     def sample(
         self,
@@ -145,7 +147,7 @@ class TorchKernels(Reference):
         out: Tensor,
     ) -> None:
         """See `Kernels.sample`."""
-        draw_rows(logits, mask, temperature, top_k, top_p, min_p, uniform, out)
+        sample_rows(logits, mask, temperature, top_k, top_p, min_p, uniform, out)
 
     def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
         """See `Kernels.grouped_linear`."""

@@ -1,1 +1,1 @@
-"""The engine in a process of its own: main, channel, messages, watchdog."""
+"""The engine in a process of its own: backend, channel, messages, watchdog."""

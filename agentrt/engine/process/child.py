@@ -1,4 +1,4 @@
-"""Starting the engine's other end: a process with its own environment, or a thread for tests.
+"""Starts the engine's end of a connection: a process of its own, or a thread for tests.
 
 Nothing here imports torch; the child does, after its environment is set.
 """
@@ -20,18 +20,18 @@ from typing import IO, Protocol
 
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
-from agentrt.engine.ops.cpu_threads import cores
+from agentrt.base.cpu_cores import cores
 
 _TAIL_BYTES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class ChildExit:
     """How a child ended.
 
     Attributes:
-        how: In words: `exit code 1`, `killed by signal 9`.
-        stderr: The last lines it wrote there.
+        how: Description: `exit code 1`, `killed by signal 9`.
+        stderr: Last lines of its stderr.
     """
 
     how: str
@@ -41,14 +41,14 @@ class Death:
 class Child(Protocol):
     """The engine's end of a connection."""
 
-    ours: socket.socket
+    owner_socket: socket.socket
 
     def kill(self) -> None:
-        """End it at once, where that is possible."""
+        """Kill it at once, if that is possible."""
         ...
 
-    def wait(self, patience_s: float) -> Death:
-        """Wait for it to end, at most `patience_s` before it is killed. Blocks."""
+    def wait(self, timeout_s: float) -> ChildExit:
+        """Wait for its end; after `timeout_s` it is killed. Blocks."""
         ...
 
 
@@ -56,17 +56,17 @@ class ProcessChild:
     """The engine in a process of its own, which dies with this one."""
 
     def __init__(self, config: EngineConfig) -> None:
-        self.ours, theirs = socket.socketpair()
+        self.owner_socket, engine_socket = socket.socketpair()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the child
         command = [sys.executable, "-P", "-m", "agentrt.engine.process.main"]
-        with theirs:
+        with engine_socket:
             self._process = subprocess.Popen(
-                [*command, str(theirs.fileno()), str(os.getpid())],
+                [*command, str(engine_socket.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                stdout=self._stderr,  # a stray print must not end up in the program's output
+                stdout=self._stderr,  # keeps stray prints out of the program's output
                 stderr=self._stderr,
                 env=environment(config, os.environ),
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(engine_socket.fileno(),),
             )
 
     @property
@@ -76,16 +76,16 @@ class ProcessChild:
     def kill(self) -> None:
         self._process.kill()
 
-    def wait(self, patience_s: float) -> Death:
+    def wait(self, timeout_s: float) -> ChildExit:
         try:
-            code = self._process.wait(patience_s)
+            code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        return Death(how, self._tail())
+        return ChildExit(how, self._stderr_tail())
 
-    def _tail(self) -> str:
+    def _stderr_tail(self) -> str:
         if self._stderr.closed:
             return ""
         with self._stderr as file:
@@ -98,36 +98,36 @@ class ThreadChild:
     """The engine in a thread: the same loop over the same kind of socket."""
 
     def __init__(self, clock: Clock) -> None:
-        self.ours, theirs = socket.socketpair()
+        self.owner_socket, engine_socket = socket.socketpair()
         self._thread = threading.Thread(
-            target=_host_in_thread, args=(theirs, clock), name="agentrt-engine", daemon=True
+            target=_serve_in_thread, args=(engine_socket, clock), name="agentrt-engine", daemon=True
         )
         self._thread.start()
 
     def kill(self) -> None:
-        """A thread cannot be killed; it ends at its next step, when it finds its socket closed."""
+        """Close the socket: a thread cannot be killed, but ends at its next step without one."""
         with contextlib.suppress(OSError):
-            self.ours.shutdown(socket.SHUT_RDWR)
+            self.owner_socket.shutdown(socket.SHUT_RDWR)
 
-    def wait(self, patience_s: float) -> Death:
-        self._thread.join(patience_s)
-        return Death("its thread ended", "")
+    def wait(self, timeout_s: float) -> ChildExit:
+        self._thread.join(timeout_s)
+        return ChildExit("its thread ended", "")
 
 
-def _host_in_thread(theirs: socket.socket, clock: Clock) -> None:
+def _serve_in_thread(engine_socket: socket.socket, clock: Clock) -> None:
     from agentrt.engine.process.main import (
-        host,  # torch, which only this placement has in the process
+        serve_engine,  # torch, which only this placement has in the process
     )
 
-    host(theirs, clock)
+    serve_engine(engine_socket, clock)
 
 
 def environment(config: EngineConfig, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The child's environment, set before torch loads.
+    """Environment of the child, set before torch loads.
 
-    What the user set for OpenMP stands, except for the thread count when the configuration names
-    one. Threads wait passively by default: the cores are shared with the user's own tools, and an
-    OpenMP thread that spins there stalls both (research: a step can wait 8 ms at a barrier).
+    The user's OpenMP settings are kept, except for the thread count if the config sets one. Threads
+    wait passively by default: the cores are shared with the user's own tools, and an OpenMP thread
+    that spins there stalls both (measured: a step can wait 8 ms at a barrier).
     """
     threads = config.threads or cores()
     defaults = {
@@ -146,7 +146,7 @@ def environment(config: EngineConfig, inherited: Mapping[str, str]) -> dict[str,
 
 
 def _python_path(inherited: str) -> str:
-    """Where the child finds agentrt when it is not installed but lies somewhere on our path."""
+    """Import path with which the child finds agentrt even if it is not installed."""
     root = str(Path(__file__).resolve().parents[3])
     if root == str(Path(sysconfig.get_path("purelib")).resolve()):
         return inherited

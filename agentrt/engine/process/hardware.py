@@ -1,4 +1,4 @@
-"""What torch finds on this machine, for people; nothing is loaded onto it."""
+"""Hardware that torch finds on this machine, for display; nothing is loaded onto it."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Any
 import torch
 
 from agentrt.base.config import EngineConfig
-from agentrt.engine.ops.cpu_threads import known
+from agentrt.engine.ops.cpu_threads import stored_choice
 from agentrt.engine.process.child import environment
 
 
-def gpu_facts() -> dict[str, Any]:
-    """The GPUs, or why there is none to compute on."""
+def gpu_info() -> dict[str, Any]:
+    """The GPUs, or why there is none."""
     if not torch.cuda.is_available():
         built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
         return {"count": 0, "reason": f"torch {torch.__version__} ({built}) sees no CUDA device"}
     devices = []
     for index in range(torch.cuda.device_count()):
-        facts = torch.cuda.get_device_properties(index)
+        properties = torch.cuda.get_device_properties(index)
         devices.append(
             {
-                "name": facts.name,
-                "memory_bytes": facts.total_memory,
-                "capability": f"{facts.major}.{facts.minor}",
-                "multiprocessors": facts.multi_processor_count,
+                "name": properties.name,
+                "memory_bytes": properties.total_memory,
+                "capability": f"{properties.major}.{properties.minor}",
+                "multiprocessors": properties.multi_processor_count,
             }
         )
     return {"count": len(devices), "cuda": torch.version.cuda, "devices": devices}
 
 
-def thread_facts(
+def thread_info(
     config: EngineConfig, inherited: dict[str, str], computed_by: str
 ) -> dict[str, str]:
-    """How many threads compute and why, and what the engine's process is told before torch loads.
+    """Number of compute threads and why, and the environment of the engine's process.
 
     Args:
-        config: Of the engine.
-        inherited: The environment it starts in.
-        computed_by: Of the model's report.
+        config: Config of the engine.
+        inherited: Environment of its parent.
+        computed_by: Value of the model's report.
     """
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
-    told = environment(config, inherited)
-    facts = {name: told[name] for name in names if name in told}
-    choice = known(config, computed_by)
+    child_environment = environment(config, inherited)
+    info = {name: child_environment[name] for name in names if name in child_environment}
+    choice = stored_choice(config, computed_by)
     if config.threads or choice is None:
-        return facts
-    return {"computing": f"{choice.threads} {choice.wait}", "measured": choice.reason, **facts}
+        return info
+    return {"computing": f"{choice.threads} {choice.wait}", "measured": choice.reason, **info}

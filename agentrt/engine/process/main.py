@@ -1,8 +1,7 @@
 """The loop around an engine core, in a process of its own (or in a thread, for tests).
 
-Run as `python -m agentrt.engine.process.main FD OWNER_PID`: the environment is set by whoever
-starts it,
-before torch loads here. Commands come as frames over the socket, one report goes back a step.
+Run as `python -m agentrt.engine.process.main FD OWNER_PID`; the parent sets the environment before
+torch loads here. Commands arrive as frames over the socket, one report goes back per step.
 """
 
 from __future__ import annotations
@@ -24,35 +23,35 @@ from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId
 from agentrt.engine.process.channel import Channel, OwnerGone
 from agentrt.engine.process.messages import (
-    Advise,
     Cancel,
     Command,
-    Grow,
+    ExtendPrompt,
+    HintPrefix,
     LoadEngine,
-    Note,
     Ping,
     Pong,
     Prewarm,
-    Quit,
+    Shutdown,
+    UpdateSchedulingInfo,
 )
 from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
 from agentrt.protocol.step_output import End, StepDone
 
-_NOTHING_TO_DO_S = 0.001
-_READY_S = 1.0
-"""What is compiled ahead may hold up the start for so long."""
-_LAST_WORDS_S = 2.0
+_IDLE_S = 0.001
+_PREWARM_S = 1.0
+"""Longest time for which constraints compiled ahead may delay the start."""
+_DRAIN_S = 2.0
 _PR_SET_PDEATHSIG = 1
 
 
 class Core(Protocol):
-    """What the loop drives: synchronous, one thread."""
+    """The interface that the loop drives: synchronous, one thread."""
 
     @property
     def capabilities(self) -> Capabilities: ...
     def submit(self, request: GenerateRequest) -> None: ...
-    def fill(self, request_id: RequestId, fill: HoleFill) -> None: ...
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None: ...
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None: ...
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None: ...
     def cancel(self, request_id: RequestId, reason: str) -> None: ...
     def hint(
         self,
@@ -60,6 +59,7 @@ class Core(Protocol):
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None: ...
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None: ...
     def has_work(self) -> bool: ...
@@ -68,134 +68,136 @@ class Core(Protocol):
 
 
 class EngineLoop:
-    """One engine core behind one link."""
+    """Runs one engine core behind one channel."""
 
-    def __init__(self, core: Core, link: Channel) -> None:
+    def __init__(self, core: Core, channel: Channel) -> None:
         self._core = core
-        self._link = link
-        self._open: set[RequestId] = set()
+        self._channel = channel
+        self._unfinished: set[RequestId] = set()
 
-    def prepare(self) -> None:
-        """What was told of ahead while the core was loading is ready before anybody asks for it."""
-        arrived = self._link.receive(0)
+    def compile_prewarmed(self) -> None:
+        """Compile the constraints that were announced while the core was loading."""
+        arrived = self._channel.receive(0)
         while arrived and isinstance(first := arrived[0], Prewarm):
-            self._core.prewarm(first.constraints, _READY_S)
+            self._core.prewarm(first.constraints, _PREWARM_S)
             del arrived[0]
-        self._link.put_back(arrived)
+        self._channel.put_back(arrived)
 
     def serve(self) -> None:
-        """Until the owner says quit.
+        """Serve until the owner sends `Shutdown`.
 
         Raises:
             OwnerGone: The owner's end closed without it.
         """
         wait_s: float | None = None
         try:
-            while self._obey(self._link.receive(wait_s)):
-                wait_s = self._advance()
-            self._quit()
+            while self._run_commands(self._channel.receive(wait_s)):
+                wait_s = self._run_step()
+            self._shut_down()
         finally:
             self._core.close()
 
-    def _advance(self) -> float | None:
-        """One step; how long to wait for commands before the next."""
+    def _run_step(self) -> float | None:
+        """Run one step; returns the seconds to wait for commands before the next, or None."""
         if not self._core.has_work():
             return None
         done = self._core.step()
         if done is None:
-            return _NOTHING_TO_DO_S
-        self._tell(done)
+            return _IDLE_S
+        self._send_step(done)
         return 0
 
-    def _obey(self, commands: Iterable[Command]) -> bool:
-        """False when told to quit."""
+    def _run_commands(self, commands: Iterable[Command]) -> bool:
+        """Run commands; False after `Shutdown`."""
         for command in commands:
-            if isinstance(command, Quit):
+            if isinstance(command, Shutdown):
                 return False
-            self._do(command)
+            self._run_command(command)
         return True
 
-    def _do(self, command: Command) -> None:
+    def _run_command(self, command: Command) -> None:
         core = self._core
         match command:
             case GenerateRequest():
                 self._submit(command)
-            case Grow(request_id, fill):
-                if request_id in self._open:
-                    core.fill(request_id, fill)
-            case Note(facts):
-                known = tuple(fact for fact in facts if fact.request_id in self._open)
+            case ExtendPrompt(request_id, fill):
+                if request_id in self._unfinished:
+                    core.fill_hole(request_id, fill)
+            case UpdateSchedulingInfo(updates):
+                known = tuple(info for info in updates if info.request_id in self._unfinished)
                 if known:
-                    core.facts(known)
+                    core.update(known)
             case Cancel(request_id, reason):
-                if request_id in self._open:
+                if request_id in self._unfinished:
                     core.cancel(request_id, reason)
-            case Advise(token_ids, hint, until_s, from_tokens):
-                core.hint(token_ids, hint, until_s, from_tokens)
+            case HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt):
+                core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
             case Prewarm(constraints):
                 core.prewarm(constraints)
             case Ping():
-                self._link.send(Pong())
+                self._channel.send(Pong())
 
     def _submit(self, request: GenerateRequest) -> None:
-        self._open.add(request.request_id)
+        self._unfinished.add(request.request_id)
         try:
             self._core.submit(request)
         except AgentrtError as error:
             end = End(request.request_id, "failed", error=record_of(error))
-            self._tell(StepDone(None, (), (end,)))
+            self._send_step(StepDone(None, (), (end,)))
 
-    def _tell(self, done: StepDone) -> None:
-        self._open.difference_update(end.request_id for end in done.ends)
-        self._link.send(done)
+    def _send_step(self, done: StepDone) -> None:
+        self._unfinished.difference_update(end.request_id for end in done.ends)
+        self._channel.send(done)
 
-    def _quit(self) -> None:
-        """Cancel what is under way and let its ends go out."""
-        for request_id in tuple(self._open):
+    def _shut_down(self) -> None:
+        """Cancel unfinished requests and send their ends."""
+        for request_id in tuple(self._unfinished):
             self._core.cancel(request_id, "the engine is being closed")
-        while self._open and self._core.has_work():
+        while self._unfinished and self._core.has_work():
             done = self._core.step()
             if done is not None:
-                self._tell(done)
-        self._link.drain(_LAST_WORDS_S)
+                self._send_step(done)
+        self._channel.drain(_DRAIN_S)
 
 
-def host(end: socket.socket, clock: Clock, *, loaded: Callable[[], None] = lambda: None) -> int:
-    """Load and serve over `end`; the exit code.
+def serve_engine(
+    end: socket.socket, clock: Clock, *, loaded: Callable[[], None] = lambda: None
+) -> int:
+    """Load an engine and serve it over `end`; returns the exit code.
 
     Args:
-        end: Of the connection to its owner.
-        clock: That it reads.
-        loaded: Called once there is nothing more to load, before its owner is told.
+        end: Engine's end of the connection to its owner.
+        clock: Clock of the engine.
+        loaded: Called once everything is loaded, before the owner learns of it.
     """
-    link = Channel(end)
+    channel = Channel(end)
     try:
-        config = _config(link)
-        core = load(config, clock)
-        server = EngineLoop(core, link)
-        server.prepare()
+        config = _receive_config(channel)
+        core = load_core(config, clock)
+        loop = EngineLoop(core, channel)
+        loop.compile_prewarmed()
         loaded()
-        link.send(core.capabilities)
-        server.serve()
+        channel.send(core.capabilities)
+        loop.serve()
     except OwnerGone:
         return 0
-    except Exception as error:  # whatever ends the engine is told to its owner
+    except Exception as error:  # the owner learns of any error that ends the engine
         if not isinstance(error, AgentrtError):
             traceback.print_exc()
-        _last_words(link, record_of(error))
+        _send_error(channel, record_of(error))
         return 1
     finally:
-        link.close()
+        channel.close()
     return 0
 
 
-def load(config: EngineConfig, clock: Clock) -> Core:
-    """The engine; the only place from which its process reaches torch.
+def load_core(config: EngineConfig, clock: Clock) -> Core:
+    """Load the engine core; the only place from which its process imports torch.
 
     Raises:
         ModelInvalid: The model cannot be loaded.
     """
-    if not (config.model_path / "config.json").is_file():  # said before torch takes its seconds
+    if not (config.model_path / "config.json").is_file():  # checked before torch takes seconds
         raise ModelInvalid(
             f"{config.model_path} is no model directory: it has no config.json",
             hint="Give a Hugging Face checkpoint directory with safetensors",
@@ -205,42 +207,42 @@ def load(config: EngineConfig, clock: Clock) -> Core:
     return EngineCore(config, clock)
 
 
-def _config(link: Channel) -> EngineConfig:
+def _receive_config(channel: Channel) -> EngineConfig:
     commands: list[Command] = []
     while not commands:
-        commands = link.receive(None)
+        commands = channel.receive(None)
     first, *rest = commands
     if not isinstance(first, LoadEngine):
         raise TypeError(f"the first command is {type(first).__name__}, not Load")
-    link.put_back(rest)
+    channel.put_back(rest)
     return first.config
 
 
-def _last_words(link: Channel, error: ErrorRecord) -> None:
+def _send_error(channel: Channel, error: ErrorRecord) -> None:
     try:
-        link.send(error)
-        link.drain(_LAST_WORDS_S)
+        channel.send(error)
+        channel.drain(_DRAIN_S)
     except OwnerGone:
         return
 
 
 def die_with(owner_pid: int) -> None:
-    """Be killed when the owner's process ends, even in the middle of a forward (Linux)."""
+    """Kill this process when its owner's ends, even in the middle of a forward (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != owner_pid:
-        raise SystemExit(0)  # it ended before we could ask
+        raise SystemExit(0)  # it has ended already
 
 
 def main(arguments: list[str]) -> int:
-    """The entry of the process: `FD OWNER_PID`."""
+    """Entry point of the process: `FD OWNER_PID`."""
     fd, owner_pid = map(int, arguments)
     die_with(owner_pid)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who tells us to quit
-    return host(socket.socket(fileno=fd), MonotonicClock(), loaded=freeze_gc)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which shuts us down
+    return serve_engine(socket.socket(fileno=fd), MonotonicClock(), loaded=freeze_gc)
 
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stderr.flush()
-    os._exit(code)  # nothing to tidy: torch's own teardown takes a tenth of a second
+    os._exit(code)  # nothing to clean up: torch's teardown would take a tenth of a second

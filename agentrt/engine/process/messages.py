@@ -1,4 +1,4 @@
-"""What the engine's process and its owner say to each other, one frame each."""
+"""Messages between the engine's process and its owner, one frame each."""
 
 from __future__ import annotations
 
@@ -15,71 +15,90 @@ from agentrt.protocol.wire import Wire
 
 @dataclass(frozen=True, slots=True)
 class LoadEngine:
-    """The first command: build the engine."""
+    """First command: load the engine."""
 
     config: EngineConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Grow:
-    """More of a prompt."""
+class ExtendPrompt:
+    """Append tokens to an incomplete prompt."""
 
     request_id: RequestId
     fill: HoleFill
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Facts that changed."""
+class UpdateSchedulingInfo:
+    """Replace the scheduling info of requests."""
 
-    facts: tuple[SchedulingInfo, ...]
+    updates: tuple[SchedulingInfo, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop a request."""
+    """Abort a request."""
 
     request_id: RequestId
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Advise:
-    """What will become of a prefix."""
+class HintPrefix:
+    """Hint how soon a prefix is needed again."""
 
     token_ids: tuple[int, ...]
     hint: KvHint
     until_s: float | None = None
     from_tokens: int = 0
+    cache_salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Prewarm:
-    """Constraints that will be asked for."""
+    """Compile constraints ahead of their requests."""
 
     constraints: tuple[ConstraintSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Say that you are there."""
+    """Ask for a sign of life."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """The answer to a `Ping`."""
+    """Answer to a `Ping`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Quit:
-    """Cancel everything, say so, and end."""
+class Shutdown:
+    """Cancel everything, report it, and end."""
 
 
-Command = LoadEngine | GenerateRequest | Grow | Note | Cancel | Advise | Prewarm | Ping | Quit
+Command = (
+    LoadEngine
+    | GenerateRequest
+    | ExtendPrompt
+    | UpdateSchedulingInfo
+    | Cancel
+    | HintPrefix
+    | Prewarm
+    | Ping
+    | Shutdown
+)
 Report = Capabilities | StepDone | Pong | ErrorRecord
-"""`Capabilities` once, when loaded; `ErrorRecord` as the last word of an engine that fails."""
+"""`Capabilities` once, when loaded; `ErrorRecord` as the last report of an engine that fails."""
 
 COMMANDS: Wire[Command] = Wire(
-    LoadEngine, GenerateRequest, Grow, Note, Cancel, Advise, Prewarm, Ping, Quit
+    LoadEngine,
+    GenerateRequest,
+    ExtendPrompt,
+    UpdateSchedulingInfo,
+    Cancel,
+    HintPrefix,
+    Prewarm,
+    Ping,
+    Shutdown,
 )
 REPORTS: Wire[Report] = Wire(Capabilities, StepDone, Pong, ErrorRecord)

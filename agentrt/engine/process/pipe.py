@@ -14,39 +14,39 @@ from agentrt.protocol.wire import FrameReader
 
 
 class Pipe(asyncio.Protocol):
-    """Commands out, reports in.
+    """Sends commands and receives reports.
 
     Attributes:
-        capabilities: Told once the engine has loaded.
-        last_words: The error that the engine told before it ended, or what was wrong on the wire.
+        capabilities: Set once the engine has loaded.
+        last_error: Error that the engine reported before it ended, or a protocol error.
         closed: Set when the other end is gone.
-        heard: How often something arrived.
+        received_count: Times that data has arrived.
         settled: Set when the engine has loaded or the other end is gone.
     """
 
-    def __init__(self, take: Callable[[StepDone], None]) -> None:
+    def __init__(self, on_step: Callable[[StepDone], None]) -> None:
         self.capabilities: Capabilities | None = None
-        self.last_words: ErrorRecord | None = None
+        self.last_error: ErrorRecord | None = None
         self.closed = asyncio.Event()
         self.settled = asyncio.Event()
-        self.heard = 0
-        self._take = take
+        self.received_count = 0
+        self._on_step = on_step
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._unsent = bytearray()
 
     @classmethod
-    async def open(cls, ours: socket.socket, take: Callable[[StepDone], None]) -> Pipe:
-        """A pipe that owns `ours`; each step goes to `take`."""
+    async def open(cls, owner_socket: socket.socket, on_step: Callable[[StepDone], None]) -> Pipe:
+        """Open a pipe that owns `owner_socket`; each step is passed to `on_step`."""
         loop = asyncio.get_running_loop()
-        _, pipe = await loop.create_connection(lambda: cls(take), sock=ours)
+        _, pipe = await loop.create_connection(lambda: cls(on_step), sock=owner_socket)
         return pipe
 
     def send(self, command: Command) -> None:
-        """Write one command, lost when the other end is gone.
+        """Send one command; it is lost if the other end is gone.
 
-        What one turn of the loop sends arrives at once: the engine must not begin with the first of
-        many samples, and take the others in with the steps after.
+        All commands of one iteration of the event loop arrive together. Otherwise the engine would
+        begin with the first of many samples, and admit the others in later steps.
         """
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -62,12 +62,12 @@ class Pipe(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self.heard += 1
+        self.received_count += 1
         try:
-            for payload in self._reader.push(data):
-                self._hear(payload)
+            for payload in self._reader.feed_data(data):
+                self._receive_report(payload)
         except AgentrtError as error:
-            self.last_words = record_of(error)
+            self.last_error = record_of(error)
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -79,12 +79,12 @@ class Pipe(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(together)
 
-    def _hear(self, payload: bytes) -> None:
+    def _receive_report(self, payload: bytes) -> None:
         match REPORTS.value(payload):
             case StepDone() as done:
-                self._take(done)
+                self._on_step(done)
             case ErrorRecord() as error:
-                self.last_words = error
+                self.last_error = error
             case Capabilities() as capabilities:
                 self.capabilities = capabilities
                 self.settled.set()

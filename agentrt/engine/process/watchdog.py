@@ -1,4 +1,4 @@
-"""Noticing an engine that lives and no longer answers."""
+"""Watchdog: detects an engine that is alive but no longer answers."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Protocol
 
 from agentrt.engine.process.messages import Command, Ping
 
-LOOKS = 4
-"""An engine is silent when it was so at this many looks: one alone may be our own loop's delay."""
+CHECKS = 4
+"""Checks in a row without an answer that make a stall; one may be this loop's own delay."""
 
 
 class EngineConnection(Protocol):
     """A connection to an engine.
 
     Attributes:
-        heard: Grows with everything that arrives.
+        received_count: Grows with everything that arrives.
     """
 
-    heard: int
+    received_count: int
 
     def send(self, command: Command) -> None:
-        """Write one command."""
+        """Send one command."""
         ...
 
 
-async def falls_silent(talk: EngineConnection, is_busy: Callable[[], bool], stall_s: float) -> bool:
-    """Ask again and again as long as there is work; True when no answer came for `stall_s`.
+async def stalls(connection: EngineConnection, is_busy: Callable[[], bool], stall_s: float) -> bool:
+    """Ping the engine while it has work; True once no answer has come for `stall_s`.
 
-    A step in which the engine answers nothing counts as well: it reads commands between steps.
+    A long step counts as a stall too: the engine reads commands between steps.
     """
     missed = 0
     while is_busy():
-        before = talk.heard
-        talk.send(Ping())
-        await asyncio.sleep(stall_s / LOOKS)
-        missed = missed + 1 if talk.heard == before else 0
-        if missed == LOOKS:
+        before = connection.received_count
+        connection.send(Ping())
+        await asyncio.sleep(stall_s / CHECKS)
+        missed = missed + 1 if connection.received_count == before else 0
+        if missed == CHECKS:
             return is_busy()
     return False

@@ -1,1 +1,1 @@
-"""The forward pass of a step on its device."""
+"""The forward pass of a step: model runner, CUDA graphs, scoring of options."""

@@ -1,4 +1,4 @@
-"""Model, KV memory and attention together: a packed batch in, logits out."""
+"""The model runner: model, KV cache and attention; a packed batch in, logits out."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from torch import Tensor
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch.batch import BatchPacker, ForwardBatch, KvArrival
-from agentrt.engine.batch.part import SequenceSlice, wanted_rows
+from agentrt.engine.batch.input_packing import SequenceSlice, logit_rows
 from agentrt.engine.batch.shared_prefix import SharedPrefixes, split_rows
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, pages_for
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.models.loader import LoadedModel, load_model
-from agentrt.engine.ops.attention import PagedAttention, serving
-from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, settle
-from agentrt.engine.ops.kernel_set import use_threads, waits_of
+from agentrt.engine.ops.attention import PagedAttention, attending_with
+from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, choose_threads
+from agentrt.engine.ops.kernel_set import use_threads, wait_policies
 from agentrt.engine.runner.cuda_graphs import CudaGraphRecorder, CudaGraphs, GraphRecorder
 
-_SEQUENCES_EACH = 2
-"""Sequences that a batch has room for, by those that run: rows may count as such."""
+_SEQUENCES_PER_SLOT = 2
+"""Sequences of a batch per running sequence; split rows count as sequences."""
 
 
 class ModelRunner:
-    """What computes.
+    """Runs forwards on the device.
 
     Attributes:
         model: The loaded model.
-        kv: Its KV memory.
+        kv: KV cache of the model.
         tables: Block tables of the running sequences.
-        threads: How many compute, and why.
-        arrivals: Who brings KV from another tier, or None.
+        threads: Number of compute threads, and why.
+        kv_arrival: KV being copied from the offload tier, or None.
         graphs: Captured decode steps, or None.
     """
 
@@ -47,23 +47,23 @@ class ModelRunner:
             layout,
             kv_pages=config.kv_pages,
             kv_bytes=config.kv_bytes,
-            most_tokens=window * config.max_running,
+            max_tokens=window * config.max_running,
         )
         self.kv = KvCache(layout, pages)
-        self.model.decoder.bind(self.kv, config.step_tokens)
+        self.model.network.bind(self.kv, config.step_tokens)
         longest = min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
-        self._last = torch.zeros(
+        self._last_tokens = torch.zeros(
             config.max_running, dtype=torch.int64, device=self.model.layout.device
         )
         self._packer = BatchPacker(
             self.kv,
             self.tables,
-            self._last,
-            tokens=config.step_tokens,
-            sequences=_SEQUENCES_EACH * config.max_running,
+            self._last_tokens,
+            max_tokens=config.step_tokens,
+            max_sequences=_SEQUENCES_PER_SLOT * config.max_running,
         )
-        self._siblings = SharedPrefixes(self.tables, config.page_tokens)
+        self._shared_prefixes = SharedPrefixes(self.tables, config.page_tokens)
         self._attention = PagedAttention(
             self.kv,
             self.tables,
@@ -71,91 +71,95 @@ class ModelRunner:
             tile_tokens=tile_tokens,
             kernels=None if self.model.kernels.name == "torch" else self.model.kernels,
         )
-        self.arrivals: KvArrival | None = None
+        self.kv_arrival: KvArrival | None = None
         self.graphs: CudaGraphs | None = None
-        self._probe(config)
-        self.threads = self._settle_threads(config)
+        self._check_forward(config)
+        self.threads = self._choose_threads(config)
         captures = self.model.report.path == "fast" and self.model.kernels.name == "triton"
         if config.device == "cuda" and config.graphs == "auto" and captures:
-            self.capture(CudaGraphRecorder(), config.max_running)
+            self.capture_graphs(CudaGraphRecorder(), config.max_running)
 
-    def forward(self, parts: Sequence[SequenceSlice]) -> Tensor:
-        """Logits `[wanted, vocabulary]` fp32, for each part that wants them and for each guess."""
-        rows = split_rows(parts, self._packer.most_sequences)
-        if self.graphs is not None and self.graphs.tier(rows) is None and self.graphs.tier(parts):
-            rows = parts
+    def forward(self, slices: Sequence[SequenceSlice]) -> Tensor:
+        """Logits `[logits, vocabulary]` fp32 of the slices that need them, and of draft tokens."""
+        rows = split_rows(slices, self._packer.max_sequences)
+        if (
+            self.graphs is not None
+            and self.graphs.find_tier(rows) is None
+            and self.graphs.find_tier(slices)
+        ):
+            rows = slices
         return self._forward(rows)
 
-    def _forward(self, parts: Sequence[SequenceSlice]) -> Tensor:
-        prefix = self._siblings.of(parts)
-        whole = self.graphs is not None and self.graphs.tier(parts) is not None
-        if self.arrivals is not None and (whole or self.model.report.path == "slow"):
-            self.arrivals.wait(self.model.layout.layers - 1)  # those layers do not ask one by one
-        if self.graphs is not None and whole:
-            return self.graphs.forward(parts, prefix)
-        batch = self._packer.pack(parts, prefix)
-        if any(part.drafted for part in parts):
-            batch.wanted = to_device(wanted_rows(parts), torch.int64, self._last.device)
-        batch.arrivals = self.arrivals
+    def _forward(self, slices: Sequence[SequenceSlice]) -> Tensor:
+        prefix = self._shared_prefixes.find(slices)
+        use_graph = self.graphs is not None and self.graphs.find_tier(slices) is not None
+        if self.kv_arrival is not None and (use_graph or self.model.report.path == "slow"):
+            self.kv_arrival.wait_layer(self.model.layout.layers - 1)  # they do not wait one by one
+        if self.graphs is not None and use_graph:
+            return self.graphs.forward(slices, prefix)
+        batch = self._packer.pack(slices, prefix)
+        if any(part.draft_tokens for part in slices):
+            batch.logit_rows = to_device(logit_rows(slices), torch.int64, self._last_tokens.device)
+        batch.kv_arrival = self.kv_arrival
         return self._logits(batch)
 
-    def logits_at(self, parts: Sequence[SequenceSlice], rows: Sequence[int]) -> Tensor:
-        """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
-        if self.arrivals is not None:
-            self.arrivals.wait(self.model.layout.layers - 1)
-        parts = split_rows(parts, self._packer.most_sequences)
-        batch = self._packer.pack(parts, self._siblings.of(parts))
-        batch.wanted = to_device(rows, torch.int64, self._last.device)
+    def logits_at(self, slices: Sequence[SequenceSlice], rows: Sequence[int]) -> Tensor:
+        """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `slices`."""
+        if self.kv_arrival is not None:
+            self.kv_arrival.wait_layer(self.model.layout.layers - 1)
+        slices = split_rows(slices, self._packer.max_sequences)
+        batch = self._packer.pack(slices, self._shared_prefixes.find(slices))
+        batch.logit_rows = to_device(rows, torch.int64, self._last_tokens.device)
         return self._logits(batch)
 
     def _logits(self, batch: ForwardBatch) -> Tensor:
-        """In fp32. What others need around a forward costs as much as a small model's layer."""
-        if self.model.decoder.is_one_call:
-            return self.model.decoder(batch)
+        """Logits in fp32. A single native call needs none of the set-up around a torch network."""
+        if self.model.network.is_single_call:
+            return self.model.network(batch)
         return self._computed(batch).float()
 
     def _computed(self, batch: ForwardBatch) -> Tensor:
-        """What a decoder computes that attends through us."""
-        self._attention.begin(batch)
-        with torch.inference_mode(), serving(self._attention):
-            return self.model.decoder(batch)
+        """Output of a network that attends through `PagedAttention`."""
+        self._attention.begin_batch(batch)
+        with torch.inference_mode(), attending_with(self._attention):
+            return self.model.network(batch)
 
-    def capture(self, recorder: GraphRecorder, most_sequences: int) -> None:
-        """Capture decode steps; from now on they are replayed."""
+    def capture_graphs(self, recorder: GraphRecorder, max_sequences: int) -> None:
+        """Capture decode steps as CUDA graphs; from now on they are replayed."""
         self.graphs = CudaGraphs(
-            self._computed, self.kv, self.tables, self._packer, recorder, most_sequences
+            self._computed, self.kv, self.tables, self._packer, recorder, max_sequences
         )
 
-    def remember(self, slots: Sequence[int], token_ids: Tensor) -> None:
-        """The tokens `[slots]` int64 that these slots drew: a later batch may name them by slot."""
-        where = to_device(slots, torch.int64, self._last.device)
-        self._last.index_copy_(0, where, token_ids)
+    def remember_tokens(self, slots: Sequence[int], token_ids: Tensor) -> None:
+        """Store the tokens `[slots]` int64 sampled in these slots; a later batch refers to them."""
+        where = to_device(slots, torch.int64, self._last_tokens.device)
+        self._last_tokens.index_copy_(0, where, token_ids)
 
-    def _settle_threads(self, config: EngineConfig) -> ThreadChoice:
+    def _choose_threads(self, config: EngineConfig) -> ThreadChoice:
         """By steps of the model itself, where nothing is known yet.
 
         A token, and a page of a prompt: where weights are read as fast as memory allows a second
         thread gains nothing in the one and much in the other.
         """
         model, kernels = self.model, self.model.kernels
-        token = SequenceSlice(slot=0, token_ids=[0], position=0, wants_logits=True)
+        token = SequenceSlice(slot=0, token_ids=[0], first_position=0, wants_logits=True)
         page = replace(token, token_ids=[0] * config.page_tokens)
 
         def use(threads: int, wait: Wait) -> None:
             use_threads(kernels, threads, wait)
 
-        return settle(
+        return choose_threads(
             config,
             model.report.computed_by,
             model.parameters,
-            waits_of(kernels),
+            wait_policies(kernels),
             use,
             lambda: (self.forward([token]), self.forward([page])),
         )
 
-    def _probe(self, config: EngineConfig) -> None:
-        """Run once: an architecture that does not attend through us is found here, not later."""
-        part = SequenceSlice(slot=0, token_ids=[0], position=0, wants_logits=True)
+    def _check_forward(self, config: EngineConfig) -> None:
+        """Run one forward, to reject an architecture that does not attend through the engine."""
+        part = SequenceSlice(slot=0, token_ids=[0], first_position=0, wants_logits=True)
         try:
             logits = self.forward([part])
         except Exception as error:
@@ -164,9 +168,9 @@ class ModelRunner:
                 hint="Serve this model elsewhere and pass --engine URL",
             ) from error
         slow = self.model.report.path == "slow"
-        if slow and self._attention.layers_seen != self.model.layout.layers:
+        if slow and self._attention.attended_layers != self.model.layout.layers:
             raise ModelInvalid(
-                f"{config.model_path} attends in {self._attention.layers_seen} of "
+                f"{config.model_path} attends in {self._attention.attended_layers} of "
                 f"{self.model.layout.layers} layers through the engine",
                 hint="Serve this model elsewhere and pass --engine URL",
             )

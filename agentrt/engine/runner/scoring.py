@@ -1,9 +1,9 @@
-"""Options of a choice, scored: how likely the model is to write each, all in one forward.
+"""Scoring of a choice's options: how likely the model is to write each, all in one forward.
 
 The prompt is computed as any other, up to its last whole page. Then every option is a row of one
-packed batch: it shares the prompt's pages, computes the few tokens behind them and its own, and the
-logits at each of its places are asked for. Nothing is decoded; what was computed stays in the tree,
-so that a chat goes on from the chosen option.
+packed batch: it shares the prompt's pages, and computes the few tokens behind them and its own,
+with the logits at each. Nothing is decoded; the computed KV stays in the radix tree, so that a chat
+goes on from the chosen option.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import ConstraintError, InternalError
-from agentrt.engine.batch.part import SequenceSlice
+from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.engine.sequence.metrics import RequestMetrics
@@ -27,8 +27,8 @@ from agentrt.prompt import Codec
 from agentrt.protocol.step_output import OptionScore
 from agentrt.structured.vocabulary import alphabet_of
 
-MOST_LOGITS = 1024
-"""Places whose logits are asked for in one forward; with more of them there are several."""
+MAX_LOGITS = 1024
+"""Rows of logits in one forward; more are split over several."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,8 +36,8 @@ class OptionRow:
     """One option in a forward.
 
     Attributes:
-        owner: Whose option it is.
-        option: Which.
+        owner: Sequence of the option.
+        option: Index of the option.
         sequence: Holds its slot and pages, for this forward only.
     """
 
@@ -46,18 +46,18 @@ class OptionRow:
     sequence: Sequence
 
     @property
-    def places(self) -> int:
-        """Its tokens and the end token behind them."""
+    def logit_count(self) -> int:
+        """Tokens of the option, and the end token behind them."""
         return len(self.sequence.tokens) - self.owner.prompt_tokens + 1
 
 
 class Scorer:
-    """Scores the choices whose prompt is computed.
+    """Scores the options of choices with a computed prompt.
 
     Args:
-        machine: What computes.
-        paging: Where rows get their slots and pages.
-        codec: Spells options.
+        runner: Runs the forwards.
+        allocator: Allocates slots and pages for the rows.
+        codec: Tokenizes options.
         step_tokens: Most tokens of one forward.
 
     Attributes:
@@ -65,45 +65,45 @@ class Scorer:
     """
 
     def __init__(
-        self, machine: ModelRunner, paging: KvAllocator, codec: Codec, step_tokens: int
+        self, runner: ModelRunner, allocator: KvAllocator, codec: Codec, step_tokens: int
     ) -> None:
-        self._machine = machine
-        self._paging = paging
+        self._runner = runner
+        self._allocator = allocator
         self._codec = codec
         self._step_tokens = step_tokens
         self.forwards = 0
 
-    def spell(self, sequence: Sequence) -> int:
-        """Work out the tokens of a request's options.
+    def tokenize_options(self, sequence: Sequence) -> int:
+        """Tokenize the options of a request.
 
         Returns:
-            How many the longest has.
+            Length of the longest, in tokens.
 
         Raises:
-            ConstraintError: One does not fit into `max_tokens`.
+            ConstraintError: One does not fit in `max_tokens`.
         """
-        spec, most = sequence.request.constraint, sequence.request.sampling.max_tokens
+        spec, max_tokens = sequence.request.constraint, sequence.request.sampling.max_tokens
         assert spec is not None
         alphabet = alphabet_of(self._codec.vocab)
         sequence.options = ScoredOptions(
-            [alphabet.spell(option.encode()) for option in spec.options]
+            [alphabet.tokenize(option.encode()) for option in spec.options]
         )
         longest = max(map(len, sequence.options.token_ids))
-        if longest > most:
+        if longest > max_tokens:
             raise ConstraintError(
-                f"the longest option has {longest} tokens, max_tokens is {most}",
+                f"the longest option has {longest} tokens, max_tokens is {max_tokens}",
                 hint=f"Give max_tokens={longest} or more",
             )
         return longest
 
-    def score(self, ready: Rows[Sequence]) -> list[Sequence]:
-        """One forward over as many options as fit.
+    def score_options(self, ready: Rows[Sequence]) -> list[Sequence]:
+        """Run one forward over as many options as fit.
 
         Args:
-            ready: As `ready_to_score` finds them.
+            ready: Result of `ready_to_score`.
 
         Returns:
-            Those that had an option in it; their `options` know the scores.
+            Sequences with an option in it; their `options` have the scores.
 
         Raises:
             InternalError: The model computed logits that are not numbers.
@@ -115,78 +115,78 @@ class Scorer:
             self._forward(rows)
         finally:
             for row in rows:
-                self._paging.leave(row.sequence)
+                self._allocator.free(row.sequence)
         return list(dict.fromkeys(row.owner for row in rows))
 
     def _rows(self, ready: Rows[Sequence]) -> list[OptionRow]:
-        """Rows with a slot and pages each, as many as one forward takes."""
+        """Rows with slots and pages, as many as fit in one forward."""
         rows: list[OptionRow] = []
-        tokens, places = self._step_tokens, MOST_LOGITS
+        tokens, logits = self._step_tokens, MAX_LOGITS
         for owner in ready:
-            keeps = (owner.prompt_tokens - 1) // self._paging.page_tokens
-            if self._paging.known_tokens(owner.key) < keeps * self._paging.page_tokens:
-                owner.phase = Phase.WAITING  # its prompt was evicted meanwhile
+            keeps = (owner.prompt_tokens - 1) // self._allocator.page_tokens
+            if self._allocator.cached_tokens(owner.key) < keeps * self._allocator.page_tokens:
+                owner.phase = Phase.WAITING  # its prompt has been evicted
                 continue
             assert owner.options is not None
-            for at in owner.options.left:
+            for at in owner.options.unscored:
                 row = self._row(owner, at)
                 if row is None:
                     return rows
                 pending = len(row.sequence.tokens) - row.sequence.computed_tokens
-                if rows and (pending > tokens or row.places > places):
-                    self._paging.leave(row.sequence)
+                if rows and (pending > tokens or row.logit_count > logits):
+                    self._allocator.free(row.sequence)
                     return rows
-                tokens, places = tokens - pending, places - row.places
+                tokens, logits = tokens - pending, logits - row.logit_count
                 rows.append(row)
         return rows
 
     def _row(self, owner: Sequence, at: int) -> OptionRow | None:
-        """The prompt with one option behind it; None where slots or pages are short."""
-        if self._paging.free_slots == 0:
+        """The prompt with one option behind it; None if slots or pages are short."""
+        if self._allocator.free_slots == 0:
             return None
         one = _copy_of(owner)
-        if not self._paging.admit(one, spare_pages=0):
+        if not self._allocator.allocate(one, spare_pages=0):
             return None
         assert owner.options is not None
         one.tokens += owner.options.token_ids[at]
         pending = len(one.tokens) - one.computed_tokens
-        if not self._paging.extend(one, self._paging.missing_pages(one, pending)):
-            self._paging.leave(one)
+        if not self._allocator.extend(one, self._allocator.missing_pages(one, pending)):
+            self._allocator.free(one)
             return None
         return OptionRow(owner, at, one)
 
     def _forward(self, rows: list[OptionRow]) -> None:
-        parts: list[SequenceSlice] = []
-        wanted: list[int] = []
-        begin = 0
+        slices: list[SequenceSlice] = []
+        logit_rows: list[int] = []
+        start = 0
         for row in rows:
             one = row.sequence
             pending = one.tokens[one.computed_tokens :]
-            parts.append(SequenceSlice(one.slot, pending, one.computed_tokens, wants_logits=False))
-            first = begin + row.owner.prompt_tokens - 1 - one.computed_tokens
-            wanted += range(first, first + row.places)
-            begin += len(pending)
-        logits = self._machine.logits_at(parts, wanted)[:, : self._codec.vocab.size]
+            slices.append(SequenceSlice(one.slot, pending, one.computed_tokens, wants_logits=False))
+            first = start + row.owner.prompt_tokens - 1 - one.computed_tokens
+            logit_rows += range(first, first + row.logit_count)
+            start += len(pending)
+        logits = self._runner.logits_at(slices, logit_rows)[:, : self._codec.vocab.size]
         self.forwards += 1
         for row in rows:
             row.sequence.computed_tokens = len(row.sequence.tokens)
         for row, logprob in zip(rows, self._logprobs(rows, logits), strict=True):
             assert row.owner.options is not None
-            row.owner.options.scores[row.option] = OptionScore(logprob, row.places)
+            row.owner.options.scores[row.option] = OptionScore(logprob, row.logit_count)
 
     def _logprobs(self, rows: list[OptionRow], logits: Tensor) -> list[float]:
-        """Of each row, the sum over its places; `logits`: `[places of all rows, tokens]`."""
+        """Sum over each row's tokens; `logits`: `[logits of all rows, tokens]`."""
         found: list[Tensor] = []
         ends = torch.tensor(self._codec.vocab.eos_ids, device=logits.device)
         at = 0
         with torch.inference_mode():
             for row in rows:
-                told = torch.log_softmax(logits[at : at + row.places], -1)
+                logprobs = torch.log_softmax(logits[at : at + row.logit_count], -1)
                 tokens = row.sequence.tokens[row.owner.prompt_tokens :]
                 ids = torch.tensor(tokens, dtype=torch.int64, device=logits.device)
-                written = told[:-1].gather(1, ids[:, None]).sum()
-                found.append(written + torch.logsumexp(told[-1, ends], 0))
-                at += row.places
+                written = logprobs[:-1].gather(1, ids[:, None]).sum()
+                found.append(written + torch.logsumexp(logprobs[-1, ends], 0))
+                at += row.logit_count
             numbers: list[float] = torch.stack(found).tolist()
         if any(math.isnan(number) for number in numbers):
             raise InternalError("the model computed logits that are not numbers")
@@ -194,19 +194,19 @@ class Scorer:
 
 
 def _copy_of(owner: Sequence) -> Sequence:
-    """The prompt of `owner` as a sequence of its own, which no roster knows."""
+    """The prompt of `owner` as a sequence that is not in the scheduler."""
     return replace(
         owner,
         tokens=owner.tokens[: owner.prompt_tokens],
-        account=RequestMetrics(0.0, 0.0),
+        metrics=RequestMetrics(0.0, 0.0),
         stops=StopStrings(()),
         pages=[],
-        fresh=NewOutput(),
+        new_output=NewOutput(),
     )
 
 
 def ready_to_score(sequences: Iterable[Sequence]) -> list[Sequence]:
-    """Choices whose prompt is computed as far as it can be kept."""
+    """Choices with a prompt that is computed as far as it can be cached."""
     return [
         one
         for one in sequences

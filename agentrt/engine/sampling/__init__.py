@@ -1,1 +1,1 @@
-"""From logits to tokens: grammar masks, sampler, text of an output."""
+"""Sampling: grammar bitmasks, the sampler, and what a sampled token does to its sequence."""

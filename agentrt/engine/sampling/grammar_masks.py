@@ -1,7 +1,7 @@
-"""Masks of a step's rows, as the sampler takes them, filled beside the forward where that pays.
+"""Grammar bitmasks of a step's rows, filled beside the forward where that pays.
 
-No mask holds up a step for long: a row whose mask is late skips the step, and is computed apart
-from the others from then on, until it has turned out quick again.
+No mask holds up a step for long. A row with a late mask skips the step; from then on the mask is
+detached, that is filled apart from the others, until it has been quick again.
 """
 
 from __future__ import annotations
@@ -19,255 +19,259 @@ from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
-from agentrt.structured import MaskPool, fill_masks, mask_words
+from agentrt.structured import MaskPool, bitmask_words, fill_bitmasks
 from agentrt.structured.matcher import Masking, MaskRows
 
-_WORTH_A_THREAD_S = 0.0003
-"""Masks that take longer than this are filled on another thread while the forward runs."""
+_THREAD_PAYS_S = 0.0003
+"""Masks that take longer are filled on another thread while the forward runs."""
 
 ROW_BUDGET_S = 0.01
-"""What the mask of one row may hold up a step."""
+"""Longest time for which the mask of one row may hold up a step."""
 
-_THREADS_APART = 2
+_DETACHED_THREADS = 2
 
-_Guides = list[tuple[int, GrammarState | ReasoningState]]
-"""Rows, each with its constraint."""
+_GrammarRows = list[tuple[int, GrammarState | ReasoningState]]
+"""Rows that have a constraint, each with its grammar state."""
 
 
 class MaskBuffers:
-    """Memory for the masks of a step: asking for it costs half as much as filling it.
+    """Memory for the masks of a step; allocating it costs half as much as filling it.
 
     Attributes:
-        rows: How many.
-        numbers: `[rows, words]` int32.
-        bits: The same memory.
+        rows: Number of rows.
+        array: `[rows, words]` int32.
+        bitmask: The same memory as a tensor.
     """
 
-    __slots__ = ("bits", "numbers", "rows")
+    __slots__ = ("array", "bitmask", "rows")
 
     def __init__(self, rows: int, logits_size: int) -> None:
         self.rows = rows
-        self.numbers: MaskRows = np.empty((rows, mask_words(logits_size)), dtype=np.int32)
-        self.bits = torch.from_numpy(self.numbers)
+        self.array: MaskRows = np.empty((rows, bitmask_words(logits_size)), dtype=np.int32)
+        self.bitmask = torch.from_numpy(self.array)
 
 
 class GrammarMasks:
-    """Rows of the step that have a constraint.
+    """Grammar masks of one step's rows.
 
     Args:
         rows: All sequences of the step.
-        room: For their masks; None where no row has a constraint.
-        pool: Computes many masks at once.
-        at: Whose masks to fill.
+        buffers: Memory of the masks; None if no row has a constraint.
+        pool: Fills many masks at once.
+        fill_rows: Rows with masks to fill.
 
     Attributes:
-        bits: `[rows, words]` int32, or None when every token may come in every row.
-        failed: Rows whose grammar gave up, with why.
-        late: Rows whose mask is not there yet: what is drawn for them does not count.
-        seconds: What the step spent on each row's mask, or waiting for it.
-        filling_s: What filling them took.
+        bitmask: `[rows, words]` int32, or None if every token is allowed in every row.
+        failed: Error of each row with a failed grammar.
+        late: Rows with a mask that is not ready; their samples do not count.
+        seconds: Seconds that the step spent on each row's mask, or waiting for it.
+        filling_s: Seconds that filling took.
     """
 
-    __slots__ = ("bits", "failed", "filling_s", "late", "seconds")
+    __slots__ = ("bitmask", "failed", "filling_s", "late", "seconds")
 
     def __init__(
-        self, rows: Rows[Sequence], room: MaskBuffers | None, pool: MaskPool, at: Rows[int]
+        self,
+        rows: Rows[Sequence],
+        buffers: MaskBuffers | None,
+        pool: MaskPool,
+        fill_rows: Rows[int],
     ) -> None:
-        self.bits: Tensor | None = None
+        self.bitmask: Tensor | None = None
         self.seconds = [0.0] * len(rows)
         self.failed: dict[int, Exception] = {}
         self.late: set[int] = set()
         self.filling_s = 0.0
-        if room is None:
+        if buffers is None:
             return
-        self.bits = room.bits
-        room.numbers.fill(-1)
+        self.bitmask = buffers.bitmask
+        buffers.array.fill(-1)
         began = perf_counter()
         states: list[tuple[Masking, int]] = []
-        for row in at:
-            guide = rows[row].guide
-            assert guide is not None
+        for row in fill_rows:
+            grammar = rows[row].grammar
+            assert grammar is not None
             try:
-                states.append((guide.masked_by, row))
-            except Exception as error:  # of one row; the others go on
+                states.append((grammar.mask_state, row))
+            except Exception as error:  # fails one row only
                 self.failed[row] = error
-        self._fill(states, room.numbers, pool)
+        self._fill(states, buffers.array, pool)
         self.filling_s = perf_counter() - began
-        for row in at:
-            self.seconds[row] = self.filling_s / len(at)
+        for row in fill_rows:
+            self.seconds[row] = self.filling_s / len(fill_rows)
 
     def _fill(
         self,
         states: list[tuple[Masking, int]],
-        bits: MaskRows,
+        array: MaskRows,
         pool: MaskPool,
     ) -> None:
-        """All rows in one call; where one breaks it, row by row, to find out which."""
+        """Fill all rows in one call; if that fails, row by row, to find the faulty one."""
         try:
-            self.failed |= fill_masks(states, bits, pool)
+            self.failed |= fill_bitmasks(states, array, pool)
         except Exception:
             for state, row in states:
                 try:
-                    self.failed |= fill_masks([(state, row)], bits)
+                    self.failed |= fill_bitmasks([(state, row)], array)
                 except Exception as error:
                     self.failed[row] = error
 
-    def put(self, row: int, masks: GrammarMasks, of: int) -> None:
-        """Take the row `of` that was filled apart."""
-        assert self.bits is not None
-        assert masks.bits is not None
-        self.bits[row] = masks.bits[of]
-        if of in masks.failed:
-            self.failed[row] = masks.failed[of]
+    def copy_row(self, row: int, masks: GrammarMasks, source_row: int) -> None:
+        """Copy a row that was filled detached."""
+        assert self.bitmask is not None
+        assert masks.bitmask is not None
+        self.bitmask[row] = masks.bitmask[source_row]
+        if source_row in masks.failed:
+            self.failed[row] = masks.failed[source_row]
 
-    def words(self, beside: Tensor) -> Tensor | None:
-        """`[rows, words]` int32 bits of the tokens that may come, or None when all may.
-
-        Args:
-            beside: Logits: the bits go to the same device.
-        """
-        if self.bits is None or beside.is_cpu:
-            return self.bits
-        return to_device(self.bits, torch.int32, beside.device)
+    def bitmask_for(self, logits: Tensor) -> Tensor | None:
+        """`[rows, words]` int32 bits of the allowed tokens, on the device of `logits`, or None."""
+        if self.bitmask is None or logits.is_cpu:
+            return self.bitmask
+        return to_device(self.bitmask, torch.int32, logits.device)
 
 
 @dataclass(frozen=True, slots=True)
 class DetachedMask:
-    """A mask that is being filled while steps go on; its state belongs to that thread meanwhile.
+    """A mask that is filled while steps go on; meanwhile its state belongs to that thread.
 
     Attributes:
-        masks: Where it will be.
-        row: Which of those.
+        masks: The masks being filled.
+        row: Row of the mask among them.
     """
 
     masks: Future[GrammarMasks]
     row: int
 
     def wait(self) -> None:
-        """Until the state is free again."""
+        """Wait until the state is free again."""
         wait([self.masks])
 
 
 class MaskFiller:
-    """Fills masks, on a thread of its own once they have turned out slow."""
+    """Fills masks, on a thread once they have been slow."""
 
     def __init__(self, logits_size: int) -> None:
         self._logits_size = logits_size
         self._row_s = 0.0
         self._pool = MaskPool()
-        self._kept = MaskBuffers(1, logits_size)
+        self._buffers = MaskBuffers(1, logits_size)
         self._worker: ThreadPoolExecutor | None = None
-        self._aside: ThreadPoolExecutor | None = None
+        self._detached_workers: ThreadPoolExecutor | None = None
 
-    def begin(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
-        """Start on the masks of the coming step; None leaves them to `finish`."""
-        guides = _guides(rows)
-        together = self._begin_apart(rows, guides)
-        if len(together) * self._row_s < _WORTH_A_THREAD_S:
+    def begin_masks(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
+        """Begin on the masks of the next step; None leaves them to `finish_masks`."""
+        grammar_rows = _grammar_rows(rows)
+        fill_rows = self._begin_detached(rows, grammar_rows)
+        if len(fill_rows) * self._row_s < _THREAD_PAYS_S:
             return None
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-masks")
-        room = MaskBuffers(len(rows), self._logits_size)
-        return self._worker.submit(GrammarMasks, list(rows), room, self._pool, together)
+        buffers = MaskBuffers(len(rows), self._logits_size)
+        return self._worker.submit(GrammarMasks, list(rows), buffers, self._pool, fill_rows)
 
-    def finish(self, rows: Rows[Sequence], begun: Future[GrammarMasks] | None) -> GrammarMasks:
-        """The masks; what the step had to wait for them is booked on their rows.
+    def finish_masks(
+        self, rows: Rows[Sequence], begun: Future[GrammarMasks] | None
+    ) -> GrammarMasks:
+        """Finish the masks; the time that the step waits for them is recorded on their rows.
 
-        They hold until the masks of another draw are asked for.
+        They are valid until the masks of another step are requested.
         """
-        guides = _guides(rows)
-        if not guides:
+        grammar_rows = _grammar_rows(rows)
+        if not grammar_rows:
             return GrammarMasks(rows, None, self._pool, ())
-        together = self._begin_apart(rows, guides)
+        fill_rows = self._begin_detached(rows, grammar_rows)
         if begun is None:
-            masks = GrammarMasks(rows, self._room(len(rows)), self._pool, together)
+            masks = GrammarMasks(rows, self._step_buffers(len(rows)), self._pool, fill_rows)
         else:
-            masks = self._awaited(rows, begun, together)
-        if together:
-            row_s = masks.filling_s / len(together)
-            # One that was slow, as the first of a grammar is, says little of the next.
-            self._row_s += 0.1 * (min(row_s, 2 * _WORTH_A_THREAD_S) - self._row_s)
+            masks = self._await_masks(rows, begun, fill_rows)
+        if fill_rows:
+            row_s = masks.filling_s / len(fill_rows)
+            # A single slow mask, as a grammar's first one is, says little about the next.
+            self._row_s += 0.1 * (min(row_s, 2 * _THREAD_PAYS_S) - self._row_s)
             if row_s > ROW_BUDGET_S:
-                _set_apart(rows, together)
-        self._join(guides, masks)
+                _mark_slow(rows, fill_rows)
+        self._collect_detached(grammar_rows, masks)
         return masks
 
     def close(self) -> None:
         """End the threads."""
-        for worker in (self._worker, self._aside):
+        for worker in (self._worker, self._detached_workers):
             if worker is not None:
                 worker.shutdown(wait=True)
-        self._worker = self._aside = None
+        self._worker = self._detached_workers = None
 
-    def _room(self, rows: int) -> MaskBuffers:
-        """For masks of this step."""
-        if self._kept.rows != rows:
-            self._kept = MaskBuffers(rows, self._logits_size)
-        return self._kept
+    def _step_buffers(self, rows: int) -> MaskBuffers:
+        """Buffers for the masks of this step."""
+        if self._buffers.rows != rows:
+            self._buffers = MaskBuffers(rows, self._logits_size)
+        return self._buffers
 
-    def _awaited(
-        self, rows: Rows[Sequence], begun: Future[GrammarMasks], together: list[int]
+    def _await_masks(
+        self, rows: Rows[Sequence], begun: Future[GrammarMasks], fill_rows: list[int]
     ) -> GrammarMasks:
-        """What was begun; where it is late, its rows wait for it apart."""
+        """Await the begun masks; if they are late, their rows wait for them detached."""
         began = perf_counter()
         try:
-            masks = begun.result(timeout=ROW_BUDGET_S * max(1, len(together)))
+            masks = begun.result(timeout=ROW_BUDGET_S * max(1, len(fill_rows)))
         except TimeoutError:
-            masks = GrammarMasks(rows, self._room(len(rows)), self._pool, ())
-            _set_apart(rows, together)
-            for row in together:
-                guide = rows[row].guide
-                assert guide is not None
-                guide.apart = DetachedMask(begun, row)
-        waited_s = (perf_counter() - began) / max(1, len(together))
-        masks.seconds = [waited_s if row in together else 0.0 for row in range(len(rows))]
+            masks = GrammarMasks(rows, self._step_buffers(len(rows)), self._pool, ())
+            _mark_slow(rows, fill_rows)
+            for row in fill_rows:
+                grammar = rows[row].grammar
+                assert grammar is not None
+                grammar.detached_mask = DetachedMask(begun, row)
+        waited_s = (perf_counter() - began) / max(1, len(fill_rows))
+        masks.seconds = [waited_s if row in fill_rows else 0.0 for row in range(len(rows))]
         return masks
 
-    def _begin_apart(self, rows: Rows[Sequence], guides: _Guides) -> list[int]:
-        """Start on the masks that go apart, each on its own; the rows that are left."""
-        together: list[int] = []
-        for row, guide in guides:
-            if guide.apart is not None:
+    def _begin_detached(self, rows: Rows[Sequence], grammar_rows: _GrammarRows) -> list[int]:
+        """Begin on each detached mask; returns the rows that are filled together."""
+        fill_rows: list[int] = []
+        for row, grammar in grammar_rows:
+            if grammar.detached_mask is not None:
                 continue
-            if not guide.is_slow:
-                together.append(row)
+            if not grammar.has_slow_mask:
+                fill_rows.append(row)
                 continue
-            if self._aside is None:
-                self._aside = ThreadPoolExecutor(
-                    _THREADS_APART, thread_name_prefix="agentrt-late-masks"
+            if self._detached_workers is None:
+                self._detached_workers = ThreadPoolExecutor(
+                    _DETACHED_THREADS, thread_name_prefix="agentrt-late-masks"
                 )
-            room = MaskBuffers(1, self._logits_size)
-            filling = self._aside.submit(GrammarMasks, [rows[row]], room, self._pool, (0,))
-            guide.apart = DetachedMask(filling, 0)
-        return together
+            buffers = MaskBuffers(1, self._logits_size)
+            filling = self._detached_workers.submit(
+                GrammarMasks, [rows[row]], buffers, self._pool, (0,)
+            )
+            grammar.detached_mask = DetachedMask(filling, 0)
+        return fill_rows
 
-    def _join(self, guides: _Guides, masks: GrammarMasks) -> None:
-        """Take in what was filled apart, as far as it is there in time."""
+    def _collect_detached(self, grammar_rows: _GrammarRows, masks: GrammarMasks) -> None:
+        """Copy the detached masks that are ready within the row budget."""
         ends_s = perf_counter() + ROW_BUDGET_S
-        for row, guide in guides:
-            apart = guide.apart
-            if not isinstance(apart, DetachedMask):
+        for row, grammar in grammar_rows:
+            detached = grammar.detached_mask
+            if not isinstance(detached, DetachedMask):
                 continue
             began = perf_counter()
-            wait([apart.masks], timeout=max(0.0, ends_s - began))
+            wait([detached.masks], timeout=max(0.0, ends_s - began))
             masks.seconds[row] = perf_counter() - began
-            if not apart.masks.done():
+            if not detached.masks.done():
                 masks.late.add(row)
                 continue
-            found = apart.masks.result()
-            masks.put(row, found, apart.row)
-            guide.apart = None
-            guide.is_slow = found.filling_s > ROW_BUDGET_S
+            found = detached.masks.result()
+            masks.copy_row(row, found, detached.row)
+            grammar.detached_mask = None
+            grammar.has_slow_mask = found.filling_s > ROW_BUDGET_S
 
 
-def _guides(rows: Rows[Sequence]) -> _Guides:
-    """Rows that have a constraint, with it."""
-    return [(row, one.guide) for row, one in enumerate(rows) if one.guide is not None]
+def _grammar_rows(rows: Rows[Sequence]) -> _GrammarRows:
+    """Rows with a constraint, each with its grammar state."""
+    return [(row, one.grammar) for row, one in enumerate(rows) if one.grammar is not None]
 
 
-def _set_apart(rows: Rows[Sequence], at: Rows[int]) -> None:
-    """One of these was slow: from now on each goes by itself, the quick ones once."""
-    for row in at:
-        guide = rows[row].guide
-        assert guide is not None
-        guide.is_slow = True
+def _mark_slow(rows: Rows[Sequence], slow_rows: Rows[int]) -> None:
+    """Detach these rows' masks: one of them was slow. The quick ones return after one step."""
+    for row in slow_rows:
+        grammar = rows[row].grammar
+        assert grammar is not None
+        grammar.has_slow_mask = True

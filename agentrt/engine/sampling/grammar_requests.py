@@ -1,4 +1,4 @@
-"""Constraints of requests under way: compiled aside, opened when prompt and grammar are whole."""
+"""Constraints of unfinished requests: compiled in the background, then attached to sequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.jump_forward import TokenGuesser
-from agentrt.engine.sequence.reasoning import Begin, ReasoningState
+from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest
@@ -26,124 +26,128 @@ from agentrt.structured.vocabulary import alphabet_of
 
 
 class GrammarRequests:
-    """Futures of what is being compiled, by request.
+    """Constraints being compiled, by request.
 
     Args:
-        codec: Whose vocabulary and call frame they are compiled for.
-        jumps: Whether forced tokens are written without asking the model.
-        drafts: Whether the spelling of forced bytes is guessed.
+        codec: Codec with the vocabulary and the call frame.
+        jump_forward: Whether forced tokens are appended without a forward.
+        drafts: Whether the tokens of forced bytes are guessed.
     """
 
-    def __init__(self, codec: Codec, *, jumps: bool = True, drafts: bool = False) -> None:
+    def __init__(self, codec: Codec, *, jump_forward: bool = True, drafts: bool = False) -> None:
         self._codec = codec
-        self._jumps = jumps
+        self._jump_forward = jump_forward
         self._drafts = drafts
-        self._compiles = CompileCache()
-        self._compiles.prepare(codec.vocab)
+        self._cache = CompileCache()
+        self._cache.prepare(codec.vocab)
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
-        self._suspects: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
-        self._spellers: WeakKeyDictionary[CompiledConstraint, TokenGuesser] = WeakKeyDictionary()
+        self._has_slow_mask: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
+        self._guessers: WeakKeyDictionary[CompiledConstraint, TokenGuesser] = WeakKeyDictionary()
 
-    def begin(self, request: GenerateRequest) -> None:
-        """Start to compile what the request asks for."""
+    def start_compile(self, request: GenerateRequest) -> None:
+        """Start to compile the request's constraint."""
         if request.constraint is not None and not request.scored:
-            self._futures[request.request_id] = self._compiles.begin(
+            self._futures[request.request_id] = self._cache.start_compile(
                 request.constraint, self._codec.vocab, self._codec.call_frame
             )
 
     def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
-        """Compile these before anybody waits for them; what is wrong is told to who asks."""
+        """Compile constraints ahead of their requests; errors are reported to the requests."""
         vocab, frame = self._codec.vocab, self._codec.call_frame
-        return [self._compiles.begin(constraint, vocab, frame) for constraint in constraints]
+        return [self._cache.start_compile(constraint, vocab, frame) for constraint in constraints]
 
-    def are_open_for(self, sequence: Sequence) -> bool:
-        """Whether the sequence needs a grammar that it does not have yet."""
+    def is_pending(self, sequence: Sequence) -> bool:
+        """Whether the sequence needs a constraint that is not attached yet."""
         return sequence.request.request_id in self._futures
 
-    def is_ready_for(self, sequence: Sequence) -> bool:
-        """Whether `give` would not wait."""
+    def is_compiled(self, sequence: Sequence) -> bool:
+        """Whether its constraint is compiled, or has failed to."""
         return self._futures[sequence.request.request_id].done()
 
-    def give(self, sequence: Sequence, window_tokens: int) -> Finish | None:
-        """Hand the sequence its compiled constraint, and take what that forces at once.
+    def attach_grammar(self, sequence: Sequence, window_tokens: int) -> Finish | None:
+        """Attach its compiled constraint to the sequence, and append the tokens forced at once.
 
         Raises:
-            Exception: Whatever the compiler raised, or that no output would fit.
+            Exception: The compiler's error, or that no output would fit.
         """
         request = sequence.request
         compiled = self._futures.pop(request.request_id).result()
         check_shortest(sequence.prompt_tokens, compiled.min_tokens, window_tokens)
         assert request.constraint is not None
-        is_slow = self._is_suspect(compiled, request.constraint)
-        speller = self._speller(compiled) if self._drafts else None
+        has_slow_mask = self._may_mask_slowly(compiled, request.constraint)
+        guesser = self._guesser(compiled) if self._drafts else None
 
-        def begin(thought_tokens: int) -> GrammarState:
+        def answer_grammar(reasoning_tokens: int) -> GrammarState:
             return GrammarState(
                 compiled,
-                sequence.most_output_tokens - thought_tokens,
+                sequence.max_output_tokens - reasoning_tokens,
                 request.on_limit,
-                is_slow=is_slow,
-                jumps=self._jumps,
-                speller=speller,
+                has_slow_mask=has_slow_mask,
+                jump_forward=self._jump_forward,
+                guesser=guesser,
             )
 
         if request.thinking_tokens is None:
-            sequence.guide = begin(0)
+            sequence.grammar = answer_grammar(0)
         else:
-            sequence.guide = self._thoughtful(sequence, begin, compiled, window_tokens)
-        return sequence_output.open_with(sequence, sequence.most_output_tokens)
+            sequence.grammar = self._reasoning_state(
+                sequence, answer_grammar, compiled, window_tokens
+            )
+        return sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)
 
-    def think(self, sequence: Sequence, window_tokens: int) -> Finish | None:
-        """Let a sequence whose answer is free think before it.
+    def attach_reasoning(self, sequence: Sequence, window_tokens: int) -> Finish | None:
+        """Attach a reasoning state to a sequence with a free answer.
 
         Raises:
-            ConstraintError: Its thought does not fit into `max_tokens`.
-            ContextOverflow: Nor into the window.
+            ConstraintError: The reasoning does not fit in `max_tokens`.
+            ContextOverflow: The reasoning does not fit in the context window.
         """
-        sequence.guide = self._thoughtful(sequence, _free, None, window_tokens)
-        return sequence_output.open_with(sequence, sequence.most_output_tokens)
+        sequence.grammar = self._reasoning_state(sequence, _free_answer, None, window_tokens)
+        return sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)
 
-    def _thoughtful(
+    def _reasoning_state(
         self,
         sequence: Sequence,
-        begin: Begin,
+        answer_grammar: AnswerGrammar,
         compiled: CompiledConstraint | None,
         window_tokens: int,
     ) -> ReasoningState:
-        """The guide of a sequence that thinks; briefly enough for its answer to fit behind it."""
-        request, most_tokens = sequence.request, sequence.most_output_tokens
+        """Reasoning state with a thinking budget that leaves room for the shortest answer."""
+        request, max_tokens = sequence.request, sequence.max_output_tokens
         frame, vocab = self._codec.think_frame, self._codec.vocab
         wanted_tokens = request.thinking_tokens
         assert wanted_tokens is not None
         answer_tokens = (compiled.min_tokens or 1) if compiled is not None else 1
-        least_tokens = len(Thinking(frame, vocab, 0).shortest) + answer_tokens
-        check_shortest(sequence.prompt_tokens, least_tokens, window_tokens)
-        if least_tokens > most_tokens:
+        min_tokens = len(Thinking(frame, vocab, 0).shortest) + answer_tokens
+        check_shortest(sequence.prompt_tokens, min_tokens, window_tokens)
+        if min_tokens > max_tokens:
             raise ConstraintError(
-                f"an answer behind a thought needs at least {least_tokens} tokens, max_tokens is "
-                f"{most_tokens}",
-                hint=f"Give max_tokens={least_tokens} or more, or leave thinking out",
+                f"an answer behind a thought needs at least {min_tokens} tokens, max_tokens is "
+                f"{max_tokens}",
+                hint=f"Give max_tokens={min_tokens} or more, or leave thinking out",
             )
-        thinking = Thinking(frame, vocab, min(wanted_tokens, most_tokens - least_tokens))
-        return ReasoningState(thinking, begin, compiled, request.on_limit, jumps=self._jumps)
+        thinking = Thinking(frame, vocab, min(wanted_tokens, max_tokens - min_tokens))
+        return ReasoningState(
+            thinking, answer_grammar, compiled, request.on_limit, jump_forward=self._jump_forward
+        )
 
-    def _is_suspect(self, compiled: CompiledConstraint, constraint: ConstraintSpec) -> bool:
-        if compiled not in self._suspects:
-            self._suspects[compiled] = may_be_hostile(constraint)
-        return self._suspects[compiled]
+    def _may_mask_slowly(self, compiled: CompiledConstraint, constraint: ConstraintSpec) -> bool:
+        if compiled not in self._has_slow_mask:
+            self._has_slow_mask[compiled] = may_be_hostile(constraint)
+        return self._has_slow_mask[compiled]
 
-    def _speller(self, compiled: CompiledConstraint) -> TokenGuesser:
-        if compiled not in self._spellers:
+    def _guesser(self, compiled: CompiledConstraint) -> TokenGuesser:
+        if compiled not in self._guessers:
             alphabet = alphabet_of(self._codec.vocab)
-            self._spellers[compiled] = TokenGuesser(alphabet.spell, alphabet.bytes_of)
-        return self._spellers[compiled]
+            self._guessers[compiled] = TokenGuesser(alphabet.tokenize, alphabet.bytes_of)
+        return self._guessers[compiled]
 
     def forget(self, request_id: RequestId) -> None:
-        """The request is over."""
+        """Drop the compilation of a finished request."""
         self._futures.pop(request_id, None)
 
-    def awaited(self, sequences: Iterable[Sequence]) -> list[Future[CompiledConstraint]]:
-        """What sequences with a whole prompt wait for."""
+    def pending_compiles(self, sequences: Iterable[Sequence]) -> list[Future[CompiledConstraint]]:
+        """Compilations for which sequences with a complete prompt wait."""
         if not self._futures:
             return []
         compiling = (one for one in sequences if one.phase is Phase.COMPILING)
@@ -152,8 +156,8 @@ class GrammarRequests:
 
     def close(self) -> None:
         """End its threads."""
-        self._compiles.close()
+        self._cache.close()
 
 
-def _free(thought_tokens: int) -> None:
-    """Nothing guides an answer that is free."""
+def _free_answer(reasoning_tokens: int) -> None:
+    """No grammar state: the answer is free."""

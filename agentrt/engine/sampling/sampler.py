@@ -1,7 +1,7 @@
-"""From logits to tokens, for all rows of a step at once.
+"""The sampler: from logits to tokens, for all rows of a step at once.
 
-A row's randomness is a hash of (seed, position), so the same seed gives the same tokens whatever
-else is in the batch, and after a preemption.
+A row's randomness is a hash of (seed, position), so a seed gives the same tokens whatever else is
+in the batch, and after a preemption.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from agentrt_kernels.contract import Kernels
 
 @dataclass(slots=True)
 class SamplingRow:
-    """One row to pick a token for.
+    """One row to sample a token for.
 
     Attributes:
-        sampling: How.
-        position: Index of the token in the output, which seeds the draw.
+        params: Sampling parameters.
+        position: Index of the token in the output; seeds the sample.
         prompt: Ids of the prompt, for penalties.
-        output: Ids produced so far, for penalties.
+        output: Ids of the output so far, for penalties.
     """
 
-    sampling: SamplingParams
+    params: SamplingParams
     position: int
     prompt: Sequence[int] = ()
     output: Sequence[int] = ()
 
-    def again(self) -> SamplingRow:
-        """The same draw from logits that are penalised already."""
-        return SamplingRow(replace(self.sampling, repetition_penalty=1.0), self.position)
+    def without_penalties(self) -> SamplingRow:
+        """The same row for logits to which penalties have been applied."""
+        return SamplingRow(replace(self.params, repetition_penalty=1.0), self.position)
 
 
 @dataclass(slots=True)
@@ -45,8 +45,8 @@ class SampledToken:
     """The token of one row.
 
     Attributes:
-        token_id: It; -1 where the row's logits are not numbers.
-        logprob: With alternatives, where they were asked for.
+        token_id: The sampled id; -1 if the row's logits are not numbers.
+        logprob: Log-probability with alternatives, if requested.
     """
 
     token_id: int
@@ -54,70 +54,70 @@ class SampledToken:
 
 
 class SampledTokens:
-    """Tokens of all rows, maybe still being drawn on the device.
+    """Tokens of all rows, maybe still being sampled on the device.
 
     Args:
         token_ids: `[rows]` int64.
-        logprobs: `[asking rows, vocabulary]` of the rows that ask for them, or None.
-        draws: One a row.
+        logprobs: `[asking rows, vocabulary]` of the rows that request them, or None.
+        rows: One per row.
 
     Attributes:
         token_ids: `[rows]` int64, on the device.
     """
 
-    __slots__ = ("_arriving", "_draws", "_logprobs", "token_ids")
+    __slots__ = ("_logprobs", "_rows", "_transfer", "token_ids")
 
     def __init__(
-        self, token_ids: Tensor, logprobs: Tensor | None, draws: Sequence[SamplingRow]
+        self, token_ids: Tensor, logprobs: Tensor | None, rows: Sequence[SamplingRow]
     ) -> None:
         self.token_ids = token_ids
-        self._arriving = PendingTransfer(token_ids)
+        self._transfer = PendingTransfer(token_ids)
         self._logprobs = logprobs
-        self._draws = draws
+        self._rows = rows
 
     def wait(self) -> list[SampledToken]:
-        """One a row; waits for the device."""
-        tokens = self._arriving.wait().tolist()
+        """Wait for the device; one token per row."""
+        tokens = self._transfer.wait().tolist()
         if self._logprobs is None:
             return [SampledToken(token) for token in tokens]
-        told = self._told(tokens)
-        return [SampledToken(token, told.get(row)) for row, token in enumerate(tokens)]
+        logprobs = self._token_logprobs(tokens)
+        return [SampledToken(token, logprobs.get(row)) for row, token in enumerate(tokens)]
 
-    def _told(self, tokens: list[int]) -> dict[int, TokenLogprob]:
-        """What is told of each row that asks."""
+    def _token_logprobs(self, tokens: list[int]) -> dict[int, TokenLogprob]:
+        """Log-probabilities of the rows that request them."""
         assert self._logprobs is not None
-        asking = [row for row, draw in enumerate(self._draws) if draw.sampling.logprobs]
-        counts = [self._draws[row].sampling.logprobs for row in asking]
+        asking = [row for row, draw in enumerate(self._rows) if draw.params.logprobs]
+        counts = [self._rows[row].params.logprobs for row in asking]
         best = self._logprobs.topk(min(max(counts), self._logprobs.shape[1]))
         values, ids = best.values.tolist(), best.indices.tolist()
         drawn = [max(0, tokens[row]) for row in asking]
         chosen = torch.tensor(drawn, device=self._logprobs.device)
         own = self._logprobs.gather(1, chosen[:, None])[:, 0].tolist()
-        told = {}
+        found = {}
         for at, (row, count) in enumerate(zip(asking, counts, strict=True)):
             pairs = zip(ids[at][:count], values[at][:count], strict=True)
             top = tuple((token, value) for token, value in pairs if value > -torch.inf)
-            told[row] = TokenLogprob(tokens[row], own[at], top)
-        return told
+            found[row] = TokenLogprob(tokens[row], own[at], top)
+        return found
 
 
-def pick(
-    kernels: Kernels, logits: Tensor, draws: Sequence[SamplingRow], mask: Tensor | None
+def sample_tokens(
+    kernels: Kernels, logits: Tensor, rows: Sequence[SamplingRow], bitmask: Tensor | None
 ) -> SampledTokens:
-    """A token for each row.
+    """Sample a token for each row.
 
     Args:
-        kernels: What draws.
-        logits: `[rows, vocabulary]` fp32; changed in place by penalties.
-        draws: One a row.
-        mask: `[rows, words]` int32 bits of the tokens that may come, or None when all may.
+        kernels: Kernel set that samples.
+        logits: `[rows, vocabulary]` fp32; penalties change it in place.
+        rows: One per row.
+        bitmask: `[rows, words]` int32 bits of the allowed tokens, or None if all are.
     """
-    for row, draw in enumerate(draws):
-        _penalise(logits, row, draw)
-    logprobs = _logprobs(logits, draws, mask)
-    token_ids = torch.empty(len(draws), dtype=torch.int64, device=logits.device)
-    kernels.sample(logits, mask, *_settings(draws, logits.device), token_ids)
-    return SampledTokens(token_ids, logprobs, draws)
+    for row, draw in enumerate(rows):
+        _apply_penalties(logits, row, draw)
+    logprobs = _logprobs(logits, rows, bitmask)
+    token_ids = torch.empty(len(rows), dtype=torch.int64, device=logits.device)
+    kernels.sample(logits, bitmask, *_sampling_columns(rows, logits.device), token_ids)
+    return SampledTokens(token_ids, logprobs, rows)
 
 
 def uniform(seed: int, position: int) -> float:
@@ -126,27 +126,27 @@ def uniform(seed: int, position: int) -> float:
     return int.from_bytes(blake2b(text, digest_size=7).digest(), "big") / 2.0**56
 
 
-def allowed(mask: Tensor, vocabulary: int) -> Tensor:
+def unpack_bitmask(bitmask: Tensor, vocabulary: int) -> Tensor:
     """`[rows, words]` int32 bits as `[rows, vocabulary]` bool."""
-    bits = torch.arange(32, device=mask.device, dtype=torch.int32)
-    return (mask[:, :, None] >> bits).bitwise_and_(1).bool().flatten(1)[:, :vocabulary]
+    bits = torch.arange(32, device=bitmask.device, dtype=torch.int32)
+    return (bitmask[:, :, None] >> bits).bitwise_and_(1).bool().flatten(1)[:, :vocabulary]
 
 
 _Columns = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 _GREEDY: dict[tuple[int, torch.device], _Columns] = {}
 
 
-def _settings(draws: Sequence[SamplingRow], device: torch.device) -> _Columns:
-    """Temperature, top-k, top-p, min-p and a number to draw with, each `[rows]`."""
-    if all(draw.sampling.temperature == 0 for draw in draws):
-        key = len(draws), device
+def _sampling_columns(rows: Sequence[SamplingRow], device: torch.device) -> _Columns:
+    """Temperature, top-k, top-p, min-p and a random number, each `[rows]`."""
+    if all(draw.params.temperature == 0 for draw in rows):
+        key = len(rows), device
         if key not in _GREEDY:
-            _GREEDY[key] = _columns([(0.0, 0, 1.0, 0.0, 0.0)] * len(draws), device)
+            _GREEDY[key] = _columns([(0.0, 0, 1.0, 0.0, 0.0)] * len(rows), device)
         return _GREEDY[key]
     return _columns(
         [
             (how.temperature, how.top_k or 0, how.top_p, how.min_p, uniform(how.seed, position))
-            for how, position in ((draw.sampling, draw.position) for draw in draws)
+            for how, position in ((draw.params, draw.position) for draw in rows)
         ],
         device,
     )
@@ -164,30 +164,32 @@ def _columns(rows: list[tuple[float, int, float, float, float]], device: torch.d
     )
 
 
-def _logprobs(logits: Tensor, draws: Sequence[SamplingRow], mask: Tensor | None) -> Tensor | None:
-    """`[asking rows, vocabulary]` of the distribution that is drawn from."""
-    asking = [row for row, draw in enumerate(draws) if draw.sampling.logprobs]
+def _logprobs(
+    logits: Tensor, sampling_rows: Sequence[SamplingRow], bitmask: Tensor | None
+) -> Tensor | None:
+    """`[asking rows, vocabulary]` log-probabilities of the distribution that is sampled."""
+    asking = [row for row, draw in enumerate(sampling_rows) if draw.params.logprobs]
     if not asking:
         return None
     rows = logits[asking]
-    if mask is not None:
-        rows.masked_fill_(~allowed(mask[asking], logits.shape[1]), -torch.inf)
-    heats = [draws[row].sampling.temperature or 1.0 for row in asking]
-    return (rows / torch.tensor(heats, device=logits.device)[:, None]).log_softmax(-1)
+    if bitmask is not None:
+        rows.masked_fill_(~unpack_bitmask(bitmask[asking], logits.shape[1]), -torch.inf)
+    temperatures = [sampling_rows[row].params.temperature or 1.0 for row in asking]
+    return (rows / torch.tensor(temperatures, device=logits.device)[:, None]).log_softmax(-1)
 
 
-def _penalise(logits: Tensor, at: int, draw: SamplingRow) -> None:
-    how = draw.sampling
-    if how.repetition_penalty != 1.0:
-        row = logits[at]
-        seen = torch.tensor(sorted({*draw.prompt, *draw.output}), device=row.device)
-        values = row[seen]
+def _apply_penalties(logits: Tensor, index: int, row: SamplingRow) -> None:
+    params = row.params
+    if params.repetition_penalty != 1.0:
+        row_logits = logits[index]
+        seen = torch.tensor(sorted({*row.prompt, *row.output}), device=row_logits.device)
+        values = row_logits[seen]
         scaled = torch.where(
-            values > 0, values / how.repetition_penalty, values * how.repetition_penalty
+            values > 0, values / params.repetition_penalty, values * params.repetition_penalty
         )
-        row[seen] = scaled
-    if draw.output and (how.presence_penalty != 0.0 or how.frequency_penalty != 0.0):
-        row = logits[at]
-        made = torch.tensor(draw.output, device=row.device)
-        tokens, counts = torch.unique(made, return_counts=True)
-        row[tokens] -= how.presence_penalty + how.frequency_penalty * counts
+        row_logits[seen] = scaled
+    if row.output and (params.presence_penalty != 0.0 or params.frequency_penalty != 0.0):
+        row_logits = logits[index]
+        output = torch.tensor(row.output, device=row_logits.device)
+        tokens, counts = torch.unique(output, return_counts=True)
+        row_logits[tokens] -= params.presence_penalty + params.frequency_penalty * counts

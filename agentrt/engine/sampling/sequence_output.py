@@ -1,4 +1,4 @@
-"""What happens to a sequence when it gets tokens: text, forced runs, and whether it is over."""
+"""Effects of new tokens on a sequence: text, forced runs, stop strings, its end."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from agentrt.engine.sequence.stop_strings import StoppedText
 from agentrt.protocol.step_output import Delta, FinishReason, OptionScore, TokenLogprob
 
 Redraw = Callable[[int], SampledToken]
-"""Forbid a token and draw again."""
+"""Forbids a token and samples again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Why a sequence is over.
+    """Why a sequence is finished.
 
     Attributes:
-        reason: For the `End`.
-        closed_early: It was driven to its shortest valid end.
-        stopped_by: The stop string that ended it, or "".
-        error: Set with `failed`.
-        scores: Of the options, where they were scored.
+        reason: Reason reported in the `End`.
+        closed_early: The output was closed by its shortest valid completion.
+        stopped_by: Stop string that ended it, or "".
+        error: Set if it failed.
+        scores: Scores of the options, if they were scored.
     """
 
     reason: FinishReason
@@ -36,150 +36,154 @@ class Finish:
     scores: tuple[OptionScore, ...] = ()
 
 
-def append(
-    sequence: Sequence, picked: SampledToken, redraw: Redraw, eos_ids: frozenset[int]
+def append_token(
+    sequence: Sequence, sampled: SampledToken, redraw: Redraw, eos_ids: frozenset[int]
 ) -> Finish | None:
-    """Add a sampled token, and what its grammar forces after it.
+    """Append a sampled token, and the tokens that its grammar forces behind it.
 
     Args:
-        sequence: Which.
-        picked: The token.
-        redraw: Another one, where this would leave no room to close the output.
+        sequence: The sequence.
+        sampled: The token.
+        redraw: Samples another token if this one would leave no room to close the output.
         eos_ids: Tokens that end an output.
     """
-    most_tokens = sequence.most_output_tokens
-    thinks = sequence.thinks  # the mark that ends a thought may be an end token, too
-    picked = _accepted(sequence, picked, redraw)
-    if not thinks and picked.token_id in eos_ids:
+    max_tokens = sequence.max_output_tokens
+    is_reasoning = sequence.is_reasoning  # the mark that ends reasoning may be an end token too
+    sampled = _accept(sequence, sampled, redraw)
+    if not is_reasoning and sampled.token_id in eos_ids:
         return Finish("stop")
-    finish = _put(sequence, [picked.token_id], [picked.logprob] if picked.logprob else [])
-    guide = sequence.guide
-    if finish or guide is None:
-        return finish or _limit(sequence, most_tokens)
-    finish = _put_forced(sequence, guide.forced(most_tokens - sequence.output_tokens))
-    if finish or guide.must_stop:
+    finish = _append_certain(
+        sequence, [sampled.token_id], [sampled.logprob] if sampled.logprob else []
+    )
+    grammar = sequence.grammar
+    if finish or grammar is None:
+        return finish or _length_limit(sequence, max_tokens)
+    finish = _append_forced(sequence, grammar.forced_tokens(max_tokens - sequence.output_tokens))
+    if finish or grammar.must_stop:
         return finish or Finish("stop")
-    if guide.has_no_choice:
-        return close(sequence)
-    sequence.draft = guide.draft(most_tokens - sequence.output_tokens - 1)
-    return _limit(sequence, most_tokens)
+    if grammar.must_close:
+        return close_output(sequence)
+    sequence.draft_tokens = grammar.draft_tokens(max_tokens - sequence.output_tokens - 1)
+    return _length_limit(sequence, max_tokens)
 
 
-def choose(sequence: Sequence) -> Finish | None:
-    """Write the likeliest option, or at a temperature one that is drawn; None where some are left.
+def choose_option(sequence: Sequence) -> Finish | None:
+    """Append the likeliest option, or one sampled at a temperature; None if some have no score yet.
 
-    What is drawn from are the probabilities of whole options, to the power of `1 / temperature`.
+    The sample is from the probabilities of whole options, to the power of `1 / temperature`.
     """
-    options, how = sequence.options, sequence.request.sampling
-    if options is None or options.left:
+    options, params = sequence.options, sequence.request.sampling
+    if options is None or options.unscored:
         return None
     scores = tuple(options.scores[at] for at in range(len(options.token_ids)))
-    told = [score.logprob for score in scores]
-    chosen = max(range(len(told)), key=told.__getitem__)
-    if how.temperature > 0:
-        weights = [math.exp((one - told[chosen]) / how.temperature) for one in told]
-        chosen = random.Random(how.seed).choices(range(len(told)), weights)[0]
-    _put(sequence, options.token_ids[chosen], [])
+    logprobs = [score.logprob for score in scores]
+    chosen = max(range(len(logprobs)), key=logprobs.__getitem__)
+    if params.temperature > 0:
+        weights = [math.exp((one - logprobs[chosen]) / params.temperature) for one in logprobs]
+        chosen = random.Random(params.seed).choices(range(len(logprobs)), weights)[0]
+    _append_certain(sequence, options.token_ids[chosen], [])
     return Finish("stop", scores=scores)
 
 
-def close(sequence: Sequence) -> Finish:
-    """Drive the output to its shortest valid end at once: no forward is needed for that."""
-    guide = sequence.guide
-    if guide is not None:
-        guide.free()
-    if guide is not None and not guide.is_whole:
-        finish = _put_forced(sequence, guide.close())
+def close_output(sequence: Sequence) -> Finish:
+    """Append the shortest completion of the output, without a forward."""
+    grammar = sequence.grammar
+    if grammar is not None:
+        grammar.await_detached_mask()
+    if grammar is not None and not grammar.can_stop:
+        finish = _append_forced(sequence, grammar.close())
         if finish:
             return finish
     return Finish("length", closed_early=True)
 
 
-def open_with(sequence: Sequence, most_tokens: int) -> Finish | None:
-    """Tokens that are forced before the first is sampled: they join the prompt's last chunk."""
-    guide = sequence.guide
-    if guide is None:
+def append_forced_prefix(sequence: Sequence, max_tokens: int) -> Finish | None:
+    """Append the tokens forced before the first sample; they join the prompt's last chunk."""
+    grammar = sequence.grammar
+    if grammar is None:
         return None
-    finish = _put_forced(sequence, guide.forced(most_tokens))
-    if finish or guide.must_stop:
+    finish = _append_forced(sequence, grammar.forced_tokens(max_tokens))
+    if finish or grammar.must_stop:
         return finish or Finish("stop")
-    if guide.has_no_choice:
-        return close(sequence)
-    sequence.draft = guide.draft(most_tokens - sequence.output_tokens - 1)
-    return None
+    if grammar.must_close:
+        return close_output(sequence)
+    sequence.draft_tokens = grammar.draft_tokens(max_tokens - sequence.output_tokens - 1)
+    return _length_limit(sequence, max_tokens)
 
 
 def take_delta(sequence: Sequence) -> Delta | None:
-    """What was added since the last time."""
-    fresh = sequence.fresh
-    if not fresh.token_ids and not fresh.text:
+    """Output added since the last call."""
+    new_output = sequence.new_output
+    if not new_output.token_ids and not new_output.text:
         return None
-    sequence.fresh = NewOutput()
+    sequence.new_output = NewOutput()
     return Delta(
         request_id=sequence.request.request_id,
-        token_ids=tuple(fresh.token_ids),
-        text="".join(fresh.text),
-        forced_tokens=fresh.forced_tokens,
-        logprobs=tuple(fresh.logprobs),
+        token_ids=tuple(new_output.token_ids),
+        text="".join(new_output.text),
+        forced_tokens=new_output.forced_tokens,
+        logprobs=tuple(new_output.logprobs),
     )
 
 
-def flush(sequence: Sequence, finish: Finish) -> None:
-    """The output is over: what was held back of its text is certain now."""
+def flush_text(sequence: Sequence, finish: Finish) -> None:
+    """Release the text that was held back: the output is finished."""
     if finish.stopped_by:
         return
-    passed = sequence.stops.push(sequence.detokenizer.flush())
-    sequence.fresh.text += [passed.text, sequence.stops.flush()]
+    stopped = sequence.stops.feed(sequence.detokenizer.flush())
+    sequence.new_output.text += [stopped.text, sequence.stops.flush()]
 
 
-def _accepted(sequence: Sequence, picked: SampledToken, redraw: Redraw) -> SampledToken:
-    guide = sequence.guide
-    if guide is None:
-        return picked
-    for _ in range(guide.redraws):
-        if guide.take(picked.token_id):
-            return picked
-        picked = redraw(picked.token_id)
-    if guide.take(picked.token_id):
-        return picked
-    way_out = guide.fallback()
-    guide.take(way_out)
+def _accept(sequence: Sequence, sampled: SampledToken, redraw: Redraw) -> SampledToken:
+    grammar = sequence.grammar
+    if grammar is None:
+        return sampled
+    for _ in range(grammar.redraws):
+        if grammar.accept_token(sampled.token_id):
+            return sampled
+        sampled = redraw(sampled.token_id)
+    if grammar.accept_token(sampled.token_id):
+        return sampled
+    fallback = grammar.fallback_token()
+    grammar.accept_token(fallback)
     return SampledToken(
-        way_out, TokenLogprob(way_out, 0.0, forced=True) if picked.logprob else None
+        fallback, TokenLogprob(fallback, 0.0, forced=True) if sampled.logprob else None
     )
 
 
-def _put_forced(sequence: Sequence, tokens: list[int]) -> Finish | None:
+def _append_forced(sequence: Sequence, tokens: list[int]) -> Finish | None:
     if not tokens:
         return None
-    sequence.fresh.forced_tokens += len(tokens)
-    sequence.account.forced_tokens += len(tokens)
-    wants = sequence.request.sampling.logprobs > 0
-    logprobs = [TokenLogprob(token, 0.0, forced=True) for token in tokens] if wants else []
-    return _put(sequence, tokens, logprobs)
+    sequence.new_output.forced_tokens += len(tokens)
+    sequence.metrics.forced_tokens += len(tokens)
+    wants_logprobs = sequence.request.sampling.logprobs > 0
+    logprobs = [TokenLogprob(token, 0.0, forced=True) for token in tokens] if wants_logprobs else []
+    return _append_certain(sequence, tokens, logprobs)
 
 
-def _put(sequence: Sequence, tokens: list[int], logprobs: list[TokenLogprob]) -> Finish | None:
-    """Tokens that are certain; with a stop string among them the rest is not produced."""
-    fresh = sequence.fresh
-    fresh.logprobs += logprobs
-    thought_tokens = sequence.thought_tokens
+def _append_certain(
+    sequence: Sequence, tokens: list[int], logprobs: list[TokenLogprob]
+) -> Finish | None:
+    """Append tokens that are final; after a stop string among them the rest is dropped."""
+    new_output = sequence.new_output
+    new_output.logprobs += logprobs
+    reasoning_tokens = sequence.reasoning_tokens
     for token in tokens:
-        text = sequence.detokenizer.push([token])
-        in_thought = sequence.output_tokens < thought_tokens
+        text = sequence.detokenizer.feed_ids([token])
+        is_reasoning = sequence.output_tokens < reasoning_tokens
         sequence.tokens.append(token)
-        fresh.token_ids.append(token)
-        passed = StoppedText(text) if in_thought else sequence.stops.push(text)
-        if passed.text:
-            fresh.text.append(passed.text)
-        if passed.stop:
-            return Finish("stop", stopped_by=passed.stop)
+        new_output.token_ids.append(token)
+        stopped = StoppedText(text) if is_reasoning else sequence.stops.feed(text)
+        if stopped.text:
+            new_output.text.append(stopped.text)
+        if stopped.stop:
+            return Finish("stop", stopped_by=stopped.stop)
     return None
 
 
-def _limit(sequence: Sequence, most_tokens: int) -> Finish | None:
-    if sequence.output_tokens < most_tokens:
+def _length_limit(sequence: Sequence, max_tokens: int) -> Finish | None:
+    if sequence.output_tokens < max_tokens:
         return None
-    guide = sequence.guide
-    whole = guide is None or guide.is_whole
-    return Finish("length", closed_early=whole and sequence.request.on_limit == "close")
+    grammar = sequence.grammar
+    can_stop = grammar is None or grammar.can_stop
+    return Finish("length", closed_early=can_stop and sequence.request.on_limit == "close")

@@ -1,4 +1,4 @@
-"""From the logits of a step to the next tokens of its sequences."""
+"""Token sampling of a step: from logits to the next tokens of its sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentrt.base.ids import RequestId
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
-from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, pick
+from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, sample_tokens
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sequence.jump_forward import DraftedTokens
 from agentrt.engine.sequence.sequence import Sequence
@@ -27,11 +27,11 @@ _PLAIN = nullcontext()
 
 @dataclass(slots=True, eq=False)
 class SampledStep:
-    """What a step's tokens led to.
+    """Result of sampling a step.
 
     Attributes:
-        finishes: Sequences that are over.
-        masks_s: How long each sequence's mask took.
+        finishes: Sequences that are finished.
+        masks_s: Seconds that each sequence's mask took.
     """
 
     finishes: list[tuple[Sequence, Finish]] = field(default_factory=list)
@@ -40,37 +40,37 @@ class SampledStep:
 
 @dataclass(slots=True, eq=False)
 class PendingSample:
-    """Tokens that are being drawn.
+    """Tokens that are being sampled.
 
     Attributes:
-        picks: One a row, maybe still being drawn.
-        logits: `[rows, tokens]`, penalised.
-        draws: One a row.
-        masks: Of the rows.
-        words: `[rows, words]` int32 bits of the tokens that may come, or None.
+        tokens: One per row, maybe still being sampled.
+        logits: `[rows, tokens]`, with penalties applied.
+        rows: One per row.
+        masks: Grammar masks of the rows.
+        bitmask: `[rows, words]` int32 bits of the allowed tokens, or None.
     """
 
-    picks: SampledTokens
+    tokens: SampledTokens
     logits: Tensor
-    draws: list[SamplingRow]
+    rows: list[SamplingRow]
     masks: GrammarMasks
-    words: Tensor | None
+    bitmask: Tensor | None
 
     @property
     def token_ids(self) -> Tensor:
         """`[rows]` int64, on the device."""
-        return self.picks.token_ids
+        return self.tokens.token_ids
 
 
 class TokenSampler:
-    """Picks and appends tokens.
+    """Samples tokens and appends them to their sequences.
 
     Args:
         eos_ids: Tokens that end an output.
-        special_ids: Tokens that are no text, the former among them or not.
-        used_ids: Ids from here on are no tokens: the embedding is padded.
+        special_ids: Tokens without text; may include the former.
+        used_ids: Size of the vocabulary; ids from here on pad the embedding.
         logits_size: Width of the logits.
-        kernels: What draws.
+        kernels: Kernel set that samples.
     """
 
     def __init__(
@@ -87,108 +87,111 @@ class TokenSampler:
         self._no_text = sorted(at for at in eos_ids | special_ids if at < used_ids)
         self._used_ids = used_ids
         self._logits_size = logits_size
-        self._filler = MaskFiller(logits_size)
+        self._mask_filler = MaskFiller(logits_size)
 
     def close(self) -> None:
         """End its threads."""
-        self._filler.close()
+        self._mask_filler.close()
 
-    def begin(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
-        """What can be done for the rows while the forward runs."""
-        return self._filler.begin(rows)
+    def begin_masks(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
+        """Begin to fill the rows' grammar masks while the forward runs."""
+        return self._mask_filler.begin_masks(rows)
 
-    def draw(
-        self, rows: Rows[Sequence], logits: Tensor, begun: Future[GrammarMasks] | None
+    def sample(
+        self, rows: Rows[Sequence], logits: Tensor, begun_masks: Future[GrammarMasks] | None
     ) -> PendingSample:
-        """Start to draw a token for each row.
+        """Begin to sample a token for each row.
 
         Args:
-            rows: Sequences that want a token.
+            rows: Sequences that need a token.
             logits: `[rows, logits_size]` fp32; changed in place.
-            begun: What `begin` gave.
+            begun_masks: Result of `begin_masks`.
         """
-        masks = self._filler.finish(rows, begun)  # first: on a GPU the forward is still under way
-        with _changing(logits):
+        # Masks first: on a GPU the forward is still running.
+        masks = self._mask_filler.finish_masks(rows, begun_masks)
+        with _writable(logits):
             if logits.shape[1] > self._used_ids:
                 logits = logits[:, : self._used_ids]
-            self._keep_from_ending(rows, logits)
-            draws = [_draw(sequence) for sequence in rows]
-            words = masks.words(logits)
-            picks = pick(self._kernels, logits, draws, words)
-        return PendingSample(picks, logits, draws, masks, words)
+            self._mask_no_text(rows, logits)
+            sampling_rows = [_sampling_row(sequence) for sequence in rows]
+            bitmask = masks.bitmask_for(logits)
+            tokens = sample_tokens(self._kernels, logits, sampling_rows, bitmask)
+        return PendingSample(tokens, logits, sampling_rows, masks, bitmask)
 
-    def append(
+    def append_tokens(
         self,
         rows: Rows[Sequence],
-        drawing: PendingSample | None,
+        sample: PendingSample | None,
         alive: Rows[bool],
         drafted: Mapping[Sequence, DraftedTokens],
     ) -> SampledStep:
         """Wait for the tokens, and append each to its sequence.
 
         Args:
-            rows: Those that were drawn for.
-            drawing: What `draw` gave; None where there are no rows.
-            alive: Of each row, whether its sequence is not over yet.
-            drafted: Guesses that were computed behind rows.
+            rows: Sequences that were sampled for.
+            sample: Result of `sample`; None if there are no rows.
+            alive: Whether each row's sequence is unfinished.
+            drafted: Drafts that were computed behind rows.
         """
-        outcome = SampledStep()
-        if drawing is None:
-            return outcome
-        picked = drawing.picks.wait()
+        result = SampledStep()
+        if sample is None:
+            return result
+        sampled = sample.tokens.wait()
         for index, sequence in enumerate(rows):
             if not alive[index]:
                 continue
-            outcome.masks_s[sequence.request.request_id] = drawing.masks.seconds[index]
+            result.masks_s[sequence.request.request_id] = sample.masks.seconds[index]
             known = len(sequence.tokens)
-            if index in drawing.masks.late:  # the last token is computed again, and drawn for then
+            if index in sample.masks.late:  # compute the last token again, and sample then
                 sequence.computed_tokens = min(sequence.computed_tokens, known - 1)
                 continue
             try:
-                _raise_fault(drawing, picked[index], index)
-                finish = self._append(sequence, picked[index], drawing, index)
+                _check_row(sample, sampled[index], index)
+                finish = self._append(sequence, sampled[index], sample, index)
                 if finish is None and sequence in drafted:
-                    finish = self._go_on(sequence, known, drafted[sequence])
-            except Exception as error:  # of one row; the others go on
-                finish = _give_up(sequence, error)
+                    finish = self._continue_drafted(sequence, known, drafted[sequence])
+            except Exception as error:  # fails one row only
+                finish = _finish_failed(sequence, error)
             if finish is not None:
-                outcome.finishes.append((sequence, finish))
-            elif sequence.tokens[known] != picked[index].token_id:
-                # Another was taken; a step that was launched meanwhile has seen the wrong one.
+                result.finishes.append((sequence, finish))
+            elif sequence.tokens[known] != sampled[index].token_id:
+                # Another token was appended; a step launched meanwhile has seen the wrong one.
                 sequence.computed_tokens = min(sequence.computed_tokens, known)
-        return outcome
+        return result
 
-    def _go_on(self, sequence: Sequence, known: int, drafted: DraftedTokens) -> Finish | None:
-        """Draw behind guesses for as long as they are what was drawn.
+    def _continue_drafted(
+        self, sequence: Sequence, known: int, drafted: DraftedTokens
+    ) -> Finish | None:
+        """Sample behind drafted tokens for as long as they match.
 
         Args:
-            sequence: Its tokens from `known` on are new.
-            known: Tokens before.
-            drafted: Guesses of them.
+            sequence: Tokens from `known` on are new.
+            known: Number of tokens before.
+            drafted: Draft of those tokens.
         """
         counted, finish = 0, None
         while finish is None:
-            right = drafted.right(sequence.tokens[known:])
-            if right == counted:  # something else came
+            matching = drafted.count_matching(sequence.tokens[known:])
+            if matching == counted:  # the draft was wrong here
                 return None
-            sequence.fresh.forced_tokens += right - counted
-            sequence.account.forced_tokens += right - counted
-            counted = right
-            sequence.computed_tokens = known + right
-            sequence.reached_tokens = max(sequence.reached_tokens, known + right)
-            if known + right < len(sequence.tokens):
+            sequence.new_output.forced_tokens += matching - counted
+            sequence.metrics.forced_tokens += matching - counted
+            counted = matching
+            sequence.computed_tokens = known + matching
+            sequence.reached_tokens = max(sequence.reached_tokens, known + matching)
+            if known + matching < len(sequence.tokens):
                 return None
-            drawing = self.draw([sequence], drafted.logits[right - 1 : right], None)
-            if drawing.masks.late:
+            sample = self.sample([sequence], drafted.logits[matching - 1 : matching], None)
+            if sample.masks.late:
                 sequence.computed_tokens -= 1
                 return None
-            picked = drawing.picks.wait()[0]
-            _raise_fault(drawing, picked, 0)
-            finish = self._append(sequence, picked, drawing, 0)
+            sampled = sample.tokens.wait()[0]
+            _check_row(sample, sampled, 0)
+            finish = self._append(sequence, sampled, sample, 0)
         return finish
 
-    def _keep_from_ending(self, rows: Rows[Sequence], logits: Tensor) -> None:
-        """Take all tokens that are no text from rows whose output is not to end."""
+    def _mask_no_text(self, rows: Rows[Sequence], logits: Tensor) -> None:
+        """Forbid all tokens without text in rows with `ignore_eos`."""
         going = [at for at, one in enumerate(rows) if one.request.sampling.ignore_eos]
         if going:
             at = to_device(going, torch.int64, logits.device)
@@ -196,45 +199,49 @@ class TokenSampler:
             logits[at[:, None], no_text] = -torch.inf
 
     def _append(
-        self, sequence: Sequence, picked: SampledToken, drawing: PendingSample, index: int
+        self, sequence: Sequence, sampled: SampledToken, sample: PendingSample, index: int
     ) -> Finish | None:
         def redraw(token_id: int) -> SampledToken:
-            logits, words = drawing.logits[index : index + 1], drawing.words
-            with _changing(logits):
+            logits, bitmask = sample.logits[index : index + 1], sample.bitmask
+            with _writable(logits):
                 logits[0, token_id] = -torch.inf
-                mask = None if words is None else words[index : index + 1]
-                return pick(self._kernels, logits, [drawing.draws[index].again()], mask).wait()[0]
+                row_bitmask = None if bitmask is None else bitmask[index : index + 1]
+                return sample_tokens(
+                    self._kernels, logits, [sample.rows[index].without_penalties()], row_bitmask
+                ).wait()[0]
 
-        return sequence_output.append(sequence, picked, redraw, self._eos_ids)
+        return sequence_output.append_token(sequence, sampled, redraw, self._eos_ids)
 
 
-def _changing(logits: Tensor) -> AbstractContextManager[object]:
-    """In which logits may be changed in place: those of inference mode in nothing else."""
+def _writable(logits: Tensor) -> AbstractContextManager[object]:
+    """Context in which logits may be changed in place; inference tensors need inference mode."""
     return torch.inference_mode() if logits.is_inference() else _PLAIN
 
 
-def _raise_fault(drawing: PendingSample, picked: SampledToken, index: int) -> None:
-    """What keeps a row from being drawn for, if anything does."""
-    if picked.token_id < 0:
+def _check_row(sample: PendingSample, sampled: SampledToken, index: int) -> None:
+    """Raise the error that keeps a row from being sampled, if there is one."""
+    if sampled.token_id < 0:
         raise InternalError("the model computed logits that are not numbers")
-    if index in drawing.masks.failed:
-        raise drawing.masks.failed[index]
+    if index in sample.masks.failed:
+        raise sample.masks.failed[index]
 
 
-def _give_up(sequence: Sequence, error: Exception) -> Finish:
-    """The grammar cannot go on: its way out where one is held, else the error."""
-    if sequence.guide is not None and sequence.guide.closes:
-        return sequence_output.close(sequence)
+def _finish_failed(sequence: Sequence, error: Exception) -> Finish:
+    """Finish with the closing tokens if the grammar holds some, else with the error."""
+    if sequence.grammar is not None and sequence.grammar.can_close:
+        return sequence_output.close_output(sequence)
     return Finish("failed", error=record_of(error))
 
 
-def _draw(sequence: Sequence) -> SamplingRow:
+def _sampling_row(sequence: Sequence) -> SamplingRow:
     prompt = sequence.prompt_tokens
-    how = sequence.request.sampling
-    wants = how.repetition_penalty != 1.0 or how.presence_penalty or how.frequency_penalty
+    params = sequence.request.sampling
+    has_penalties = (
+        params.repetition_penalty != 1.0 or params.presence_penalty or params.frequency_penalty
+    )
     return SamplingRow(
-        sampling=how,
+        params=params,
         position=sequence.output_tokens,
-        prompt=sequence.tokens[:prompt] if wants else (),
-        output=sequence.tokens[prompt:] if wants else (),
+        prompt=sequence.tokens[:prompt] if has_penalties else (),
+        output=sequence.tokens[prompt:] if has_penalties else (),
     )

@@ -1,1 +1,1 @@
-"""What runs in a step: the scheduler, the waiting queue, admission, the token budget."""
+"""The scheduler of steps: waiting queue, admission, token budget, preemption."""

@@ -1,15 +1,14 @@
-"""Which sequences run, which wait, and how a step's tokens are shared out among them."""
+"""The scheduler of the engine: which sequences run, which wait, and the tokens of each step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import KvAllocator
-from agentrt.engine.scheduling.admission import BatchAdmission
-from agentrt.engine.scheduling.request_info import first_info, later_info
-from agentrt.engine.scheduling.standstill import UnchangedQueue
+from agentrt.engine.scheduling.admission import BatchAdmission, UnchangedQueue
 from agentrt.engine.scheduling.token_budget import (
     PreemptionCandidate,
     TokenBudget,
@@ -18,307 +17,350 @@ from agentrt.engine.scheduling.token_budget import (
 from agentrt.engine.scheduling.waiting_queue import WaitingQueue
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
-from agentrt.scheduler.order.order import EXPRESS_SHARE
+from agentrt.scheduler.order.order import OVERDUE_SHARE
 
-Share = tuple[Sequence, int]
-"""A sequence, and how many of its tokens a step computes."""
+ScheduledSequence = tuple[Sequence, int]
+"""A sequence and the number of its tokens that a step computes."""
 
 
 class Scheduler:
-    """All sequences that are not over.
+    """All unfinished sequences, and the schedule of each step.
 
     Attributes:
-        running: Those that hold a slot, in the order they got it.
-        line: In which order they are served.
+        running: Sequences that hold a slot, in the order in which they got it.
+        queue: Order of the waiting sequences.
     """
 
-    def __init__(self, config: EngineConfig, paging: KvAllocator) -> None:
+    def __init__(self, config: EngineConfig, allocator: KvAllocator) -> None:
         self._config = config
-        self._paging = paging
-        self._all: dict[RequestId, Sequence] = {}
+        self._allocator = allocator
+        self._sequences: dict[RequestId, Sequence] = {}
         self.running: dict[RequestId, Sequence] = {}
-        self.line = WaitingQueue(config, paging)
-        self._door = BatchAdmission(paging, self.running)
-        self._standstill = UnchangedQueue(paging)
+        self.queue = WaitingQueue(config, allocator)
+        self._admission = BatchAdmission(allocator, self.running)
+        self._unchanged = UnchangedQueue(allocator)
 
     def __iter__(self) -> Iterator[Sequence]:
-        return iter(list(self._all.values()))
+        return iter(list(self._sequences.values()))
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._sequences)
 
     @property
-    def waiting(self) -> int:
-        """How many have no place in a step, for whatever they wait."""
-        return len(self._all) - len(self.running)
+    def waiting_count(self) -> int:
+        """Sequences that are not in the batch, whatever they wait for."""
+        return len(self._sequences) - len(self.running)
 
     def find(self, request_id: RequestId) -> Sequence | None:
-        """The sequence of a request that is not over."""
-        return self._all.get(request_id)
+        """The sequence of an unfinished request."""
+        return self._sequences.get(request_id)
 
     @property
-    def starved(self) -> list[Sequence]:
-        """Those that turned out never to fit, for the loop to end."""
-        return self._door.starved
+    def unschedulable(self) -> list[Sequence]:
+        """Sequences that can never fit; the caller ends them and clears the list."""
+        return self._admission.unschedulable
 
-    def add(self, sequence: Sequence) -> None:
-        """Take a new one."""
-        self._all[sequence.request.request_id] = sequence
+    def add_sequence(self, sequence: Sequence) -> None:
+        """Add a new sequence."""
+        self._sequences[sequence.request.request_id] = sequence
 
-    def fill(self, sequence: Sequence, token_ids: tuple[int, ...]) -> None:
-        """More of a prompt is known."""
+    def extend_prompt(self, sequence: Sequence, token_ids: tuple[int, ...]) -> None:
+        """Append tokens to an incomplete prompt."""
         sequence.tokens += token_ids
         sequence.prompt_tokens = len(sequence.tokens)
         if sequence.phase is Phase.HELD:
             sequence.phase = Phase.WAITING
-        self._standstill.end()
+        self._unchanged.invalidate()
 
-    def facts_of(self, request: GenerateRequest, now_s: float) -> SchedulingInfo:
-        """What is known of a new request: what came with it, else what can be seen here."""
-        return first_info(request, (one.facts for one in self._all.values()), now_s)
+    def initial_info(self, request: GenerateRequest, now_s: float) -> SchedulingInfo:
+        """Scheduling info of a new request: what came with it, else what the engine knows."""
+        info = request.info
+        if info is not None and info.run_started_at_s:
+            return info
+        others = (one.info for one in self._sequences.values())
+        same_run = (one.run_started_at_s for one in others if one.run_id == request.run_id)
+        started_at_s = min(same_run, default=request.submitted_at_s)
+        if info is not None:
+            return replace(info, run_started_at_s=started_at_s)
+        return SchedulingInfo(
+            request.request_id,
+            request.demanded,
+            request.deadline_at_s,
+            run_started_at_s=started_at_s,
+            run_id=request.run_id,
+            waiting=1,
+            as_of_s=now_s,
+        )
 
-    def tell(self, facts: SchedulingInfo) -> None:
-        """What the place of a request depends on has changed; one that is over is no error."""
-        sequence = self._all.get(facts.request_id)
-        if sequence is not None:
-            sequence.facts = later_info(sequence.facts, facts)
-            self._standstill.end()
+    def update_info(self, info: SchedulingInfo) -> None:
+        """Replace a request's scheduling info; a finished request is ignored.
 
-    def remove(self, sequence: Sequence) -> None:
-        """It is over; what it computed stays in the tree."""
-        self._stop(sequence)
-        del self._all[sequence.request.request_id]
+        The start of its run and its true remaining service stay known once they were.
+        """
+        sequence = self._sequences.get(info.request_id)
+        if sequence is None:
+            return
+        known = sequence.info
+        if not info.run_started_at_s:
+            info = replace(info, run_started_at_s=known.run_started_at_s)
+        if info.true_rest_s is None and known.true_rest_s is not None:
+            info = replace(info, true_rest_s=known.true_rest_s)
+        sequence.info = info
+        self._unchanged.invalidate()
+
+    def remove_sequence(self, sequence: Sequence) -> None:
+        """Remove a finished sequence; its KV stays in the radix tree."""
+        self._release(sequence)
+        del self._sequences[sequence.request.request_id]
 
     @property
     def has_runnable(self) -> bool:
         """Whether a step would compute anything."""
-        return any(one.phase in (Phase.RUNNING, Phase.WAITING) for one in self._all.values())
+        return any(one.phase in (Phase.RUNNING, Phase.WAITING) for one in self._sequences.values())
 
-    def plan(self, now_s: float) -> list[Share]:
-        """Share out the tokens of the next step; sequences get and lose slots and pages here."""
-        step = TokenBudget(self._config.step_tokens)
-        self._plan_decodes(step, now_s)
-        self._plan_prompts(step, now_s)
-        return [(self.running[request_id], count) for request_id, count in step.shares.items()]
+    def schedule(self, now_s: float) -> list[ScheduledSequence]:
+        """Schedule the next step; sequences are admitted, preempted and given pages here."""
+        budget = TokenBudget(self._config.step_tokens)
+        self._schedule_decodes(budget, now_s)
+        self._schedule_prefills(budget, now_s)
+        return [
+            (self.running[request_id], count)
+            for request_id, count in budget.scheduled_tokens.items()
+        ]
 
-    def rest(self, sequence: Sequence) -> None:
-        """All that is known of an incomplete prompt is computed: it waits without holding any."""
-        self._stop(sequence)
+    def hold(self, sequence: Sequence) -> None:
+        """Release an incomplete prompt of which every known token is computed, until it grows."""
+        self._release(sequence)
         sequence.phase = Phase.HELD
 
-    def _stop(self, sequence: Sequence) -> None:
-        self._paging.leave(sequence)
-        self._standstill.end()
-        sequence.express = False
+    def _release(self, sequence: Sequence) -> None:
+        self._allocator.free(sequence)
+        self._unchanged.invalidate()
+        sequence.admitted_overdue = False
         self.running.pop(sequence.request.request_id, None)
 
-    def _pending(self, sequence: Sequence) -> int:
-        return sequence.pending_tokens(self._config.page_tokens)
-
-    def _plan_decodes(self, step: TokenBudget, now_s: float) -> None:
-        """Sequences whose next forward gives a token, all of what they have to compute."""
-        size, most = self._config.page_tokens, self._config.prefill_chunk_tokens
+    def _schedule_decodes(self, budget: TokenBudget, now_s: float) -> None:
+        """Schedule all pending tokens of the sequences that will yield a token."""
+        size, chunk_tokens = self._config.page_tokens, self._config.prefill_chunk_tokens
         for sequence in list(self.running.values()):
             computed = sequence.computed_tokens
             if computed < sequence.prompt_tokens or sequence.phase is not Phase.RUNNING:
                 continue
-            # `pending_tokens` for the most common case: whoever decodes has a whole prompt.
+            # `pending_tokens` inlined for the common case: a decode has its whole prompt.
             known = len(sequence.tokens)
             pending = sequence.pending_tokens(size) if sequence.in_flight else known - computed
-            if pending <= most:
-                given = step.give(sequence.request.request_id, pending, pending)
-                if computed + given > len(sequence.pages) * size:
-                    self._make_room(sequence, given, step, now_s)
+            if pending <= chunk_tokens:
+                scheduled = budget.grant(sequence.request.request_id, pending, pending)
+                if computed + scheduled > len(sequence.pages) * size:
+                    self._allocate_pages(sequence, scheduled, budget, now_s)
 
-    def _plan_prompts(self, step: TokenBudget, now_s: float) -> None:
-        """Prompts, begun or not, in the scheduler's order, as long as there are tokens left."""
-        begun = [one for request_id, one in self.running.items() if request_id not in step.shares]
-        waiting = self._waiting() if len(self._all) > len(self.running) else []
-        if not begun and (not waiting or self._standstill.passes(waiting)):
+    def _schedule_prefills(self, budget: TokenBudget, now_s: float) -> None:
+        """Schedule chunks of prompts, running or waiting, in priority order (chunked prefill)."""
+        prefilling = [
+            one
+            for request_id, one in self.running.items()
+            if request_id not in budget.scheduled_tokens
+        ]
+        waiting = self._waiting() if len(self._sequences) > len(self.running) else []
+        if not prefilling and (not waiting or self._unchanged.skip_step(waiting)):
             return
-        self.line.note_left_out(*self._standstill.take_passed())
-        door = self._door
-        door.open(waiting)
-        if step.left_tokens:
-            is_open = self._paging.free_slots or self._has_idle(waiting)
-            line = self.line.sort(now_s, begun + waiting if is_open else begun)
-            if len(line) > 1:
-                self._serve_overdue(line, step, now_s)
-            for sequence in line:
-                if not step.left_tokens:
+        self.queue.note_waiting(*self._unchanged.take_skipped())
+        admission = self._admission
+        admission.begin_step(waiting)
+        if budget.remaining_tokens:
+            may_admit = self._allocator.free_slots or self._may_preempt_background(waiting)
+            ordered = self.queue.sort(now_s, prefilling + waiting if may_admit else prefilling)
+            if len(ordered) > 1:
+                self._schedule_overdue(ordered, budget, now_s)
+            for sequence in ordered:
+                if not budget.remaining_tokens:
                     break
-                if door.is_shut and sequence.phase is Phase.WAITING:
+                if admission.is_closed and sequence.phase is Phase.WAITING:
                     continue
-                self._serve(sequence, step, self._config.prefill_chunk_tokens, now_s)
-        self.line.note_left_out(door.causes)
-        self._standstill.begin(waiting, door.causes)
+                self._schedule_prefill(sequence, budget, self._config.prefill_chunk_tokens, now_s)
+        self.queue.note_waiting(admission.causes)
+        self._unchanged.remember(waiting, admission.causes)
 
     def _waiting(self) -> list[Sequence]:
         found = [
-            one for one in self._all.values() if one.phase is Phase.WAITING and not one.in_flight
+            one
+            for one in self._sequences.values()
+            if one.phase is Phase.WAITING and not one.in_flight
         ]
-        starved = self.starved
-        return [one for one in found if one not in starved] if starved else found
+        unschedulable = self.unschedulable
+        return [one for one in found if one not in unschedulable] if unschedulable else found
 
-    def _serve_overdue(self, line: list[Sequence], step: TokenBudget, now_s: float) -> None:
-        """Who waited beyond all measure goes first, with a small part of the step and of the slots.
+    def _schedule_overdue(self, ordered: list[Sequence], budget: TokenBudget, now_s: float) -> None:
+        """Schedule overdue sequences first, within a small share of the step's tokens and slots.
 
-        The first of them is let in before anybody else is, whatever that takes.
+        Nothing else is admitted before the first of them, whatever that takes.
         """
         config = self._config
-        share_tokens = max(config.page_tokens, int(EXPRESS_SHARE * config.step_tokens))
-        slots = max(1, int(EXPRESS_SHARE * config.max_running))
-        slots -= sum(one.express for one in self.running.values())
-        for sequence in self.line.overdue(now_s, line):
-            before = step.left_tokens
-            if not before or share_tokens <= 0:
+        overdue_tokens = max(config.page_tokens, int(OVERDUE_SHARE * config.step_tokens))
+        slots = max(1, int(OVERDUE_SHARE * config.max_running))
+        slots -= sum(one.admitted_overdue for one in self.running.values())
+        for sequence in self.queue.overdue(now_s, ordered):
+            before = budget.remaining_tokens
+            if not before or overdue_tokens <= 0:
                 return
             waits = sequence.phase is Phase.WAITING
             if waits and slots <= 0:
                 continue
-            self._serve(sequence, step, share_tokens, now_s)
-            share_tokens -= before - step.left_tokens
+            self._schedule_prefill(sequence, budget, overdue_tokens, now_s)
+            overdue_tokens -= before - budget.remaining_tokens
             if waits and sequence.phase is Phase.RUNNING:
-                sequence.express = True
+                sequence.admitted_overdue = True
                 slots -= 1
-            elif self._door.causes.get(sequence) == "pages":
-                self._door.shut("pages")
+            elif self._admission.causes.get(sequence) == "pages":
+                self._admission.close("pages")
                 return
 
-    def _serve(
+    def _schedule_prefill(
         self,
         sequence: Sequence,
-        step: TokenBudget,
-        most_tokens: int,
+        budget: TokenBudget,
+        max_tokens: int,
         now_s: float,
-        wanted_by: Sequence | None = None,
+        waiter: Sequence | None = None,
     ) -> None:
-        """Up to so many tokens of a prompt; first it is let in, if it can be.
+        """Schedule a chunk of a prompt, at most `max_tokens`; a waiting sequence is admitted first.
 
-        What nobody waits for has to do with what others leave: it may not make their step longer.
+        Background sequences get what the foreground leaves: they may not lengthen its step.
         """
-        slack = not (wanted_by or sequence).is_wanted and self._is_busy(step)
-        if slack:
-            most_tokens = min(most_tokens, step.slack_tokens)
-            if not most_tokens:
+        is_background = not (waiter or sequence).is_foreground and self._has_foreground(budget)
+        if is_background:
+            max_tokens = min(max_tokens, budget.background_tokens)
+            if not max_tokens:
                 return
-        if sequence.phase is Phase.WAITING and not self._let_in(sequence, step, now_s):
+        if sequence.phase is Phase.WAITING and not self._try_admit(sequence, budget, now_s):
             return
         if sequence.phase is not Phase.RUNNING:
             return
-        before = step.left_tokens
-        request_id = sequence.request.request_id
-        given = step.give(request_id, self._pending(sequence), most_tokens)
-        if slack:
-            step.slack_tokens -= before - step.left_tokens
-        self._make_room(sequence, given, step, now_s)
+        before = budget.remaining_tokens
+        pending = sequence.pending_tokens(self._config.page_tokens)
+        scheduled = budget.grant(sequence.request.request_id, pending, max_tokens)
+        if is_background:
+            budget.background_tokens -= before - budget.remaining_tokens
+        self._allocate_pages(sequence, scheduled, budget, now_s)
 
-    def _is_busy(self, step: TokenBudget) -> bool:
-        """Whether somebody waits for tokens of the step."""
-        return any(self.running[request_id].is_wanted for request_id in step.shares)
+    def _has_foreground(self, budget: TokenBudget) -> bool:
+        """Whether the step serves a foreground sequence."""
+        return any(self.running[request_id].is_foreground for request_id in budget.scheduled_tokens)
 
-    def _let_in(self, sequence: Sequence, step: TokenBudget, now_s: float) -> bool:
-        door = self._door
-        if door.is_shut or sequence not in door.causes:  # else it lost its pages in this very step
-            return False
+    def _try_admit(self, sequence: Sequence, budget: TokenBudget, now_s: float) -> bool:
+        admission = self._admission
+        if admission.is_closed or sequence not in admission.causes:
+            return False  # one without a cause was preempted in this very step
         size = self._config.page_tokens
-        matched = self._paging.known_tokens(sequence.key)
-        if sequence.keeps_pages and matched >= (len(sequence.tokens) - 1) // size * size:
+        cached_tokens = self._allocator.cached_tokens(sequence.key)
+        if (
+            sequence.computes_whole_pages
+            and cached_tokens >= (len(sequence.tokens) - 1) // size * size
+        ):
             sequence.phase = Phase.HELD
-            del door.causes[sequence]
+            del admission.causes[sequence]
             return False
-        owner = door.owner(sequence, matched)
+        owner = admission.prefix_owner(sequence, cached_tokens)
         if owner is not None:
-            self._wait_for(owner, sequence, step, now_s)
+            self._wait_for_prefix(owner, sequence, budget, now_s)
             return False
-        if not door.admit(sequence, matched, lambda: self._make_way(sequence, step, now_s)):
+        if not admission.admit(
+            sequence, cached_tokens, lambda: self._preempt_background(sequence, budget, now_s)
+        ):
             return False
-        self.line.note_admission(sequence, len(step.shares), now_s)
-        self._started(sequence, now_s)
+        self.queue.note_admission(sequence, len(budget.scheduled_tokens), now_s)
+        self._start_running(sequence, now_s)
         return True
 
-    def _has_idle(self, waiting: list[Sequence]) -> bool:
-        """Whether somebody is waited for while somebody runs whom nobody waits for."""
-        idle = any(not one.is_wanted for one in self.running.values())
-        return idle and any(one.is_wanted for one in waiting)
+    def _may_preempt_background(self, waiting: list[Sequence]) -> bool:
+        """Whether a foreground sequence waits while a background one runs."""
+        has_background = any(not one.is_foreground for one in self.running.values())
+        return has_background and any(one.is_foreground for one in waiting)
 
-    def _make_way(self, sequence: Sequence, step: TokenBudget, now_s: float) -> bool:
-        """Have the least urgent leave of those that run in slack; False when there is none."""
-        if not sequence.is_wanted or self._door.has_no_idle:
+    def _preempt_background(self, sequence: Sequence, budget: TokenBudget, now_s: float) -> bool:
+        """Preempt the least urgent background sequence; False if there is none."""
+        if not sequence.is_foreground or self._admission.nothing_preemptible:
             return False
-        idle = [one for one in self.running.values() if not one.is_wanted]
-        loser = preemption_victim(self._victim_facts(one, now_s) for one in idle)
-        if loser is None:
-            self._door.has_no_idle = True
+        background = [one for one in self.running.values() if not one.is_foreground]
+        victim = self._victim(background, now_s)
+        if victim is None:
+            self._admission.nothing_preemptible = True
             return False
-        step.take_back(loser)
-        self._preempt(self.running[loser], now_s)
+        budget.revoke(victim.request.request_id)
+        self._preempt(victim, now_s)
         return True
 
-    def _wait_for(
-        self, owner: Sequence, sequence: Sequence, step: TokenBudget, now_s: float
+    def _wait_for_prefix(
+        self, owner: Sequence, sequence: Sequence, budget: TokenBudget, now_s: float
     ) -> None:
-        """Another one computes what this one needs: at this one's place, if it had a later one."""
-        door = self._door
-        door.causes[sequence] = "prefix"
+        """Wait for `owner` to compute the common prefix; schedule it now if it is not yet."""
+        admission = self._admission
+        admission.causes[sequence] = "prefix"
         same_run = owner.request.run_id == sequence.request.run_id
-        if self.line.together and same_run and "prefix" not in sequence.standing.passed_over:
-            door.keep_room(sequence, owner)
-        if owner.request.request_id not in step.shares:
-            most = self._config.prefill_chunk_tokens
-            self._serve(owner, step, most, now_s, wanted_by=sequence)
+        if (
+            self.queue.groups_forks
+            and same_run
+            and "prefix" not in sequence.queue_state.passed_over
+        ):
+            admission.reserve(sequence, owner)
+        if owner.request.request_id not in budget.scheduled_tokens:
+            chunk_tokens = self._config.prefill_chunk_tokens
+            self._schedule_prefill(owner, budget, chunk_tokens, now_s, waiter=sequence)
 
-    def _started(self, sequence: Sequence, now_s: float) -> None:
-        account = sequence.account
-        account.start(sequence.waits_in, now_s)
-        reached, matched = sequence.reached_tokens, sequence.computed_tokens
-        account.cached_tokens += max(0, matched - reached)
-        account.recomputed_tokens += max(0, reached - matched)
-        sequence.reached_tokens = max(reached, matched)
+    def _start_running(self, sequence: Sequence, now_s: float) -> None:
+        metrics = sequence.metrics
+        metrics.start_running(sequence.time_bucket, now_s)
+        reached, cached = sequence.reached_tokens, sequence.computed_tokens
+        metrics.cached_tokens += max(0, cached - reached)
+        metrics.recomputed_tokens += max(0, reached - cached)
+        sequence.reached_tokens = max(reached, cached)
         sequence.preempted = False
         sequence.phase = Phase.RUNNING
         self.running[sequence.request.request_id] = sequence
 
-    def _make_room(self, sequence: Sequence, tokens: int, step: TokenBudget, now_s: float) -> None:
-        """Pages for `tokens` more; others, or in the end the sequence itself, make way for them."""
+    def _allocate_pages(
+        self, sequence: Sequence, tokens: int, budget: TokenBudget, now_s: float
+    ) -> None:
+        """Allocate pages for `tokens` more, preempting others or at last the sequence itself."""
         while tokens:
-            missing = self._paging.missing_pages(sequence, tokens)
-            if self._paging.extend(sequence, missing):
-                self._door.extended(missing)
+            new_pages = self._allocator.missing_pages(sequence, tokens)
+            if self._allocator.extend(sequence, new_pages):
+                self._admission.use_reserved_pages(new_pages)
                 return
-            if sequence.in_flight:  # it may be over: nobody makes way for what may not be needed
-                step.take_back(sequence.request.request_id)
+            if sequence.in_flight:  # its last token may have been drawn: preempt nothing for it
+                budget.revoke(sequence.request.request_id)
                 return
-            loser = preemption_victim(
-                self._victim_facts(one, now_s) for one in self.running.values()
-            )
-            assert loser is not None
-            step.take_back(loser)
-            if loser == sequence.request.request_id:
-                if len(self.running) == 1:
-                    self._stop(sequence)
-                    sequence.phase = Phase.WAITING
-                    self.starved.append(sequence)
-                else:
-                    self._preempt(sequence, now_s)
+            victim = self._victim(self.running.values(), now_s)
+            assert victim is not None
+            budget.revoke(victim.request.request_id)
+            if victim is sequence and len(self.running) == 1:
+                self._release(sequence)
+                sequence.phase = Phase.WAITING
+                self.unschedulable.append(sequence)
                 return
-            self._preempt(self.running[loser], now_s)
+            self._preempt(victim, now_s)
+            if victim is sequence:
+                return
 
     def _preempt(self, sequence: Sequence, now_s: float) -> None:
-        """Its KV stays in the tree as long as there is room: often little is computed again."""
-        account = sequence.account
-        account.book(sequence.waits_in, now_s)
-        account.preemptions += 1
-        self._stop(sequence)
-        self._door.left()
+        """Preempt a sequence; its KV stays in the radix tree while there is room for it."""
+        metrics = sequence.metrics
+        metrics.record_until(sequence.time_bucket, now_s)
+        metrics.preemptions += 1
+        self._release(sequence)
+        self._admission.note_release()
         sequence.preempted = True
         sequence.phase = Phase.WAITING
 
-    def _victim_facts(self, sequence: Sequence, now_s: float) -> PreemptionCandidate:
-        return PreemptionCandidate(
-            sequence.request.request_id,
-            self.line.urgency(now_s, sequence),
-            sequence.output_tokens,
-            sequence.prompt_tokens,
-            sequence.serial,
+    def _victim(self, candidates: Iterable[Sequence], now_s: float) -> Sequence | None:
+        victim = preemption_victim(
+            PreemptionCandidate(
+                one.request.request_id,
+                self.queue.urgency(now_s, one),
+                one.output_tokens,
+                one.prompt_tokens,
+                one.serial,
+            )
+            for one in candidates
         )
+        return None if victim is None else self.running[victim]

@@ -1,7 +1,7 @@
-"""What the next step computes. Pure decisions: no tensors, no clock, no pages change hands here.
+"""Token budget of a step, and the choice of a preemption victim.
 
-A step is `{request: tokens}` under a budget. There is no prefill phase and no decode phase:
-sequences that decode come first, then prompts, begun or not, in the scheduler's order.
+A step is `{request: scheduled tokens}` under a budget. There is no prefill phase and no decode
+phase: decodes are scheduled first, then prompts in chunks (chunked prefill), in priority order.
 """
 
 from __future__ import annotations
@@ -14,55 +14,54 @@ from agentrt.base.ids import RequestId
 from agentrt.engine.sequence.sequence import Urgency
 from agentrt.kv_cache.node import TOKEN_BYTES
 
-Cause = Literal["pages", "slots", "budget", "prefix"]
-"""Why a request that waits gets no place in a step: too little memory, all places taken, no tokens
-left for it, or that another one is computing what it needs too."""
+WaitCause = Literal["pages", "slots", "budget", "prefix"]
+"""Why a request waits: too few free pages, no free slot, no tokens left in the step's budget, or
+another sequence is computing the prefix that it needs."""
 
-SLACK_TOKENS = 128
-"""Most tokens of prompts that nobody waits for, in a step in which somebody waits for others."""
+BACKGROUND_TOKENS = 128
+"""Most prefill tokens of background sequences in a step that also serves foreground ones."""
 
 
 class TokenBudget:
-    """Shares of one step's budget.
+    """Tokens of one step, granted request by request.
 
     Attributes:
-        left_tokens: What is not given away yet.
-        shares: Tokens by request, in the order of the batch.
-        slack_tokens: What is left for prompts that nobody waits for, where somebody waits for
-            other tokens of the step.
+        remaining_tokens: Tokens not granted yet.
+        scheduled_tokens: Granted tokens by request, in the order of the batch.
+        background_tokens: Tokens left for background prefills beside foreground work.
     """
 
-    __slots__ = ("left_tokens", "shares", "slack_tokens")
+    __slots__ = ("background_tokens", "remaining_tokens", "scheduled_tokens")
 
     def __init__(self, step_tokens: int) -> None:
-        self.left_tokens = step_tokens
-        self.slack_tokens = SLACK_TOKENS
-        self.shares: dict[RequestId, int] = {}
+        self.remaining_tokens = step_tokens
+        self.background_tokens = BACKGROUND_TOKENS
+        self.scheduled_tokens: dict[RequestId, int] = {}
 
-    def give(self, request_id: RequestId, wanted_tokens: int, most_tokens: int) -> int:
-        """Up to `most_tokens` of what is wanted and left; returns how many it has now in all."""
-        has = self.shares.get(request_id, 0)
-        more = min(wanted_tokens - has, most_tokens - has, self.left_tokens)
+    def grant(self, request_id: RequestId, wanted_tokens: int, max_tokens: int) -> int:
+        """Grant up to `max_tokens` of the tokens wanted; returns all that the request has now."""
+        granted = self.scheduled_tokens.get(request_id, 0)
+        more = min(wanted_tokens - granted, max_tokens - granted, self.remaining_tokens)
         if more <= 0:
-            return has
-        self.shares[request_id] = has + more
-        self.left_tokens -= more
-        return has + more
+            return granted
+        self.scheduled_tokens[request_id] = granted + more
+        self.remaining_tokens -= more
+        return granted + more
 
-    def take_back(self, request_id: RequestId) -> None:
-        """The sequence does not take part after all."""
-        self.left_tokens += self.shares.pop(request_id, 0)
+    def revoke(self, request_id: RequestId) -> None:
+        """Return the tokens of a request that is not scheduled after all."""
+        self.remaining_tokens += self.scheduled_tokens.pop(request_id, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionCandidate:
-    """What makes a running sequence the one to give up its pages.
+    """A running sequence, as seen by `preemption_victim`.
 
     Attributes:
-        request_id: Which.
-        urgency: The larger, the sooner it gives way.
-        output_tokens: Produced so far.
-        prompt_tokens: Length of its prompt.
+        request_id: Request of the sequence.
+        urgency: Sort key; the largest is preempted first.
+        output_tokens: Output length so far.
+        prompt_tokens: Prompt length.
         serial: Order of arrival.
     """
 
@@ -73,15 +72,15 @@ class PreemptionCandidate:
     serial: int
 
 
-def preemption_victim(running: Iterable[PreemptionCandidate]) -> RequestId | None:
-    """The least urgent; among those the fewest output tokens, the longest prompt, the latest.
+def preemption_victim(candidates: Iterable[PreemptionCandidate]) -> RequestId | None:
+    """The least urgent request; ties go to the shortest output, longest prompt, latest arrival.
 
-    By urgency, or what has just been let in for its urgency would make way for what is not urgent.
-    Of those as urgent as each other, the one with the fewest outputs loses least, and what is
-    nearest to its end goes on: it frees its pages soonest.
+    Urgency comes first, or a request just admitted for its urgency would be preempted for a less
+    urgent one. Among equals the shortest output loses the least work, and those closest to their
+    end go on and free their pages soonest.
     """
     worst = max(
-        running,
+        candidates,
         key=lambda one: (one.urgency, -one.output_tokens, one.prompt_tokens, one.serial),
         default=None,
     )
@@ -89,11 +88,11 @@ def preemption_victim(running: Iterable[PreemptionCandidate]) -> RequestId | Non
 
 
 def common_tokens(one: bytes, other: bytes) -> int:
-    """Tokens that two keys share from the start."""
-    most = min(len(one), len(other))
-    if one[:most] == other[:most]:
-        return most // TOKEN_BYTES
-    low, high = 0, most
+    """Length of the common prefix of two radix keys, in tokens."""
+    longest = min(len(one), len(other))
+    if one[:longest] == other[:longest]:
+        return longest // TOKEN_BYTES
+    low, high = 0, longest
     while low + 1 < high:
         middle = (low + high) // 2
         if one[low:middle] == other[low:middle]:
@@ -104,21 +103,19 @@ def common_tokens(one: bytes, other: bytes) -> int:
 
 
 def prefix_owner(
-    key: bytes, matched_tokens: int, under_way: Sequence[bytes], page_tokens: int
+    key: bytes, cached_tokens: int, prefilling: Sequence[bytes], page_tokens: int
 ) -> int | None:
-    """Which of the prompts under way computes what this one would compute too; None for none.
+    """Index of a running prefill that computes the next page of `key` too; None for none.
 
     Args:
-        key: Of the waiting sequence's tokens.
-        matched_tokens: What the tree has of them.
-        under_way: Keys of the prompts that are being computed.
-        page_tokens: Tokens of a page; less than one page is not worth waiting for.
+        key: Radix key of the waiting sequence.
+        cached_tokens: Tokens of it that the radix tree has.
+        prefilling: Radix keys of the running prefills.
+        page_tokens: Tokens of a page; a shorter common part is not worth waiting for.
     """
     usable = (len(key) // TOKEN_BYTES - 1) // page_tokens * page_tokens
-    wanted = matched_tokens + page_tokens
+    wanted = cached_tokens + page_tokens
     if usable < wanted:
         return None
-    for at, other in enumerate(under_way):
-        if common_tokens(key, other) >= wanted:
-            return at
-    return None
+    start = key[: wanted * TOKEN_BYTES]
+    return next((at for at, other in enumerate(prefilling) if other.startswith(start)), None)

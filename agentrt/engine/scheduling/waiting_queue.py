@@ -1,8 +1,8 @@
-"""Those that wait for a place in a step, in the scheduler's order.
+"""The waiting queue: sequences that are not in the batch, in priority order.
 
-Working a place out asks the radix tree what it knows of a prompt, so places are kept for some
-steps: until something was told, the prompt grew, or the policy wants to look again. What depends on
-no clock is kept for longer: until the tree has changed where the prompt was found.
+Computing a priority key walks the radix tree, so keys are cached for some steps: until the
+request's info or prompt changes, or the policy's refresh interval ends. A key that does not depend
+on the clock is kept longer: until the radix tree has changed where the prompt was found.
 """
 
 from __future__ import annotations
@@ -12,125 +12,125 @@ from dataclasses import replace
 
 from agentrt.base.config import EngineConfig
 from agentrt.engine.kv.allocator import KvAllocator
-from agentrt.engine.scheduling.token_budget import Cause
-from agentrt.engine.sequence.sequence import Phase, Place, QueueState, Sequence, Urgency
+from agentrt.engine.scheduling.token_budget import WaitCause
+from agentrt.engine.sequence.sequence import Phase, QueueKey, QueueState, Sequence, Urgency
 from agentrt.kv_cache.node import TOKEN_BYTES
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.protocol.step_output import Admission
 from agentrt.scheduler import KeyTerms, Order, policy
-from agentrt.scheduler.order.order import BEFORE_TIES, OVERDUE_S, is_overdue
+from agentrt.scheduler.order.order import OVERDUE_S, TIE_BREAK_FROM, is_overdue
 
-_TELLING_TOKENS = 16
-"""Steps over fewer tokens of prompts say more about the step than about the tokens."""
+_MIN_PREFILL_TOKENS = 16
+"""Prefill steps over fewer tokens measure the step's base cost rather than the cost of a token."""
 
 
 class WaitingQueue:
-    """Sorts sequences by how soon they should be served.
+    """Sorts sequences by priority.
 
     Args:
         config: Names the policy.
-        paging: Knows what is computed already.
+        allocator: Knows the cached tokens of a prompt.
     """
 
-    def __init__(self, config: EngineConfig, paging: KvAllocator) -> None:
-        self._name = config.policy
-        self._paging = paging
+    def __init__(self, config: EngineConfig, allocator: KvAllocator) -> None:
+        self._policy = config.policy
+        self._allocator = allocator
         self._page_bytes = config.page_tokens * TOKEN_BYTES
         self._token_s = 0.0
-        self._told_token_s = 0.0
-        self._order = self._sorting = Order(policy(config.policy))
+        self._policy_token_s = 0.0
+        self._order = self._active_order = Order(policy(config.policy))
         self._step = 0
-        self._admitted: list[Admission] = []
+        self._admissions: list[Admission] = []
 
     @property
     def policy(self) -> str:
-        """By whose order the last line was sorted."""
-        return self._sorting.policy.name
+        """Name of the policy by which the queue was last sorted."""
+        return self._active_order.policy.name
 
     @property
-    def together(self) -> bool:
-        """Whether requests of one run that share a prefix are let in together."""
-        return self._sorting.policy.together
+    def groups_forks(self) -> bool:
+        """Whether requests of one run that share a prefix are admitted together."""
+        return self._active_order.policy.groups_forks
 
-    def check(self, facts: SchedulingInfo, now_s: float) -> None:
-        """Whether the facts of a new request suffice.
+    def check_info(self, info: SchedulingInfo, now_s: float) -> None:
+        """Check that a new request's info is all that the policy needs.
 
         Raises:
-            UsageError: They lack what the policy cannot do without.
+            UsageError: Something is missing.
         """
-        self._order.key(now_s, facts)
+        self._order.key(now_s, info)
 
     def note_prefill(self, tokens: int, seconds: float) -> None:
-        """A step over `tokens` of prompts, and nothing else, took so long."""
-        if tokens < _TELLING_TOKENS or seconds <= 0:
+        """Learn from a step over `tokens` of prompts and nothing else what a token takes."""
+        if tokens < _MIN_PREFILL_TOKENS or seconds <= 0:
             return
         took_s = seconds / tokens
         self._token_s += (0.2 if self._token_s else 1.0) * (took_s - self._token_s)
-        if not 0.8 < self._told_token_s / self._token_s < 1.25:
-            self._told_token_s = self._token_s
-            self._order = Order(policy(self._name, self._token_s))
+        if not 0.8 < self._policy_token_s / self._token_s < 1.25:
+            self._policy_token_s = self._token_s
+            self._order = Order(policy(self._policy, self._token_s))
 
     def sort(self, now_s: float, sequences: list[Sequence]) -> list[Sequence]:
-        """The sequences as they should be served in the next step."""
+        """The sequences in the order in which the next step serves them."""
         self._step += 1
-        self._sorting = self._order.among(len(sequences))
+        self._active_order = self._order.limited_to(len(sequences))
         if len(sequences) < 2:
             return sequences
-        line = sorted(sequences, key=lambda one: self._place(now_s, one))
-        return self._gathered(line) if self.together and len(line) > 2 else line
+        ordered = sorted(sequences, key=lambda one: self._key(now_s, one))
+        return self._grouped(ordered) if self.groups_forks and len(ordered) > 2 else ordered
 
     def overdue(self, now_s: float, sequences: Iterable[Sequence]) -> list[Sequence]:
-        """Those among them that have waited beyond all measure, the first to come first."""
-        before_s = now_s - OVERDUE_S  # most came later, and need no second look
+        """Sequences that have waited excessively long, the earliest first."""
+        before_s = now_s - OVERDUE_S  # most came later: a cheap test first
         late = [
             one
             for one in sequences
-            if one.account.completed_at_s < before_s and _is_overdue(now_s, one)
+            if one.metrics.completed_at_s < before_s and _is_overdue(now_s, one)
         ]
-        late.sort(key=lambda one: (one.account.completed_at_s, one.serial))
+        late.sort(key=lambda one: (one.metrics.completed_at_s, one.serial))
         return late
 
     def urgency(self, now_s: float, sequence: Sequence) -> Urgency:
-        """Who gives up its pages first: the largest. What is overdue goes last of all."""
-        incomplete, undemanded, *key = self._place(now_s, sequence)[0]
+        """Sort key for preemption, the largest first; overdue sequences are preempted last."""
+        incomplete, undemanded, *key = self._key(now_s, sequence)[0]
         return (incomplete, undemanded, not _is_overdue(now_s, sequence), *key)
 
-    def note_admission(self, sequence: Sequence, place: int, now_s: float) -> None:
-        """It got a place in the step that is being planned: tell why."""
-        self._admitted.append(
+    def note_admission(self, sequence: Sequence, position: int, now_s: float) -> None:
+        """Record that a sequence was admitted to the step being scheduled, and why."""
+        self._admissions.append(
             Admission(
                 request_id=sequence.request.request_id,
                 at_s=now_s,
                 policy=self.policy,
-                waited_s=now_s - sequence.account.mark_s if sequence.complete else 0.0,
-                place=place,
+                waited_s=now_s - sequence.metrics.recorded_until_s if sequence.complete else 0.0,
+                position=position,
                 waiting=0,
-                passed_over=tuple(sequence.standing.passed_over.items()),
+                passed_over=tuple(sequence.queue_state.passed_over.items()),
                 terms=self._terms(now_s, sequence),
             )
         )
-        sequence.standing = QueueState()
+        sequence.queue_state = QueueState()
 
-    def note_left_out(self, causes: Mapping[Sequence, Cause], steps: int = 1) -> None:
-        """The step, or so many, is planned, without these."""
+    def note_waiting(self, causes: Mapping[Sequence, WaitCause], steps: int = 1) -> None:
+        """Record that these sequences wait through the step, or through `steps` of them."""
         if not steps:
             return
         for sequence, cause in causes.items():
-            passed = sequence.standing.passed_over
+            passed = sequence.queue_state.passed_over
             passed[cause] = passed.get(cause, 0) + steps
         if causes:
-            self._admitted = [replace(one, waiting=len(causes)) for one in self._admitted]
+            self._admissions = [replace(one, waiting=len(causes)) for one in self._admissions]
 
     def take_admissions(self) -> tuple[Admission, ...]:
-        """Who got a place in the step that was planned, and why; told once."""
-        admissions, self._admitted = tuple(self._admitted), []
+        """Admissions of the step that was scheduled; each is returned once."""
+        admissions, self._admissions = tuple(self._admissions), []
         return admissions
 
     def _terms(self, now_s: float, sequence: Sequence) -> KeyTerms:
-        """What the place of a sequence that came in was worked out from."""
+        """Terms from which the priority of an admitted sequence was computed."""
         cached_tokens = sequence.computed_tokens
         uncached_tokens = len(sequence.tokens) - cached_tokens
-        terms = self._sorting.terms(now_s, sequence.facts, uncached_tokens, cached_tokens)
+        terms = self._active_order.terms(now_s, sequence.info, uncached_tokens, cached_tokens)
         own = [("uncached_tokens", float(uncached_tokens))]
         if _is_overdue(now_s, sequence):
             own.append(("overdue", 1.0))
@@ -138,56 +138,58 @@ class WaitingQueue:
             own.append(("undemanded", 1.0))
         return (*terms, *own)
 
-    def _place(self, now_s: float, sequence: Sequence) -> Place:
-        standing = sequence.standing
-        place, sorting = standing.place, self._sorting
+    def _key(self, now_s: float, sequence: Sequence) -> QueueKey:
+        state = sequence.queue_state
+        key, order = state.key, self._active_order
         if (
-            place is not None
-            and standing.facts is sequence.facts
-            and standing.policy is sorting
-            and place[0][0] != sequence.complete
-            and place[1] != sequence.preempted
-            and (self._step < standing.until_step or _lasts(sequence))
+            key is not None
+            and state.info is sequence.info
+            and state.order is order
+            and key[0][0] != sequence.complete
+            and key[1] != sequence.preempted
+            and (self._step < state.expires_at_step or _is_lookup_current(sequence))
         ):
-            return place
-        seen = None
+            return key
+        lookup = None
         if sequence.phase is Phase.RUNNING:
             cached = sequence.computed_tokens
         else:
-            cached, seen = self._paging.look(sequence.key)
+            cached, lookup = self._allocator.lookup_prefix(sequence.key)
         uncached = max(0, len(sequence.tokens) - cached)
-        key = sorting.key(now_s, sequence.facts, uncached, cached)
-        urgency = (not sequence.complete, not sequence.demanded, *key[:BEFORE_TIES])
-        place = (urgency, not sequence.preempted, key[BEFORE_TIES:], sequence.serial)
-        standing.place, standing.facts, standing.policy = place, sequence.facts, sorting
-        standing.seen = seen if sorting.lasts(sequence.facts) else None
-        fresh = sorting.policy.fresh_steps  # an even part of the line is looked at anew each step
-        standing.fork = self._fork(sequence)
-        standing.until_step = self._step + fresh - (self._step + sequence.serial) % fresh
-        return place
+        policy_key = order.key(now_s, sequence.info, uncached, cached)
+        urgency = (not sequence.complete, not sequence.demanded, *policy_key[:TIE_BREAK_FROM])
+        key = (urgency, not sequence.preempted, policy_key[TIE_BREAK_FROM:], sequence.serial)
+        state.key, state.info, state.order = key, sequence.info, order
+        state.lookup = lookup if order.is_time_invariant(sequence.info) else None
+        refresh_steps = order.policy.refresh_steps  # an even part of the queue expires each step
+        state.group = self._group(sequence)
+        state.expires_at_step = (
+            self._step + refresh_steps - (self._step + sequence.serial) % refresh_steps
+        )
+        return key
 
-    def _fork(self, sequence: Sequence) -> object:
-        """The same for those that are let in together."""
-        if not sequence.is_wanted:
+    def _group(self, sequence: Sequence) -> object:
+        """A value shared by the sequences that are admitted together."""
+        if not sequence.is_foreground:
             return sequence.serial
         return sequence.request.run_id, sequence.key[: self._page_bytes]
 
-    def _gathered(self, line: list[Sequence]) -> list[Sequence]:
-        """The same line with those that share run and prefix right behind the first of them."""
-        forks: dict[object, list[Sequence]] = {}
-        for sequence in line:
-            forks.setdefault(sequence.standing.fork, []).append(sequence)
-        if len(forks) == len(line):
-            return line
-        return [sequence for fork in forks.values() for sequence in fork]
+    def _grouped(self, ordered: list[Sequence]) -> list[Sequence]:
+        """The same order with each fork's branches right behind the first of them."""
+        groups: dict[object, list[Sequence]] = {}
+        for sequence in ordered:
+            groups.setdefault(sequence.queue_state.group, []).append(sequence)
+        if len(groups) == len(ordered):
+            return ordered
+        return [sequence for fork in groups.values() for sequence in fork]
 
 
-def _lasts(sequence: Sequence) -> bool:
-    """Whether working its place out anew would give the same."""
-    seen = sequence.standing.seen
-    return seen is not None and seen.is_current and seen.of_tokens == len(sequence.tokens)
+def _is_lookup_current(sequence: Sequence) -> bool:
+    """Whether the radix tree would answer the same for its prompt."""
+    lookup = sequence.queue_state.lookup
+    return lookup is not None and lookup.is_current and lookup.prompt_tokens == len(sequence.tokens)
 
 
 def _is_overdue(now_s: float, sequence: Sequence) -> bool:
-    since_s = sequence.account.completed_at_s
-    return sequence.is_wanted and is_overdue(now_s, sequence.facts, since_s)
+    since_s = sequence.metrics.completed_at_s
+    return sequence.is_foreground and is_overdue(now_s, sequence.info, since_s)

@@ -1,1 +1,1 @@
-"""One sequence in the engine: tokens, grammar state, stop strings, metrics."""
+"""One sequence in the engine: tokens, grammar state, reasoning, stop strings, metrics."""

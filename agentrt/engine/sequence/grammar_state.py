@@ -1,84 +1,92 @@
-"""A sequence's constraint inside the loop: masks, forced tokens, and an end within the budget."""
+"""Grammar state of one sequence: bitmask, forced tokens, and an end within the token budget."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from agentrt.base.errors import InternalError
-from agentrt.engine.sequence.jump_forward import MOST_DRAFTED, TokenGuesser
+from agentrt.engine.sequence.jump_forward import MAX_DRAFT_TOKENS, TokenGuesser
 from agentrt.protocol.backend import OnLimit
 from agentrt.structured import CompiledConstraint, ConstraintState
 from agentrt.structured.closing.budget import Budgeted
 
 REDRAWS = 4
-"""How often a token that leaves no room to close is drawn again before the way out is taken."""
+"""Samples taken again if a token leaves no room to close, before the closing tokens are used."""
 
 
 class StateLock(Protocol):
-    """Something that has the state of a constraint to itself."""
+    """A computation that has the grammar state to itself."""
 
     def wait(self) -> None:
-        """Until it is free again."""
+        """Wait until the state is free again."""
         ...
 
 
 class GrammarState:
-    """Walks a constraint with one sequence.
+    """Advances a constraint along one sequence.
 
     Args:
         compiled: The constraint.
-        most_tokens: The output gets, its end token not counted.
-        on_limit: "close" keeps a way to a whole text within `most_tokens`.
-        is_slow: Whether its masks are expected to be.
-        jumps: Whether forced tokens are written without asking the model.
-        speller: Guesses how forced bytes will be spelled; None guesses nothing.
+        max_tokens: Output limit, not counting the end token.
+        on_limit: "close" keeps a completion within `max_tokens` reachable.
+        has_slow_mask: Whether its masks are expected to be slow.
+        jump_forward: Whether forced tokens are appended without a forward.
+        guesser: Guesses the tokens of forced bytes; None guesses nothing.
 
     Attributes:
-        is_slow: Its masks are filled apart from those of other rows.
-        apart: One that is being filled so, or None.
+        has_slow_mask: Masks are filled apart from those of other rows.
+        detached_mask: A mask of its own that is being filled, or None.
 
     Raises:
-        ConstraintError: No whole text fits into `most_tokens`.
+        ConstraintError: No complete text fits in `max_tokens`.
     """
 
-    __slots__ = ("_budget", "_jumps", "_must_spell", "_speller", "_state", "apart", "is_slow")
+    __slots__ = (
+        "_budget",
+        "_forced_text",
+        "_guesser",
+        "_jump_forward",
+        "_state",
+        "detached_mask",
+        "has_slow_mask",
+    )
 
     def __init__(
         self,
         compiled: CompiledConstraint,
-        most_tokens: int,
+        max_tokens: int,
         on_limit: OnLimit,
         *,
-        is_slow: bool = False,
-        jumps: bool = True,
-        speller: TokenGuesser | None = None,
+        has_slow_mask: bool = False,
+        jump_forward: bool = True,
+        guesser: TokenGuesser | None = None,
     ) -> None:
-        self._jumps = jumps
-        self._speller = speller
-        self._must_spell = b""
-        self.is_slow = is_slow
-        self.apart: StateLock | None = None
+        self._jump_forward = jump_forward
+        self._guesser = guesser
+        self._forced_text = b""
+        self.has_slow_mask = has_slow_mask
+        self.detached_mask: StateLock | None = None
         self._budget: Budgeted | None = None
         if on_limit == "close":
-            self._budget = Budgeted.start(compiled, most_tokens)
+            self._budget = Budgeted.start(compiled, max_tokens)
             self._state: ConstraintState = self._budget
         else:
             self._state = compiled.start()
 
     @property
-    def masked_by(self) -> ConstraintState:
-        """Whose mask says which tokens may come next."""
+    def mask_state(self) -> ConstraintState:
+        """State that fills the mask of allowed tokens."""
         budget = self._budget
         if budget is not None and budget.tight and len(budget.witness or ()) == 1:
-            return budget.state  # one is left: any that makes the text whole will do
+            return budget.state  # one token is left: any that completes the text will do
         return self._state
 
-    def take(self, token_id: int) -> bool:
-        """Take a token that the mask allowed; False when it would leave no room to close."""
+    def accept_token(self, token_id: int) -> bool:
+        """Accept a token that the mask allowed; False if it would leave no room to close."""
         if self._state.advance([token_id]):
-            if self._must_spell and self._speller is not None:
-                self._speller.note(self._must_spell, token_id)
-                self._must_spell = b""
+            if self._forced_text and self._guesser is not None:
+                self._guesser.learn(self._forced_text, token_id)
+                self._forced_text = b""
             return True
         if self._budget is None:
             raise InternalError(f"the grammar refuses token {token_id}, which its mask allowed")
@@ -86,60 +94,60 @@ class GrammarState:
 
     @property
     def redraws(self) -> int:
-        """How often to draw again when a token is refused."""
+        """Times to sample again if a token is refused."""
         return REDRAWS if self._budget is not None else 0
 
-    def fallback(self) -> int:
-        """The token to take when others were refused."""
+    def fallback_token(self) -> int:
+        """Token to use when the sampled ones were refused."""
         if self._budget is None:
             raise InternalError("only a constraint that closes refuses tokens")
         return self._budget.fallback()
 
-    def forced(self, limit: int) -> list[int]:
-        """Tokens that must come next, at most `limit`; they are taken."""
-        tokens = self._state.forced(limit) if self._jumps and limit > 0 else []
+    def forced_tokens(self, limit: int) -> list[int]:
+        """Tokens that must come next, at most `limit`; the state advances over them."""
+        tokens = self._state.forced_tokens(limit) if self._jump_forward and limit > 0 else []
         return tokens[: self._state.advance(tokens)] if tokens else []
 
-    def draft(self, limit: int) -> list[int]:
-        """How what must come next will be spelled, guessed; at most `limit` tokens."""
-        self._must_spell = b""
-        if self._speller is None or limit <= 0:
+    def draft_tokens(self, limit: int) -> list[int]:
+        """Guessed tokens of the text that must come next, at most `limit`."""
+        self._forced_text = b""
+        if self._guesser is None or limit <= 0:
             return []
-        self._must_spell = self._state.forced_text()
-        if not self._must_spell:
+        self._forced_text = self._state.forced_text()
+        if not self._forced_text:
             return []
-        return self._speller.guess(self._state, self._must_spell, min(limit, MOST_DRAFTED))
+        return self._guesser.guess(self._state, self._forced_text, min(limit, MAX_DRAFT_TOKENS))
 
     @property
     def must_stop(self) -> bool:
-        """Whether the output is whole and nothing may follow."""
+        """Whether the output is complete and nothing may follow."""
         return self._state.must_stop()
 
     @property
-    def is_whole(self) -> bool:
+    def can_stop(self) -> bool:
         """Whether the output may end here."""
         return self._state.can_stop()
 
     @property
-    def closes(self) -> bool:
-        """Whether a way to a whole text is held."""
+    def can_close(self) -> bool:
+        """Whether a completion is held."""
         return self._budget is not None and self._budget.closes
 
     @property
-    def has_no_choice(self) -> bool:
-        """Whether nothing but the way out fits what is left, so that no model needs to be asked."""
+    def must_close(self) -> bool:
+        """Whether only the held completion fits in the tokens left; then no forward is needed."""
         budget = self._budget
         return budget is not None and budget.tight and len(budget.witness or ()) != 1
 
-    def free(self) -> None:
-        """Wait until nobody else has the state."""
-        if self.apart is not None:
-            self.apart.wait()
-            self.apart = None
+    def await_detached_mask(self) -> None:
+        """Wait for the detached mask, if one is being filled."""
+        if self.detached_mask is not None:
+            self.detached_mask.wait()
+            self.detached_mask = None
 
     def close(self) -> list[int]:
-        """The tokens of the way out; they are taken."""
+        """Tokens of the shortest completion; the state advances over them."""
         witness = list(self._budget.witness or ()) if self._budget is not None else []
         if witness and self._state.advance(witness) != len(witness):
-            raise InternalError("the grammar refuses the way out that was held")
+            raise InternalError("the grammar refuses the completion that was held")
         return witness

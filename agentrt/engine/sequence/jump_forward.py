@@ -1,9 +1,9 @@
-"""What a sequence will say next, guessed where its grammar leaves no choice of text.
+"""Jump-forward: guesses the tokens of text that a grammar forces.
 
-Bytes that must come are not tokens that must come: `":` may be spelled as part of `":-`. So where
-such bytes are all that is left of a forced run, the tokens that spell them are computed together
-with the token before, and each that is then drawn as it was guessed spares a step of its own. A
-wrong guess costs a row of one forward; it never leads to another token.
+Forced bytes are not forced tokens: `":` may be tokenized as part of `":-`. If such bytes are all
+that is left of a forced run, the tokens that spell them are computed together with the token
+before, as a draft. Each one that is then sampled as guessed saves a step. A wrong guess costs a row
+of one forward; it never changes the output.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import Tensor
 
 from agentrt.structured import ConstraintState
 
-MOST_DRAFTED = 8
-"""Tokens of one guess."""
+MAX_DRAFT_TOKENS = 8
+"""Tokens of one draft."""
 
-_TEXTS_KEPT = 512
+_MAX_KNOWN_TEXTS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,76 +26,76 @@ class DraftedTokens:
     """Guessed tokens that a forward has computed behind the last known token of a sequence.
 
     Attributes:
-        token_ids: They.
+        token_ids: The guessed tokens.
         logits: `[tokens, logits_size]` fp32, behind each of them.
     """
 
     token_ids: list[int]
     logits: Tensor
 
-    def right(self, token_ids: Sequence[int]) -> int:
-        """How many of them are the first of `token_ids`."""
+    def count_matching(self, token_ids: Sequence[int]) -> int:
+        """Length of the common prefix of the draft and `token_ids`."""
         count = 0
-        for mine, said in zip(self.token_ids, token_ids, strict=False):
-            if mine != said:
+        for drafted, sampled in zip(self.token_ids, token_ids, strict=False):
+            if drafted != sampled:
                 break
             count += 1
         return count
 
 
 class TokenGuesser:
-    """Guesses how the forced bytes of one constraint will be spelled.
+    """Guesses the tokens of a constraint's forced bytes.
 
     Args:
-        spell: As the model's own tokenizer does.
-        bytes_of: The text of tokens; None where they have none.
+        tokenize: Tokenizes text as the model's own tokenizer does.
+        bytes_of: Gives the text of tokens; None if they have none.
     """
 
     def __init__(
-        self, spell: Callable[[bytes], list[int]], bytes_of: Callable[[list[int]], bytes | None]
+        self, tokenize: Callable[[bytes], list[int]], bytes_of: Callable[[list[int]], bytes | None]
     ) -> None:
-        self._spell = spell
+        self._tokenize = tokenize
         self._bytes_of = bytes_of
-        self._said: dict[bytes, list[int]] = {}
+        self._known_tokens: dict[bytes, list[int]] = {}
 
     def guess(self, state: ConstraintState, text: bytes, limit: int) -> list[int]:
         """The tokens that come next, at most `limit`.
 
         Args:
-            state: From where; it stays there.
-            text: Its forced text.
+            state: Grammar state to start from; it does not advance.
+            text: Forced text at that state.
             limit: Most tokens.
         """
-        run: list[int] = []
+        guessed: list[int] = []
         here = state
-        while text and len(run) < limit:
-            said = self._said.get(text) or self._spelled(text)
-            beyond = len(self._bytes_of(said) or b"") - len(text)
-            if beyond <= 0:  # no more than this was forced
-                run += said
+        while text and len(guessed) < limit:
+            tokens = self._known_tokens.get(text) or self._tokenized(text)
+            beyond = len(self._bytes_of(tokens) or b"") - len(text)
+            if beyond <= 0:  # nothing more was forced
+                guessed += tokens
                 break
             here = state.fork() if here is state else here
-            if here.advance(said) != len(said):
+            if here.advance(tokens) != len(tokens):
                 break
-            more = here.forced(limit)
+            more = here.forced_tokens(limit)
             here.advance(more)
-            run += [*said, *more]
+            guessed += [*tokens, *more]
             text = here.forced_text()
-        return run[:limit]
+        return guessed[:limit]
 
-    def note(self, text: bytes, token_id: int) -> None:
-        """Where `text` was forced the model has said this: it may say so again."""
+    def learn(self, text: bytes, token_id: int) -> None:
+        """Remember the token that the model sampled where `text` was forced; it may come again."""
         spelled = self._bytes_of([token_id])
         if spelled is not None and spelled.startswith(text):
-            self._keep(text, [token_id])
+            self._remember(text, [token_id])
         else:
-            self._said.pop(text, None)
+            self._known_tokens.pop(text, None)
 
-    def _spelled(self, text: bytes) -> list[int]:
-        return self._keep(text, self._spell(text))
+    def _tokenized(self, text: bytes) -> list[int]:
+        return self._remember(text, self._tokenize(text))
 
-    def _keep(self, text: bytes, token_ids: list[int]) -> list[int]:
-        if len(self._said) >= _TEXTS_KEPT:
-            self._said.clear()
-        self._said[text] = token_ids
+    def _remember(self, text: bytes, token_ids: list[int]) -> list[int]:
+        if len(self._known_tokens) >= _MAX_KNOWN_TEXTS:
+            self._known_tokens.clear()
+        self._known_tokens[text] = token_ids
         return token_ids

@@ -1,4 +1,4 @@
-"""The account of one request: every instant between its arrival and its end is booked once."""
+"""Metrics of one request: every instant between its arrival and its end is in one bucket."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Bucket = Literal["hole", "queue", "prefill", "decode", "constraint"]
 
 @dataclass(slots=True, eq=False)
 class RequestMetrics:
-    """Grows while the request lives; `close` makes the ledger of it.
+    """Times and counts of an unfinished request; `to_ledger` gives the final ones.
 
     Attributes:
-        received_at_s: The engine had the request.
-        mark_s: Everything before this instant is booked.
+        received_at_s: Instant at which the engine got the request.
+        recorded_until_s: Instant up to which all time is in a bucket.
     """
 
     received_at_s: float
-    mark_s: float
+    recorded_until_s: float
     completed_at_s: float = 0.0
     admitted_at_s: float = 0.0
     first_token_at_s: float = 0.0
@@ -38,29 +38,29 @@ class RequestMetrics:
     steps: int = 0
     batch_size_sum: int = 0
     preemptions: int = 0
-    _reload_s: float = 0.0
+    _unbooked_reload_s: float = 0.0
 
     def note_reload(self, tokens: int, seconds: float) -> None:
-        """KV of some tokens came back from the host; `start` books the time."""
+        """Note that KV was copied back from CPU memory; `start_running` records the time."""
         self.cached_host_tokens += tokens
-        self._reload_s += seconds
+        self._unbooked_reload_s += seconds
 
-    def start(self, bucket: Bucket, now_s: float) -> None:
-        """The sequence runs from `now_s` on; what was copied for it came after."""
-        self.book(bucket, now_s)
+    def start_running(self, bucket: Bucket, now_s: float) -> None:
+        """Record the wait until `now_s`, at which the sequence runs and its KV copies begin."""
+        self.record_until(bucket, now_s)
         if self.admitted_at_s == 0.0:
             self.admitted_at_s = now_s
-        self.kv_reload_s += self._reload_s
-        self.mark_s += self._reload_s
-        self._reload_s = 0.0
+        self.kv_reload_s += self._unbooked_reload_s
+        self.recorded_until_s += self._unbooked_reload_s
+        self._unbooked_reload_s = 0.0
 
-    def book(self, bucket: Bucket, now_s: float) -> None:
-        """What has passed since the last booking went into `bucket`."""
-        self.add(bucket, now_s - self.mark_s)
-        self.mark_s = now_s
+    def record_until(self, bucket: Bucket, now_s: float) -> None:
+        """Add the time since the last record to `bucket`."""
+        self.add_time(bucket, now_s - self.recorded_until_s)
+        self.recorded_until_s = now_s
 
-    def add(self, bucket: Bucket, seconds: float) -> None:
-        """Book some seconds without moving the mark."""
+    def add_time(self, bucket: Bucket, seconds: float) -> None:
+        """Add seconds to a bucket."""
         match bucket:
             case "hole":
                 self.hole_s += seconds
@@ -73,27 +73,27 @@ class RequestMetrics:
             case "constraint":
                 self.constraint_s += seconds
 
-    def spend(self, bucket: Bucket, seconds: float) -> None:
-        """Of what has passed since the last booking, so many seconds went into `bucket`."""
-        self.add(bucket, seconds)
-        self.mark_s += seconds
+    def record_seconds(self, bucket: Bucket, seconds: float) -> None:
+        """Add the first seconds since the last record to `bucket`."""
+        self.add_time(bucket, seconds)
+        self.recorded_until_s += seconds
 
-    def book_step(self, bucket: Bucket, now_s: float, masks_s: float, batch_size: int) -> None:
-        """A step the sequence took part in is over; `masks_s` of it went to its grammar."""
-        passed_s = now_s - self.mark_s
+    def record_step(self, bucket: Bucket, now_s: float, masks_s: float, batch_size: int) -> None:
+        """Record a step that it was part of; its grammar mask took `masks_s` of it."""
+        passed_s = now_s - self.recorded_until_s
         masks_s = min(masks_s, passed_s)
         self.constraint_s += masks_s
-        self.add(bucket, passed_s - masks_s)
-        self.mark_s = now_s
+        self.add_time(bucket, passed_s - masks_s)
+        self.recorded_until_s = now_s
         self.steps += 1
         self.batch_size_sum += batch_size
         if bucket == "prefill":
             self.prefill_chunks += 1
 
-    def close(
+    def to_ledger(
         self, now_s: float, *, prompt_tokens: int, output_tokens: int, thinking_tokens: int = 0
     ) -> Ledger:
-        """The finished account."""
+        """The final metrics."""
         return Ledger(
             received_at_s=self.received_at_s,
             completed_at_s=self.completed_at_s,

@@ -1,4 +1,4 @@
-"""A guide for a sequence that thinks first: its thought, then what guides its answer."""
+"""Grammar state of a sequence that reasons first: its reasoning, then its answer's grammar."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from agentrt.structured import CompiledConstraint
 from agentrt.structured.matcher import Masking
 from agentrt.structured.reasoning import Thinking
 
-Begin = Callable[[int], GrammarState | None]
-"""The guide of the answer behind so many tokens of thought; None where the answer is free."""
+AnswerGrammar = Callable[[int], GrammarState | None]
+"""Makes the answer's grammar state, given the tokens of the reasoning; None for a free answer."""
 
 
 class ReasoningState:
-    """Walks through a thought, then hands over; used like a `GrammarState`.
+    """Advances through the reasoning, then the answer; used like a `GrammarState`.
 
     Args:
-        thinking: The thought; short enough for an answer to fit behind it.
-        begin: Makes the guide of the answer.
-        compiled: The answer's constraint; None leaves it free.
-        on_limit: As of a guide.
-        jumps: Whether forced tokens are written without asking the model.
+        thinking: State of the reasoning; short enough for an answer to fit behind it.
+        answer_grammar: Makes the grammar state of the answer.
+        compiled: Constraint of the answer; None leaves it free.
+        on_limit: Same as for `GrammarState`.
+        jump_forward: Whether forced tokens are appended without a forward.
 
     Raises:
         ConstraintError: No answer would fit.
@@ -30,11 +30,11 @@ class ReasoningState:
 
     __slots__ = (
         "_answer",
-        "_apart",
-        "_begin",
+        "_answer_grammar",
         "_compiled",
-        "_is_slow",
-        "_jumps",
+        "_detached_mask",
+        "_has_slow_mask",
+        "_jump_forward",
         "_on_limit",
         "thinking",
     )
@@ -42,130 +42,130 @@ class ReasoningState:
     def __init__(
         self,
         thinking: Thinking,
-        begin: Begin,
+        answer_grammar: AnswerGrammar,
         compiled: CompiledConstraint | None,
         on_limit: OnLimit,
         *,
-        jumps: bool = True,
+        jump_forward: bool = True,
     ) -> None:
         self.thinking = thinking
-        self._begin = begin
+        self._answer_grammar = answer_grammar
         self._compiled = compiled
         self._on_limit = on_limit
-        self._jumps = jumps
-        self._apart: StateLock | None = None
-        self._is_slow = False
+        self._jump_forward = jump_forward
+        self._detached_mask: StateLock | None = None
+        self._has_slow_mask = False
         self._answer: GrammarState | None = None
-        self._hand_over()
+        self._start_answer()
 
     @property
-    def is_slow(self) -> bool:
-        """As of a guide."""
-        return self._is_slow if self._answer is None else self._answer.is_slow
+    def has_slow_mask(self) -> bool:
+        """Same as for `GrammarState`."""
+        return self._has_slow_mask if self._answer is None else self._answer.has_slow_mask
 
-    @is_slow.setter
-    def is_slow(self, is_slow: bool) -> None:
+    @has_slow_mask.setter
+    def has_slow_mask(self, is_slow: bool) -> None:
         if self._answer is None:
-            self._is_slow = is_slow
+            self._has_slow_mask = is_slow
         else:
-            self._answer.is_slow = is_slow
+            self._answer.has_slow_mask = is_slow
 
     @property
-    def apart(self) -> StateLock | None:
-        """As of a guide."""
-        return self._apart if self._answer is None else self._answer.apart
+    def detached_mask(self) -> StateLock | None:
+        """Same as for `GrammarState`."""
+        return self._detached_mask if self._answer is None else self._answer.detached_mask
 
-    @apart.setter
-    def apart(self, apart: StateLock | None) -> None:
+    @detached_mask.setter
+    def detached_mask(self, apart: StateLock | None) -> None:
         if self._answer is None:
-            self._apart = apart
+            self._detached_mask = apart
         else:
-            self._answer.apart = apart
+            self._answer.detached_mask = apart
 
     @property
-    def masked_by(self) -> Masking:
-        """Whose mask says which tokens may come next."""
-        return self.thinking if self._answer is None else self._answer.masked_by
+    def mask_state(self) -> Masking:
+        """State that fills the mask of allowed tokens."""
+        return self.thinking if self._answer is None else self._answer.mask_state
 
-    def take(self, token_id: int) -> bool:
-        """Take a token that the mask allowed; False when another one is needed."""
+    def accept_token(self, token_id: int) -> bool:
+        """Accept a token that the mask allowed; False if another one is needed."""
         if not self.thinking.ended:
-            taken = self.thinking.take(token_id)
-            self._hand_over()
-            return taken
-        return self._answer is None or self._answer.take(token_id)
+            accepted = self.thinking.accept_token(token_id)
+            self._start_answer()
+            return accepted
+        return self._answer is None or self._answer.accept_token(token_id)
 
     @property
     def redraws(self) -> int:
-        """How often to draw again when a token is refused."""
+        """Times to sample again if a token is refused."""
         if not self.thinking.ended:
             return REDRAWS
         return 0 if self._answer is None else self._answer.redraws
 
-    def fallback(self) -> int:
-        """The token to take when others were refused."""
+    def fallback_token(self) -> int:
+        """Token to use when the sampled ones were refused."""
         if self._answer is not None:
-            return self._answer.fallback()
-        self.thinking.end()
+            return self._answer.fallback_token()
+        self.thinking.force_end()
         return self.thinking.shortest[0]
 
-    def forced(self, limit: int) -> list[int]:
-        """Tokens that must come next, at most `limit`; they are taken."""
-        taken: list[int] = []
-        if self._jumps and not self.thinking.ended:
-            taken = self.thinking.forced(limit)
-            self._hand_over()
-        if self._answer is not None and len(taken) < limit:
-            taken += self._answer.forced(limit - len(taken))
-        return taken
+    def forced_tokens(self, limit: int) -> list[int]:
+        """Tokens that must come next, at most `limit`; the state advances over them."""
+        tokens: list[int] = []
+        if self._jump_forward and not self.thinking.ended:
+            tokens = self.thinking.forced_tokens(limit)
+            self._start_answer()
+        if self._answer is not None and len(tokens) < limit:
+            tokens += self._answer.forced_tokens(limit - len(tokens))
+        return tokens
 
-    def draft(self, limit: int) -> list[int]:
-        """How what must come next will be spelled, guessed; at most `limit` tokens."""
-        return [] if self._answer is None else self._answer.draft(limit)
+    def draft_tokens(self, limit: int) -> list[int]:
+        """Guessed tokens of the text that must come next, at most `limit`."""
+        return [] if self._answer is None else self._answer.draft_tokens(limit)
 
     @property
     def must_stop(self) -> bool:
-        """Whether the output is whole and nothing may follow."""
+        """Whether the output is complete and nothing may follow."""
         return self._answer is not None and self._answer.must_stop
 
     @property
-    def is_whole(self) -> bool:
+    def can_stop(self) -> bool:
         """Whether the output may end here."""
         if not self.thinking.ended:
             return False
-        return self._answer is None or self._answer.is_whole
+        return self._answer is None or self._answer.can_stop
 
     @property
-    def closes(self) -> bool:
-        """Whether a way to a whole text is held."""
+    def can_close(self) -> bool:
+        """Whether a completion is held."""
         if self._answer is not None:
-            return self._answer.closes
+            return self._answer.can_close
         known = self._compiled is None or self._compiled.shortest is not None
         return known and self._on_limit == "close"
 
     @property
-    def has_no_choice(self) -> bool:
-        """Whether nothing but the way out fits what is left."""
-        return self._answer is not None and self._answer.has_no_choice
+    def must_close(self) -> bool:
+        """Whether only the held completion fits in the remaining tokens."""
+        return self._answer is not None and self._answer.must_close
 
-    def free(self) -> None:
-        """Wait until nobody else has the state."""
+    def await_detached_mask(self) -> None:
+        """Wait for the detached mask, if one is being filled."""
         if self._answer is not None:
-            self._answer.free()
-        elif self._apart is not None:
-            self._apart.wait()
-            self._apart = None
+            self._answer.await_detached_mask()
+        elif self._detached_mask is not None:
+            self._detached_mask.wait()
+            self._detached_mask = None
 
     def close(self) -> list[int]:
-        """The tokens of the way out; they are taken."""
-        way_out: list[int] = []
+        """Tokens of the shortest completion; the state advances over them."""
+        closing_tokens: list[int] = []
         if not self.thinking.ended:
-            way_out = self.thinking.shortest
-            for token in way_out:
-                self.thinking.take(token)
-            self._hand_over()
-        return way_out + (self._answer.close() if self._answer is not None else [])
+            closing_tokens = self.thinking.shortest
+            for token in closing_tokens:
+                self.thinking.accept_token(token)
+            self._start_answer()
+        return closing_tokens + (self._answer.close() if self._answer is not None else [])
 
-    def _hand_over(self) -> None:
+    def _start_answer(self) -> None:
         if self.thinking.ended and self._answer is None:
-            self._answer = self._begin(self.thinking.tokens)
+            self._answer = self._answer_grammar(self.thinking.tokens)

@@ -1,4 +1,4 @@
-"""One token stream in the engine: a request, its tokens, and where its KV stands."""
+"""One token stream in the engine: a request, its tokens, and the state of its KV."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from agentrt.protocol.step_output import OptionScore, TokenLogprob
 from agentrt.scheduler import PriorityKey
 
 Urgency = tuple[float, ...]
-"""Whether its prompt has holes, whether nobody waits for it, and what the scheduler goes by."""
+"""Whether the prompt has holes, whether the request is not demanded, then the policy's key."""
 
-Place = tuple[Urgency, bool, PriorityKey, int]
-"""How urgent, whether it never ran, what breaks ties, order of arrival; smallest first."""
+QueueKey = tuple[Urgency, bool, PriorityKey, int]
+"""Urgency, whether it was never preempted, tie breaks, order of arrival; smallest goes first."""
 
 
 class Phase(Enum):
-    """Where a sequence is. Only a running one holds a slot, pages and a lock."""
+    """Where a sequence is. Only a running one holds a slot, pages and a lock on the radix tree."""
 
-    HELD = "held"  # waits for a hole, all that is known is computed
+    HELD = "held"  # waits for a hole to be filled; every known token is computed
     COMPILING = "compiling"  # waits for its grammar
     WAITING = "waiting"
     RUNNING = "running"
@@ -35,7 +35,7 @@ class Phase(Enum):
 
 @dataclass(slots=True, eq=False)
 class NewOutput:
-    """What this step added to a sequence."""
+    """Output that a step added to a sequence."""
 
     token_ids: list[int] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
@@ -45,175 +45,175 @@ class NewOutput:
 
 @dataclass(slots=True, eq=False)
 class QueueState:
-    """How it stands with a sequence that waits for a place in a step; `line` keeps it.
+    """State of a waiting sequence, kept by the `WaitingQueue`.
 
     Attributes:
-        place: What it is sorted by.
-        until_step: From which step on the place has to be worked out again.
-        facts: From which it was worked out.
-        policy: By whose order.
-        seen: What the cache knew, where the place stands as long as that is so; else None.
-        fork: The same for those that are let in together.
-        passed_over: Steps in which it went on waiting, by cause.
-        passed_by: How many went ahead of it while it did not fit the memory.
+        key: Cached sort key.
+        expires_at_step: Step from which on the key must be computed again.
+        info: Scheduling info from which the key was computed.
+        order: Order by which the key was computed.
+        lookup: Prefix lookup while the key depends on nothing else, else None.
+        group: Value shared by the sequences that are admitted together.
+        passed_over: Steps that the sequence has waited, by cause.
+        overtaken: Sequences admitted before it while it did not fit in the KV cache.
     """
 
-    place: Place | None = None
-    until_step: int = 0
-    facts: SchedulingInfo | None = None
-    policy: object = None
-    seen: PrefixLookup | None = None
-    fork: object = None
+    key: QueueKey | None = None
+    expires_at_step: int = 0
+    info: SchedulingInfo | None = None
+    order: object = None
+    lookup: PrefixLookup | None = None
+    group: object = None
     passed_over: dict[str, int] = field(default_factory=dict)
-    passed_by: int = 0
+    overtaken: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class ScoredOptions:
-    """What a choice that is to be scored chooses among.
+    """Options of a choice that is scored.
 
     Attributes:
-        token_ids: Of each option.
-        scores: What was found, by option.
+        token_ids: Tokens of each option.
+        scores: Scores found so far, by index of the option.
     """
 
     token_ids: list[list[int]]
     scores: dict[int, OptionScore] = field(default_factory=dict)
 
     @property
-    def left(self) -> list[int]:
-        """Options that have no score yet."""
+    def unscored(self) -> list[int]:
+        """Indices of options without a score."""
         return [at for at in range(len(self.token_ids)) if at not in self.scores]
 
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """A request under way.
+    """An unfinished request.
 
     Attributes:
-        request: As it was submitted.
+        request: The request as submitted.
         serial: Order of arrival.
-        facts: What its place among those that wait depends on, as last told.
-        tokens: Prompt (as far as it is known) and output.
-        prompt_tokens: How many of them are prompt.
-        complete: No hole is open.
-        most_output_tokens: What `max_tokens` and the window leave for the output, once complete.
-        account: Where its time goes.
-        detokenizer: Of its output.
-        stops: Its stop strings.
-        guide: Its constraint, once compiled.
+        info: Latest scheduling info; its priority depends on it.
+        tokens: Prompt, as far as it is known, and output.
+        prompt_tokens: Prompt length, in tokens.
+        complete: No hole of the prompt is open.
+        max_output_tokens: Output limit from `max_tokens` and the context window, once complete.
+        metrics: Times and counts.
+        detokenizer: Turns its output into text.
+        stops: Filter for stop strings.
+        grammar: State of its compiled constraint, or of its reasoning.
         phase: Where it is.
         slot: Row of its block table while it runs.
         pages: All its pages while it runs.
-        node: The radix node it holds while it runs; `tree_pages` of its pages are the tree's.
-        computed_tokens: How many tokens have their KV in its pages.
-        reached_tokens: The most tokens whose KV it has ever had: beyond it nothing is recomputed.
-        in_flight: Tokens that are drawn for it and not known here yet.
-        draft: Tokens that may come next, guessed; computed with those that are known.
-        preempted: It lost its pages and goes before those that are as urgent.
-        express: It was let in because it had waited beyond all measure.
-        standing: How it stands while it waits.
-        fresh: What this step added to it.
+        radix_node: Radix node locked while it runs; `tree_pages` of its pages are the tree's.
+        computed_tokens: Tokens with KV in its pages.
+        reached_tokens: Highest value that `computed_tokens` has had; below it KV is recomputed.
+        in_flight: Tokens that are being sampled for it and are not known on the host yet.
+        draft_tokens: Guessed next tokens, computed together with the known ones.
+        preempted: Whether it lost its pages; it goes before others of the same urgency.
+        admitted_overdue: Whether it was admitted because it was overdue.
+        queue_state: State while it waits.
+        new_output: Output that this step added.
     """
 
     request: GenerateRequest
     serial: int
-    facts: SchedulingInfo
+    info: SchedulingInfo
     tokens: list[int]
     prompt_tokens: int
     complete: bool
-    account: RequestMetrics
+    metrics: RequestMetrics
     detokenizer: Detokenizer
     stops: StopStrings
-    most_output_tokens: int = 0
-    guide: GrammarState | ReasoningState | None = None
+    max_output_tokens: int = 0
+    grammar: GrammarState | ReasoningState | None = None
     options: ScoredOptions | None = None
     phase: Phase = Phase.WAITING
     slot: int = 0
     pages: list[PageId] = field(default_factory=list)
     tree_pages: int = 0
-    node: RadixNode | None = None
+    radix_node: RadixNode | None = None
     computed_tokens: int = 0
     reached_tokens: int = 0
     in_flight: int = 0
-    draft: list[int] = field(default_factory=list)
+    draft_tokens: list[int] = field(default_factory=list)
     preempted: bool = False
-    express: bool = False
-    standing: QueueState = field(default_factory=QueueState)
-    fresh: NewOutput = field(default_factory=NewOutput)
+    admitted_overdue: bool = False
+    queue_state: QueueState = field(default_factory=QueueState)
+    new_output: NewOutput = field(default_factory=NewOutput)
     _key: bytes = b""
 
     @property
     def key(self) -> bytes:
-        """Its tokens as the radix tree's key."""
+        """Tokens as a key of the radix tree, under the salt of the request."""
         known = len(self._key) // TOKEN_BYTES
         if known < len(self.tokens):
-            self._key += key_of(self.tokens[known:])
+            self._key += key_of(self.tokens[known:], self.request.cache_salt, known)
         return self._key
 
     @property
     def demanded(self) -> bool:
-        """Somebody waits for it."""
-        return self.facts.demanded
+        """Whether its run waits for the output."""
+        return self.info.demanded
 
     @property
-    def is_wanted(self) -> bool:
-        """Somebody waits for it, and its output could be computed; else it runs in slack."""
-        return self.complete and self.facts.demanded
+    def is_foreground(self) -> bool:
+        """Whether the output is demanded and can be computed; else it runs in the background."""
+        return self.complete and self.info.demanded
 
     @property
     def deadline_at_s(self) -> float | None:
-        """When it must be done, or None."""
-        return self.facts.deadline_at_s
+        """Instant by which it must be done, or None."""
+        return self.info.deadline_at_s
 
     @property
     def output_tokens(self) -> int:
-        """Tokens produced."""
+        """Output length so far, in tokens."""
         return len(self.tokens) - self.prompt_tokens
 
     @property
-    def prefills(self) -> bool:
-        """Whether some of its prompt has no KV yet."""
+    def is_prefilling(self) -> bool:
+        """Whether part of its prompt has no KV yet."""
         return self.computed_tokens < self.prompt_tokens
 
     @property
-    def thought_tokens(self) -> int:
-        """Tokens of its output that are thought, with what frames it."""
-        guide = self.guide
-        return guide.thinking.tokens if isinstance(guide, ReasoningState) else 0
+    def reasoning_tokens(self) -> int:
+        """Output tokens that are reasoning, with the marks around it."""
+        grammar = self.grammar
+        return grammar.thinking.tokens if isinstance(grammar, ReasoningState) else 0
 
     @property
-    def thinks(self) -> bool:
+    def is_reasoning(self) -> bool:
         """Whether its answer has not begun."""
-        guide = self.guide
-        return isinstance(guide, ReasoningState) and not guide.thinking.ended
+        grammar = self.grammar
+        return isinstance(grammar, ReasoningState) and not grammar.thinking.ended
 
     @property
-    def keeps_pages(self) -> bool:
-        """Whether only whole pages of its prompt are computed: it may grow, or is to be scored."""
+    def computes_whole_pages(self) -> bool:
+        """Whether only whole pages of the prompt are computed: it may grow, or is to be scored."""
         return not self.complete or self.request.scored
 
     @property
-    def waits_in(self) -> Bucket:
-        """Where the time goes that passes now."""
+    def time_bucket(self) -> Bucket:
+        """Bucket of its metrics to which the current time belongs."""
         if self.phase is Phase.RUNNING:
-            return "prefill" if self.prefills else "decode"
+            return "prefill" if self.is_prefilling else "decode"
         if not self.complete:
             return "hole"
         return "constraint" if self.phase is Phase.COMPILING else "queue"
 
     def pending_tokens(self, page_tokens: int) -> int:
-        """Tokens to compute as things stand.
+        """Tokens that are left to compute now.
 
-        Of a prompt that is not complete only whole pages count, and not the last token: nothing
-        else of it can be kept. So of one whose options are scored. A token in flight counts unless
-        it will be the last.
+        Of an incomplete prompt, and of one for scored options, only whole pages count, and
+        never the last token: nothing else of it can be kept. A token in flight counts unless it is
+        the last.
         """
         known = len(self.tokens)
-        if self.keeps_pages:
+        if self.computes_whole_pages:
             known = (known - 1) // page_tokens * page_tokens
         elif self.in_flight:
-            if known + self.in_flight - self.prompt_tokens >= self.most_output_tokens:
+            if known + self.in_flight - self.prompt_tokens >= self.max_output_tokens:
                 return 0
             known += self.in_flight
         return max(0, known - self.computed_tokens)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StoppedText:
-    """What of the text is certain.
+    """Text that is certain to be output.
 
     Attributes:
-        text: May be shown.
-        stop: The stop string that ended the output; "" when none has.
+        text: Text to output.
+        stop: Stop string that ended the output; "" if none has.
     """
 
     text: str
@@ -19,7 +19,7 @@ class StoppedText:
 
 
 class StopStrings:
-    """Holds back text that may turn out to be the beginning of a stop string."""
+    """Filter that holds back text which may be the beginning of a stop string."""
 
     __slots__ = ("_held", "_stops")
 
@@ -27,8 +27,8 @@ class StopStrings:
         self._stops = stops
         self._held = ""
 
-    def push(self, text: str) -> StoppedText:
-        """Take more text; of two stop strings the one that begins first counts."""
+    def feed(self, text: str) -> StoppedText:
+        """Add text; of two stop strings the one that begins first counts."""
         if not self._stops:
             return StoppedText(text)
         held = self._held + text
@@ -46,13 +46,13 @@ class StopStrings:
         return StoppedText(held[:cut])
 
     def flush(self) -> str:
-        """The output ended otherwise: what was held back is text."""
+        """Release the text held back: the output ended without a stop string."""
         held, self._held = self._held, ""
         return held
 
     @staticmethod
     def _overlap(text: str, stop: str) -> int:
-        """Length of the longest end of `text` that begins `stop`."""
+        """Length of the longest suffix of `text` that is a prefix of `stop`."""
         for size in range(min(len(text), len(stop) - 1), 0, -1):
             if text.endswith(stop[:size]):
                 return size
@@ -60,6 +60,6 @@ class StopStrings:
 
     @staticmethod
     def _may_begin(text: str, stop: str, before: int) -> bool:
-        """Whether `stop` may still come out to begin earlier than `before`."""
+        """Whether an occurrence of `stop` may still turn out to begin before index `before`."""
         first = max(0, len(text) - len(stop) + 1)
         return any(stop.startswith(text[at:]) for at in range(first, before))

@@ -19,7 +19,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
-from agentrt.engine.ops.cpu_threads import forget
+from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.engine.ops.roofline import roofline
 from agentrt.lab.arms.answering import answer_lines
 from agentrt.lab.arms.gpu_idle import watched
@@ -40,7 +40,7 @@ class EngineArm:
         settings = {**settings, "model_path": Path(settings["model_path"])}
         self._constrained = bool(settings.pop("constrained", False))
         config = EngineConfig(**settings)
-        forget(config)  # a choice of threads made beside other work says little of now
+        forget_choice(config)  # a choice of threads made beside other work says little of now
         self._core = EngineCore(config, MonotonicClock())
         self._requests = 0
         return {**asdict(self._core.report), "threads": asdict(self._core.threads)}

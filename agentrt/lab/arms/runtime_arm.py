@@ -50,7 +50,7 @@ class PlayObserver:
         self._running: set[RequestId] = set()
         self._recorder = RunRecorder(self._over)
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take a batch of events."""
         for event in events:
             if isinstance(event, StepDone):
@@ -58,7 +58,7 @@ class PlayObserver:
                     self._step(event.step)
                     self._running = {delta.request_id for delta in event.deltas}
                 self._running.difference_update(end.request_id for end in event.ends)
-        self._recorder.see(events)
+        self._recorder.on_events(events)
 
     def begin(self, at_s: float) -> None:
         """Start a play and forget the one before."""

@@ -25,11 +25,11 @@ from agentrt.structured import (
     CompiledConstraint,
     MaskPool,
     Shape,
+    bitmask_words,
     cfg_shape,
     compile_constraint,
-    fill_masks,
+    fill_bitmasks,
     json_schema_shape,
-    mask_words,
     regex_shape,
 )
 from agentrt.structured.matcher import allowed_ids
@@ -53,7 +53,7 @@ class StructuredArm:
         """Read the vocabulary, and load what the first compilation loads."""
         self._vocab = vocabulary_from(Path(settings["vocabulary"]))
         self._pool = MaskPool(2)
-        self._row = np.zeros(mask_words(self._vocab.logits_size), dtype=np.int32)
+        self._row = np.zeros(bitmask_words(self._vocab.logits_size), dtype=np.int32)
         self._compile(_shape("json", {"type": "boolean"}))
         return {"library": "agentrt", "judge": "none" if jsonschema is None else "jsonschema"}
 
@@ -86,7 +86,7 @@ class StructuredArm:
         taken = True
         for token in (*ids, compiled.eos_ids[0]):
             cpu, began = time.thread_time_ns(), time.perf_counter_ns()
-            state.fill_mask(self._row)
+            state.fill_bitmask(self._row)
             ended, cpu_ended = time.perf_counter_ns(), time.thread_time_ns()
             wall_ns.append(ended - began)
             cpu_ns.append(cpu_ended - cpu)
@@ -111,7 +111,7 @@ class StructuredArm:
         for _ in range(rounds):
             for name, pool in (("pool", self._pool), ("alone", None)):
                 began = time.perf_counter_ns()
-                fill_masks(jobs, mask, pool)
+                fill_bitmasks(jobs, mask, pool)
                 wall_ns[name].append(time.perf_counter_ns() - began)
         return {"wall_ns": wall_ns, "places": len(prefixes)}
 
@@ -152,7 +152,7 @@ class StructuredArm:
         state = Budgeted.start(compiled, budget)
         out: list[int] = []
         while len(out) < budget:
-            state.fill_mask(self._row)
+            state.fill_bitmask(self._row)
             token = dice.choice(allowed_ids(self._row))
             if state.advance([token]) == 0:
                 token = state.fallback()
@@ -182,7 +182,7 @@ def _forced(compiled: CompiledConstraint, ids: Sequence[int]) -> dict[str, int]:
     state = compiled.start()
     forced, other, at = 0, 0, 0
     while at < len(ids):
-        run = state.forced(_MOST_FORCED)
+        run = state.forced_tokens(_MOST_FORCED)
         if run and run == list(ids[at : at + len(run)]):
             forced += len(run)
         else:

@@ -50,8 +50,8 @@ MessageLine: TypeAlias = tuple[str, list[PartLine]]
 class CallLine(TypedDict):
     """A generation of exactly `tokens` tokens, which no end token ends.
 
-    It is greedy. Calls with one prompt are samples, distinguished by a `seed`: each is to be computed,
-    not copied from another. If part of the output is given by its form there is a `pattern`, a
+    It is greedy. Calls with one prompt are samples with a `seed` each: they are to be computed, not
+    copied from each other. If part of the output is given by its form there is a `pattern`, a
     regular expression; an arm that cannot enforce one writes as many tokens freely.
     """
 

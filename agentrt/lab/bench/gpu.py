@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from agentrt.base.errors import AgentrtError, EngineUnavailable
-from agentrt.engine.process.hardware import gpu_facts
+from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.bench.engine.arm_pool import measure_round
@@ -67,7 +67,7 @@ def check_gpu(plan: GpuPlan, path: Path, log: Log) -> Json:
     Raises:
         EngineUnavailable: There is no GPU here.
     """
-    gpu = gpu_facts()
+    gpu = gpu_info()
     if plan.device == "cuda" and not gpu["count"]:
         raise EngineUnavailable(
             f"no GPU is here: {gpu['reason']}",

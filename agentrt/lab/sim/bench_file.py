@@ -97,7 +97,7 @@ def _planned(
             "planned",
             TokenPrompt(ids),
             SamplingParams(max_tokens=new),
-            facts=SchedulingInfo(RequestId(at), demanded=True),
+            info=SchedulingInfo(RequestId(at), demanded=True),
         )
         engine.submit(request, Output(range(first + own, first + own + new)), 0.0)
     chunks: list[StepWork] = []

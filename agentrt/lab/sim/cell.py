@@ -261,8 +261,8 @@ class Cell:
 
     def _perform(self, decision: Decision, now_s: float) -> Iterable[InternalEvent]:
         match decision:
-            case UpdateInfo(facts=facts):
-                self._generations.tell(self._known(one) for one in facts)
+            case UpdateInfo(updates=updates):
+                self._generations.update(self._known(one) for one in updates)
                 return ()
             case Admit():  # its runs are sent next
                 return ()
@@ -291,10 +291,10 @@ class Cell:
 
         self._at(max(now_s, self._free_at_s) + self.costs.submit_s, hear)
 
-    def _known(self, facts: SchedulingInfo) -> SchedulingInfo:
-        """The facts of a request, with what its run really needs."""
-        run = self.live.get(facts.run_id)
-        return facts if run is None else replace(facts, true_rest_s=run.true_rest_s)
+    def _known(self, info: SchedulingInfo) -> SchedulingInfo:
+        """The scheduling info of a request, with what its run really needs."""
+        run = self.live.get(info.run_id)
+        return info if run is None else replace(info, true_rest_s=run.true_rest_s)
 
     def _send(self, decision: Send, now_s: float) -> Iterable[InternalEvent]:
         run = self.live[decision.run_id]
@@ -304,9 +304,9 @@ class Cell:
         costs = self.costs
         self._outcomes[run.run_id].held_s += decision.held_s
         self._busy(now_s, costs.call_s + costs.call_token_s * run.spell(call))
-        facts = self._known(decision.facts)
+        info = self._known(decision.info)
         forced_tokens = round(call.forced_tokens * costs.jump_share)
-        sending = self._generations.send(run, name, facts, forced_tokens, now_s)
+        sending = self._generations.send(run, name, info, forced_tokens, now_s)
         yield RequestSent(
             run.run_id,
             decision.node_id,

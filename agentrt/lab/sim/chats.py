@@ -19,19 +19,17 @@ from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
 from agentrt.lab.workloads import OutputOf, Piece, ToolUse, TraceCall
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.lab.workloads.trace import Part, TraceNode
-from agentrt.program import Gen, Node, OutputSpec, Scope, Submit, ToolWork, tool
-from agentrt.program.options import GenOptions
+from agentrt.program import Gen, GenOptions, Node, OutputSpec, Scope, Submit, ToolWork, tool
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend, Capabilities, KvHint
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.in_flight.output_readers import ValueReader
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.run import Run
 
 Hint = Callable[[tuple[int, ...], KvHint, float | None, int], None]
 """Says what becomes of a prefix: its ids, what, until when, and from which token on."""
 
 _TEXT = OutputSpec("value", None, str, "str")
-_READER = ValueReader(str, is_json=False)
 
 
 @tool(effects="read")
@@ -76,6 +74,7 @@ class Hinted:
         hint: KvHint,
         until_s: float | None = None,
         from_tokens: int = 0,
+        cache_salt: str = "",
     ) -> None:
         """As of a backend."""
         self._hint(token_ids, hint, until_s, from_tokens)
@@ -111,7 +110,7 @@ class ProgramChats:
     def __init__(self, run: ProgramRun, engine: ModelRole) -> None:
         self._run = run
         self._engine = engine
-        self._scope = Scope(cast(Submit, _Undriven(run.run_id)), str(run.root), run.root)
+        self._scope = Scope(cast(Submit[Any], _Undriven(run.run_id)), str(run.root), run.root)
         self._tree: ChatTree[Part] = ChatTree()
         self._nodes: dict[str, Node[Any]] = {}
 
@@ -119,7 +118,7 @@ class ProgramChats:
         """A generation that is sent now."""
         gen = self._node(name)
         assert isinstance(gen, Gen)
-        return InFlight(self._run.run_id, gen, self._engine, request_id, _READER)
+        return InFlight(cast(Run, self._run), gen, self._engine, request_id)
 
     def begun(self, name: str) -> Node[Any]:
         """A tool or a person that begins now."""

@@ -14,7 +14,7 @@ from agentrt.base.ids import PageId, RequestId
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.kv.hints import KvHints
 from agentrt.engine.request_checks import out_of_pages
-from agentrt.engine.scheduling.scheduler import Scheduler, Share
+from agentrt.engine.scheduling.scheduler import ScheduledSequence, Scheduler
 from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
@@ -108,33 +108,33 @@ class VirtualEngine:
         sequence = Sequence(
             request=request,
             serial=self._serial,
-            facts=self.roster.facts_of(request, now_s),
+            info=self.roster.initial_info(request, now_s),
             tokens=list(token_ids),
             prompt_tokens=len(token_ids),
             complete=False,
-            account=RequestMetrics(received_at_s=now_s, mark_s=now_s),
+            metrics=RequestMetrics(received_at_s=now_s, recorded_until_s=now_s),
             detokenizer=Detokenizer(()),
             stops=StopStrings(()),
         )
         self._serial += 1
         self._outputs[request.request_id] = output
-        self.roster.add(sequence)
+        self.roster.add_sequence(sequence)
         if request.prompt.complete:
             self._complete(sequence, now_s)
 
-    def fill(self, request_id: RequestId, fill: HoleFill, now_s: float) -> None:
+    def fill_hole(self, request_id: RequestId, fill: HoleFill, now_s: float) -> None:
         """Append to a prompt that was submitted incomplete."""
         sequence = self.roster.find(request_id)
         if sequence is None:
             return
-        self.roster.fill(sequence, fill.token_ids)
+        self.roster.extend_prompt(sequence, fill.token_ids)
         if fill.complete:
             self._complete(sequence, now_s)
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """What the order of waiting work depends on has changed."""
-        for fact in facts:
-            self.roster.tell(fact)
+        for info in updates:
+            self.roster.update_info(info)
 
     def cancel(self, request_id: RequestId, now_s: float) -> None:
         """End a request; what it computed stays in the tree."""
@@ -154,7 +154,7 @@ class VirtualEngine:
         now_s: float,
     ) -> None:
         """Say what will become of a prefix; what is copied for it holds up the next step."""
-        self._hints.obey(token_ids, hint, until_s, from_tokens)
+        self._hints.apply_hint(token_ids, hint, until_s, from_tokens)
         if self.host is not None and not self._is_flying:
             self._ready_at_s = max(now_s, self._ready_at_s) + self._take_copies()
 
@@ -178,9 +178,9 @@ class VirtualEngine:
         Raises:
             OutOfPages: A request does not fit the memory even when it is alone.
         """
-        self._hints.settle(now_s)
-        shares = self.roster.plan(now_s)
-        for sequence in self.roster.starved:
+        self._hints.update(now_s)
+        shares = self.roster.schedule(now_s)
+        for sequence in self.roster.unschedulable:
             wanted = -(-(len(sequence.tokens) + 1) // self._config.page_tokens)
             raise out_of_pages(wanted, self.paging.pool.total_pages)
         if not shares:
@@ -217,13 +217,13 @@ class VirtualEngine:
             if self.roster.find(sequence.request.request_id) is not sequence:
                 self.unheard_tokens += steps * decoded
                 continue
-            account = sequence.account
-            account.book_step("decode" if decoded else "prefill", now_s, 0.0, batch)
+            account = sequence.metrics
+            account.record_step("decode" if decoded else "prefill", now_s, 0.0, batch)
             account.steps += steps - 1
             account.batch_size_sum += batch * (steps - 1)
             if not sequence.complete:
                 if not sequence.pending_tokens(page_tokens):
-                    self.roster.rest(sequence)
+                    self.roster.hold(sequence)
                 continue
             if sequence.computed_tokens < len(sequence.tokens) and steps == 1:
                 continue
@@ -233,14 +233,14 @@ class VirtualEngine:
             if account.first_token_at_s == 0.0:
                 account.first_token_at_s = now_s
             landing.grown.append((sequence.request.request_id, produced))
-            if produced >= sequence.most_output_tokens:
+            if produced >= sequence.max_output_tokens:
                 over.append(sequence)
         for sequence in over:
             self._end(sequence, "length", now_s)
         if not any(flight.decodes):
             record = flight.records[0]
             took_s = record.ended_at_s - record.started_at_s
-            self.roster.line.note_prefill(record.prefill_tokens, took_s)
+            self.roster.queue.note_prefill(record.prefill_tokens, took_s)
             if self.host is not None:
                 self.host.rates.note_prefill(record.prefill_tokens, took_s)
         landing.steps = [self._done(record) for record in flight.records]
@@ -248,19 +248,19 @@ class VirtualEngine:
 
     def _complete(self, sequence: Sequence, now_s: float) -> None:
         if sequence.phase is not Phase.RUNNING:
-            sequence.account.book("hole", now_s)
-        sequence.account.completed_at_s = now_s
+            sequence.metrics.record_until("hole", now_s)
+        sequence.metrics.completed_at_s = now_s
         sequence.complete = True
-        sequence.most_output_tokens = sequence.request.sampling.max_tokens
+        sequence.max_output_tokens = sequence.request.sampling.max_tokens
 
     def _end(self, sequence: Sequence, reason: FinishReason, now_s: float) -> None:
-        account = sequence.account
-        account.book(sequence.waits_in, now_s)
-        self.roster.remove(sequence)
+        account = sequence.metrics
+        account.record_until(sequence.time_bucket, now_s)
+        self.roster.remove_sequence(sequence)
         request_id = sequence.request.request_id
         output = self._outputs.pop(request_id)
         account.forced_tokens = output.forced_tokens
-        ledger = account.close(
+        ledger = account.to_ledger(
             now_s, prompt_tokens=sequence.prompt_tokens, output_tokens=sequence.output_tokens
         )
         self._ends.append(End(request_id, reason, ledger))
@@ -276,10 +276,10 @@ class VirtualEngine:
             ends=ends,
             free_pages=self.paging.pool.free_pages,
             evictable_pages=self.paging.tree.evictable_pages,
-            admissions=self.roster.line.take_admissions() if last else (),
+            admissions=self.roster.queue.take_admissions() if last else (),
         )
 
-    def _advance(self, shares: list[Share], decodes: list[bool]) -> None:
+    def _advance(self, shares: list[ScheduledSequence], decodes: list[bool]) -> None:
         """From here the tokens of the step count as computed, as in a real one."""
         for (sequence, count), decoded in zip(shares, decodes, strict=True):
             reached = sequence.computed_tokens + count
@@ -287,7 +287,7 @@ class VirtualEngine:
             if reached > sequence.reached_tokens:
                 sequence.reached_tokens = reached
             if not decoded:
-                self.paging.publish(sequence)
+                self.paging.cache_prefix(sequence)
 
     def _take_copies(self) -> float:
         """What copies took since they were asked for last."""
@@ -298,7 +298,7 @@ class VirtualEngine:
 
     def _records(
         self,
-        shares: list[Share],
+        shares: list[ScheduledSequence],
         work: StepWork,
         now_s: float,
         copied_s: float,
@@ -334,7 +334,7 @@ class VirtualEngine:
             # Everybody is one longer.
             work = replace(work, decode_tokens=batch, kv_tokens=work.kv_tokens + batch)
 
-    def _equal_steps(self, shares: list[Share], decodes: list[bool]) -> int:
+    def _equal_steps(self, shares: list[ScheduledSequence], decodes: list[bool]) -> int:
         """How many steps with these shares may follow each other if nobody says anything.
 
         Each must decode one token of everybody, with nobody near an end or an item that is waited
@@ -360,15 +360,15 @@ class VirtualEngine:
             steps //= 2
         return max(1, steps)
 
-    def _new_pages(self, shares: list[Share], steps: int) -> int:
+    def _new_pages(self, shares: list[ScheduledSequence], steps: int) -> int:
         missing = self.paging.missing_pages
         return sum(missing(sequence, steps) for sequence, _ in shares)
 
-    def _make_room(self, shares: list[Share], steps: int) -> None:
+    def _make_room(self, shares: list[ScheduledSequence], steps: int) -> None:
         for sequence, _ in shares:
             self.paging.extend(sequence, self.paging.missing_pages(sequence, steps))
 
-    def _work(self, shares: list[Share], decodes: list[bool]) -> StepWork:
+    def _work(self, shares: list[ScheduledSequence], decodes: list[bool]) -> StepWork:
         """As the engine counts: a sequence decodes when the step gives it a token."""
         prefill_tokens = decode_tokens = kv_tokens = formed = 0
         pairs = 0.0
@@ -384,5 +384,5 @@ class VirtualEngine:
             elif count > 1:  # forced tokens, or those of an output that lost its pages
                 prefill_tokens += count - 1
                 pairs += (count - 1) * (done + count / 2)
-        waiting = self.roster.waiting
+        waiting = self.roster.waiting_count
         return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed, waiting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.scheduling.scheduler import Share
+from agentrt.engine.scheduling.scheduler import ScheduledSequence
 from agentrt.lab.sim.costs import StepWork
 from agentrt.protocol.step_output import StepDone, StepRecord
 
@@ -23,7 +23,7 @@ class Flight:
 
     records: list[StepRecord]
     work: StepWork
-    members: list[Share]
+    members: list[ScheduledSequence]
     decodes: list[bool]
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import cast
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -23,8 +22,9 @@ from agentrt.lab.sim.token_ids import PromptIds, TokenIds
 from agentrt.lab.workloads import TraceCall
 from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo, TokenPrompt
 from agentrt.protocol.step_output import End
+from agentrt.runtime.in_flight.coalescing import CoalescedRequest, Coalescing
+from agentrt.runtime.in_flight.ledgers import departed_ledger, joined_ledger
 from agentrt.runtime.model_role import ModelRole
-from agentrt.runtime.requests.coalescing import CoalescedRequest, Coalescing, ledger_of, left_ledger
 
 Cancel = Callable[[RequestId, float], None]
 """Ends a request at its engine."""
@@ -61,7 +61,7 @@ class Generations:
         self._programs = programs
         self._cancel = cancel
         self._sharing = Coalescing(is_on=shares)
-        self._at_engine: dict[RequestId, Sending] = {}  # of several that share one the first
+        self._at_engine: dict[RequestId, list[Sending]] = {}  # several if they share one
         self._own: dict[RequestId, Sending] = {}
         self._by_node: dict[tuple[RunId, NodeId], Sending] = {}
 
@@ -70,12 +70,12 @@ class Generations:
         return self._by_node.get((run_id, node_id))
 
     def send(
-        self, run: ProgramRun, name: str, facts: SchedulingInfo, forced_tokens: int, now_s: float
+        self, run: ProgramRun, name: str, info: SchedulingInfo, forced_tokens: int, now_s: float
     ) -> Sending:
         """Hand a call to the engine, with the part of its prompt that is known, or join another."""
         call = run.nodes[name]
         assert isinstance(call, TraceCall)
-        node_id, request_id = run.node_id(name), facts.request_id
+        node_id, request_id = run.node_id(name), info.request_id
         prompt = PromptIds(self._ids, run.run_id, call, run.outputs)
         known = prompt.known(run.ended)
         output_ids = self._ids.output(run.run_id, name, call.output_tokens)
@@ -91,14 +91,14 @@ class Generations:
             TokenPrompt(known, complete=prompt.complete),
             _sampling(run, call),
             constraint=_form(run, call),
-            demanded=facts.demanded,
-            deadline_at_s=facts.deadline_at_s,
+            demanded=info.demanded,
+            deadline_at_s=info.deadline_at_s,
             submitted_at_s=now_s,
-            facts=facts,
+            info=info,
         )
         if prompt.complete and self._joins(sending, request, now_s):
             return sending
-        self._at_engine[request_id] = sending
+        self._at_engine[request_id] = [sending]
         output = Output(output_ids, forced_tokens, sending.marks, formed=call.forced_tokens > 0)
         self._said.say(lambda at_s: self._engine.submit(request, output, at_s))
         return sending
@@ -117,24 +117,26 @@ class Generations:
             del self._at_engine[request_id]
             self._said.say(lambda at_s: self._cancel(request_id, at_s))
         else:
-            self._said.say(lambda at_s: self._engine.fill(request_id, HoleFill(ids, whole), at_s))
+            self._said.say(
+                lambda at_s: self._engine.fill_hole(request_id, HoleFill(ids, whole), at_s)
+            )
         return whole
 
-    def tell(self, facts: Iterable[SchedulingInfo]) -> None:
+    def update(self, updates: Iterable[SchedulingInfo]) -> None:
         """Tell the engine what has changed for nodes, each by the request that computes it."""
         told: dict[RequestId, SchedulingInfo] = {}
-        for one in facts:
+        for one in updates:
             sending = self._own.get(one.request_id)
             if sending is None:
                 continue
-            sending.facts, shared = one, sending.shared
+            sending.info, shared = one, sending.shared
             if shared is not None:
-                shared.facts[one.request_id] = one
-                if shared.request_id != one.request_id or len(shared.lives) > 1:
-                    one = shared.merged()
+                shared.info_of[one.request_id] = one
+                if shared.request_id != one.request_id or len(shared.info_of) > 1:
+                    one = shared.merged_info()
             told[one.request_id] = one
         if told:
-            self._said.say(lambda _: self._engine.facts(tuple(told.values())))
+            self._said.say(lambda _: self._engine.update(tuple(told.values())))
 
     def stop(self, sending: Sending, now_s: float) -> End | None:
         """Have one end. Where others want the same it leaves at once, with this end."""
@@ -142,43 +144,48 @@ class Generations:
             return None
         sending.stopped = True
         shared = sending.shared
-        if shared is None or len(shared.lives) == 1:
+        if shared is None or len(shared.info_of) == 1:
+            if shared is not None:
+                shared.stopping = True
             request_id = sending.engine_id
             self._said.say(lambda at_s: self._cancel(request_id, at_s))
             return None
-        before = shared.merged()
+        before = shared.merged_info()
         self._forget(sending)
         self._urge(shared, before)
         self._see(sending, shared)
-        return End(sending.request_id, "cancelled", left_ledger(sending.live, now_s))
+        return End(sending.request_id, "cancelled", departed_ledger(sending.live, now_s))
 
     def reached(self, request_id: RequestId, tokens: int) -> Iterator[Sending]:
         """Those that get what a request puts out and have a mark at its length now."""
-        first = self._at_engine.get(request_id)
-        if first is not None:
-            yield from (one for one in _with(first) if one.reaches(tokens))
+        for one in self._at_engine.get(request_id, ()):
+            if one.reaches(tokens):
+                yield one
 
     def ended(self, end: End) -> list[tuple[Sending, End]]:
         """The end of a request for everybody who gets what it gave."""
-        first = self._at_engine.get(end.request_id)
         found: list[tuple[Sending, End]] = []
-        for one in _with(first) if first is not None else ():
+        for one in tuple(self._at_engine.get(end.request_id, ())):
             self._forget(one)
             its = end
             if one.joined_at_s is not None:
-                ledger = ledger_of(end.ledger, one.joined_at_s)
+                ledger = joined_ledger(end.ledger, one.joined_at_s)
                 its = replace(end, request_id=one.request_id, ledger=ledger)
             found.append((one, its))
         return found
 
     def _joins(self, sending: Sending, request: GenerateRequest, now_s: float) -> bool:
         """Whether a like request is under way; else others may join this one from now on."""
-        shared = self._sharing.find(request, self._role)
+        shared = self._sharing.find(request, self._role.role)
         if shared is None:
-            self._sharing.lead(sending.live, request)
+            sending.shared = self._sharing.open(request, self._role.role)
+            if sending.shared is not None:
+                sending.shared.add_node(request, sending.info)
             return False
-        before, first = shared.merged(), cast(Sending, shared.lives[0])
-        shared.join(sending.live, request, now_s)
+        before, first = shared.merged_info(), self._at_engine[shared.request_id][0]
+        sending.shared, sending.joined_at_s = shared, now_s
+        self._at_engine[shared.request_id].append(sending)
+        shared.add_node(request, sending.info)
         self._urge(shared, before)
         sending.output_ids = first.output_ids
         self._ids.share_output(sending.run.run_id, sending.name, first.output_ids)
@@ -189,37 +196,27 @@ class Generations:
 
     def _urge(self, shared: CoalescedRequest, before: SchedulingInfo) -> None:
         """Tell the engine where a request stands now, if that has changed."""
-        if shared.lives and (now := shared.merged()) != before:
-            self._said.say(lambda _: self._engine.facts((now,)))
+        if shared.info_of and (now := shared.merged_info()) != before:
+            self._said.say(lambda _: self._engine.update((now,)))
 
     def _see(self, sending: Sending, shared: CoalescedRequest) -> None:
         """What one that leaves has got of an output."""
         sequence = self._engine.roster.find(shared.request_id)
         if sequence is not None and sequence.output_tokens:
             sending.token_ids = sending.output_ids[: sequence.output_tokens]
-            first_at_s = sequence.account.first_token_at_s
+            first_at_s = sequence.metrics.first_token_at_s
             sending.first_token_at_s = max(first_at_s, sending.joined_at_s or 0.0)
 
     def _forget(self, sending: Sending) -> None:
         """It is over, or its request goes on without it."""
         del self._own[sending.request_id]
         del self._by_node[sending.run.run_id, sending.run.node_id(sending.name)]
-        shared = sending.shared
-        if shared is None:
-            del self._at_engine[sending.request_id]
-            return
-        self._sharing.leave(shared, sending.live)
-        if self._at_engine[shared.request_id] is sending:
-            del self._at_engine[shared.request_id]
-            if shared.lives:
-                self._at_engine[shared.request_id] = cast(Sending, shared.lives[0])
-
-
-def _with(first: Sending) -> tuple[Sending, ...]:
-    """All that get what the first one gets."""
-    if first.shared is None:
-        return (first,)
-    return cast(tuple[Sending, ...], tuple(first.shared.lives))
+        sharing = self._at_engine[sending.engine_id]
+        sharing.remove(sending)
+        if not sharing:
+            del self._at_engine[sending.engine_id]
+        if sending.shared is not None:
+            self._sharing.leave(sending.shared, sending.request_id)
 
 
 def _whole(sending: Sending) -> GenerateRequest:

@@ -48,15 +48,15 @@ class HeldPrograms:
         """A generation goes to the engine, with the part of its prompt that is known."""
         if self.is_on:
             live = self._lives[request_id] = self._of(run).sent(name, request_id)
-            live.sent_ids, live.complete = ids, whole
-            self._retention.asked(live)
+            live.prompt_ids, live.prompt_complete = ids, whole
+            self._retention.note_prompt(live)
 
     def filled(self, request_id: RequestId, more: tuple[int, ...], *, whole: bool) -> None:
         """More of its prompt is known."""
         live = self._lives.get(request_id)
         if live is not None:
-            live.sent_ids, live.complete = live.sent_ids + more, whole
-            self._retention.asked(live)
+            live.prompt_ids, live.prompt_complete = live.prompt_ids + more, whole
+            self._retention.note_prompt(live)
 
     def ended(
         self, run: ProgramRun, name: str, end: End | None, ids: range, *, wanted: bool
@@ -71,29 +71,29 @@ class HeldPrograms:
             chats.ended(name)
         live = self._lives.pop(end.request_id, None) if end is not None else None
         if live is not None and end is not None and wanted:
-            live.token_ids = list(ids)
-            self._retention.answered(live, end.ledger)
+            live.output_ids = list(ids)
+            self._retention.note_answer(live, end.ledger)
 
     def began(self, run: ProgramRun, name: str) -> None:
         """A tool or a person begins."""
         if self.is_on:
-            self._retention.starts(run.run_id, self._of(run).begun(name))
+            self._retention.note_start(run.run_id, self._of(run).begun(name))
 
     def closed(self, run: ProgramRun) -> None:
         """A program is over: nobody holds its chats any more."""
         if self.is_on:
             self._chats.pop(run.run_id, None)
-            self._retention.run_ended(run.run_id)
+            self._retention.forget_run(run.run_id)
 
     def stepped(self, done: StepDone) -> None:
         """The engine told of its memory."""
         if self.is_on:
-            self._retention.stepped(MODEL, done)
+            self._retention.note_memory(MODEL, done)
 
     def settle(self, state: State, now_s: float) -> None:
         """Say what is to be said now."""
         if self.is_on:
-            self._retention.settle(state, now_s)
+            self._retention.send_hints(state, now_s)
 
     def _of(self, run: ProgramRun) -> ProgramChats:
         found = self._chats.get(run.run_id)

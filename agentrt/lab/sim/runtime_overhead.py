@@ -274,7 +274,7 @@ class _Seen:
     def __init__(self, into: list[Event]) -> None:
         self._into = into
 
-    def see(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take them."""
         self._into.extend(events)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import cast
 
 from agentrt.base.errors import NodeCancelled
@@ -10,9 +11,9 @@ from agentrt.base.ids import RequestId
 from agentrt.lab.sim.program_run import ProgramRun
 from agentrt.lab.sim.token_ids import PromptIds
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
+from agentrt.runtime.in_flight.coalescing import CoalescedRequest
 from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.model_role import ModelRole
-from agentrt.runtime.requests.coalescing import CoalescedRequest
 
 Act = Callable[[float], None]
 """Does something at an instant."""
@@ -37,16 +38,16 @@ class Sending:
         sent_ids: Prompt that the engine has been given.
         shared: The request that it has in common with others, or could have.
         joined_at_s: When it joined a request that was under way; None where it has its own.
-        facts: What its engine was told last of its place among waiting requests.
+        info: Scheduling info last sent to its engine.
         token_ids: That the engine put out before the call left it.
         first_token_at_s: When the first of those was there.
     """
 
     __slots__ = (
         "engine",
-        "facts",
         "first_token_at_s",
         "heard_tokens",
+        "info",
         "joined_at_s",
         "marks",
         "name",
@@ -84,7 +85,7 @@ class Sending:
         self.sent_ids: tuple[int, ...] = ()
         self.shared: CoalescedRequest | None = None
         self.joined_at_s: float | None = None
-        self.facts: SchedulingInfo | None = None
+        self.info: SchedulingInfo | None = None
         self.taken_deltas = 0
         self.token_ids = range(0)
         self.first_token_at_s: float | None = None
@@ -92,7 +93,15 @@ class Sending:
     @property
     def live(self) -> InFlight:
         """As sharing sees it."""
-        return cast(InFlight, self)
+        seen = SimpleNamespace(
+            sent=self.request,
+            joined_at_s=self.joined_at_s,
+            prompt_ids=self.sent_ids,
+            output_ids=self.token_ids,
+            has_output=self.begun,
+            gen=self,
+        )
+        return cast(InFlight, seen)
 
     @property
     def gen(self) -> Sending:

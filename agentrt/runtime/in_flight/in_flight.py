@@ -1,125 +1,206 @@
-"""One generation under way: what was sent, and what has come back."""
+"""A request in flight: what was sent for a node, and the output that has come back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from agentrt.base.ids import RequestId, RunId
-from agentrt.program import Gen, GenerateWork
-from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
-from agentrt.protocol.step_output import TokenLogprob
-from agentrt.runtime.in_flight.output_readers import Reader
+from agentrt.base.ids import RequestId
+from agentrt.program import Each, Gen
+from agentrt.program.budget import Budget
+from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
+from agentrt.protocol.events import Event, FirstToken, ItemClosed
+from agentrt.protocol.step_output import Delta, TokenLogprob
+from agentrt.runtime.in_flight.coalescing import CoalescedRequest
+from agentrt.runtime.in_flight.output_readers import OutputReader, reader_of
 from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta, ReasoningText
-from agentrt.runtime.in_flight.repetition import Repetition
+from agentrt.runtime.in_flight.repetition import RepetitionCheck
 from agentrt.runtime.model_role import ModelRole
-
-if TYPE_CHECKING:
-    from agentrt.runtime.requests.coalescing import CoalescedRequest
+from agentrt.runtime.run import Run
 
 
+@dataclass(slots=True, eq=False)
 class InFlight:
-    """A request that an engine has.
+    """A request that an engine has, and the steps by which its output reaches the node.
 
     Attributes:
-        run_id: Its run.
-        gen: Its node.
-        engine: Who has it.
-        request_id: Under which its node is known to have been sent.
-        reader: Turns its text into items and a value.
-        repetition: Watches for a model that is stuck; None where it is to run on.
-        sent_ids: Prompt that the engine has been given.
-        complete: Whether the engine has the whole prompt.
-        token_ids: Produced so far.
-        logprobs: Of those, when asked for.
-        begun: Whether anything was produced.
-        is_plain: All of its text is the answer, and may be read along.
-        raw: The text as the model wrote it where that is more than the answer.
-        thoughts: Cuts thought from it, where it was asked to think.
-        held: Its answer, where nobody may read along: it has to pass a check first.
-        stop_error: What the node ends with, once it was told to end.
-        request: What was sent, as it was then; None until it was.
-        shared: The request that it has in common with others, or could have; None when it cannot.
-        joined_at_s: When it joined a request that was under way; None where it has its own.
-        taken_deltas: How many of the shared request's deltas it has been given.
-        facts: What its engine was told last of its place among waiting requests.
+        run: The run of the node.
+        gen: The node.
+        engine: The engine that has the request.
+        request_id: The id under which the node's request is known to observers.
+        reader: Makes items and a value of the answer.
+        reads_items: Whether `reader` reads the answer as it comes, not only at the end.
+        repetition: Detects endless repetition; None if repetition is allowed.
+        prompt_ids: Prompt tokens that the engine has been given.
+        prompt_complete: Whether the engine has the whole prompt.
+        output_ids: Output tokens so far.
+        logprobs: One entry for each of those, if they were asked for.
+        has_output: Whether anything was produced.
+        streams_text: True if the output has neither reasoning nor a deferred check, so that its
+            text can be streamed as it is.
+        reasoning: Separates the reasoning from the answer; None if the text is all answer.
+        unchecked_text: Text of the answer, held back until it is checked; None without a check.
+        stop_error: The error of the node once its request has been stopped, else None.
+        sent: The request as it was sent; None before.
+        coalesced: The engine's request that gives the output; None if it cannot be shared.
+        joined_at_s: When it joined a request that was in flight; None if it has its own.
+        info: Scheduling info last sent to the engine.
+        keeps_prefixes: Whether later runs may continue from the prompt, see `RunOptions`.
     """
 
-    __slots__ = (
-        "begun",
-        "complete",
-        "engine",
-        "facts",
-        "gen",
-        "held",
-        "is_plain",
-        "joined_at_s",
-        "logprobs",
-        "raw",
-        "reader",
-        "repetition",
-        "request",
-        "request_id",
-        "run_id",
-        "sent_ids",
-        "shared",
-        "stop_error",
-        "taken_deltas",
-        "thoughts",
-        "token_ids",
-    )
+    run: Run
+    gen: Gen[Any]
+    engine: ModelRole
+    request_id: RequestId
+    reader: OutputReader = field(init=False)
+    reads_items: bool = False
+    repetition: RepetitionCheck | None = None
+    prompt_ids: tuple[int, ...] = ()
+    prompt_complete: bool = False
+    output_ids: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    has_output: bool = False
+    streams_text: bool = True
+    reasoning: ReasoningText | None = None
+    unchecked_text: list[str] | None = None
+    stop_error: Exception | None = None
+    sent: GenerateRequest | None = None
+    coalesced: CoalescedRequest | None = None
+    joined_at_s: float | None = None
+    info: SchedulingInfo | None = None
+    keeps_prefixes: bool = False
+    _budgets: tuple[Budget, ...] = ()
+    _raw_text: list[str] = field(default_factory=list)
+    _read_deltas: int = 0
 
-    def __init__(
-        self, run_id: RunId, gen: Gen[Any], engine: ModelRole, request_id: RequestId, reader: Reader
-    ) -> None:
-        self.run_id = run_id
-        self.gen = gen
-        self.engine = engine
-        self.request_id = request_id
-        self.reader = reader
-        self.sent_ids: tuple[int, ...] = ()
-        self.complete = False
-        self.token_ids: list[int] = []
-        self.logprobs: list[TokenLogprob] = []
-        self.begun = False
-        work = gen.work
-        assert isinstance(work, GenerateWork)
-        self.repetition = None if work.sampling.ignore_eos else Repetition()
-        frame = engine.capabilities.thinking
-        thinks = work.thinking_tokens is not None and frame is not None
-        self.raw: list[str] = []
-        self.thoughts = ReasoningText(frame) if thinks and frame is not None else None
-        self.held: list[str] | None = [] if work.output.checked else None
-        self.is_plain = self.thoughts is None and self.held is None
-        self.stop_error: Exception | None = None
-        self.request: GenerateRequest | None = None
-        self.shared: CoalescedRequest | None = None
-        self.joined_at_s: float | None = None
-        self.taken_deltas = 0
-        self.facts: SchedulingInfo | None = None
+    def __post_init__(self) -> None:
+        work, takes = self.gen.work, self.engine.capabilities
+        output = work.output
+        self.reader = reader_of(self.gen, takes.call_frame)
+        self.reads_items = output.kind in ("items", "calls", "step")
+        if not work.sampling.ignore_eos and output.kind != "raw":
+            self.repetition = RepetitionCheck()
+        if work.thinking_tokens is not None and takes.thinking is not None:
+            self.reasoning = ReasoningText(takes.thinking)
+        if output.checked:
+            self.unchecked_text = []
+        self.streams_text = self.reasoning is None and self.unchecked_text is None
+        self._budgets = self.gen.scope.budgets
+
+    # What is sent.
 
     @property
     def engine_id(self) -> RequestId:
-        """Under which its engine computes it: another one's, where it joined that."""
-        return self.request_id if self.shared is None else self.shared.request_id
-
-    def take(self, text: str) -> ReasoningDelta:
-        """More text, cut into thought and answer."""
-        self.raw.append(text)
-        return (
-            self.thoughts.push(text) if self.thoughts is not None else ReasoningDelta(answer=text)
-        )
+        """The id by which the engine knows the request, which may be that of another node."""
+        return self.request_id if self.coalesced is None else self.coalesced.request_id
 
     @property
-    def text(self) -> str:
-        """All that the model wrote."""
-        return "".join(self.raw)
+    def cache_salt(self) -> str:
+        """Salt of the request; "" before it was sent."""
+        return "" if self.sent is None else self.sent.cache_salt
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other node gets the output."""
+        return self.coalesced is None or len(self.coalesced.info_of) == 1
+
+    def whole(self) -> GenerateRequest:
+        """The request as it would have been sent with its whole prompt at once."""
+        assert self.sent is not None
+        prompt = self.sent.prompt
+        if not isinstance(prompt, TokenPrompt) or prompt.complete:
+            return self.sent
+        return replace(self.sent, prompt=TokenPrompt(self.prompt_ids))
+
+    def share(
+        self,
+        coalesced: CoalescedRequest | None,
+        sent: GenerateRequest,
+        joined_at_s: float | None = None,
+    ) -> None:
+        """Get the output of an engine's request that other nodes may share, from its beginning."""
+        self.coalesced = coalesced
+        self.joined_at_s = joined_at_s
+        if coalesced is not None:
+            coalesced.add_node(sent, self.info)
+
+    # What comes back, in the order in which `OutputProcessor` takes these steps.
+
+    def unread_deltas(self, coalesced: CoalescedRequest) -> list[Delta]:
+        """The shared output that this request has not been given yet."""
+        deltas = coalesced.deltas[self._read_deltas :]
+        self._read_deltas = len(coalesced.deltas)
+        return deltas
+
+    def first_token(self) -> Event:
+        """Note that the output has begun."""
+        self.has_output = True
+        self.gen.first_token_at_s = now_s = self.run.now_s()
+        return FirstToken(self.run.run_id, self.gen.id, now_s)
+
+    def add_tokens(self, delta: Delta) -> None:
+        """Append tokens, and count them in the budgets of the node."""
+        self.output_ids += delta.token_ids
+        self.logprobs += delta.logprobs
+        self.gen.produced_tokens += len(delta.token_ids)
+        for budget in self._budgets:
+            budget.spend_tokens(len(delta.token_ids))
+
+    def count_rest(self, output_tokens: int) -> None:
+        """Count tokens of an output of this length that the engine sent without their ids."""
+        uncounted = output_tokens - self.gen.produced_tokens
+        if uncounted > 0:
+            self.gen.produced_tokens += uncounted
+            for budget in self._budgets:
+                budget.spend_tokens(uncounted)
+
+    def add_text(self, text: str) -> str:
+        """Append text to the reasoning or to the answer; gives the part for the answer."""
+        if self.streams_text:
+            self.gen.add_text(text)
+            return text
+        self._raw_text.append(text)
+        if self.reasoning is None:
+            return self.publish(ReasoningDelta(answer=text))
+        return self.publish(self.reasoning.push(text))
+
+    def publish(self, part: ReasoningDelta) -> str:
+        """Let readers have text, unless it has to be checked first; gives that for the answer."""
+        if part.thought:
+            self.gen.reasoning.append(part.thought)
+        if part.answer:
+            if self.unchecked_text is None:
+                self.gen.add_text(part.answer)
+            else:
+                self.unchecked_text.append(part.answer)
+        return part.answer
+
+    def read_items(self, answer: str) -> list[Event]:
+        """Hand out the items that more of the answer completes.
+
+        Raises:
+            Exception: The text is not of the type of the output.
+        """
+        items, gen = self.reader.push(answer), self.gen
+        events: list[Event] = []
+        if items and isinstance(gen, Each):
+            now_s = self.run.now_s()
+            for item in items:
+                events.append(ItemClosed(self.run.run_id, gen.id, len(gen.items), now_s))
+                gen.add_item(item)
+        return events
+
+    @property
+    def raw_text(self) -> str:
+        """The text as the model wrote it."""
+        return self.gen.text if self.streams_text else "".join(self._raw_text)
 
     @property
     def answer(self) -> str:
         """The answer so far."""
-        return self.gen.text if self.held is None else "".join(self.held)
+        return self.gen.text if self.unchecked_text is None else "".join(self.unchecked_text)
 
     @property
-    def thinks(self) -> bool:
-        """Whether its answer has not begun yet."""
-        return self.thoughts is not None and not self.thoughts.ended
+    def is_reasoning(self) -> bool:
+        """Whether the answer has not begun yet."""
+        return self.reasoning is not None and not self.reasoning.ended

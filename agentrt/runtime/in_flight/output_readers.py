@@ -1,4 +1,4 @@
-"""From the text of a generation, as it comes, to items and to its value."""
+"""Output readers: make items and a value of the text of a generation as it comes."""
 
 from __future__ import annotations
 
@@ -8,49 +8,51 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentrt.base.errors import RequestRejected, ToolFailed
 from agentrt.base.segments import CallFrame, CallMade
-from agentrt.program import Calls, Final, Gen, GenerateWork, ToolCall
+from agentrt.program import Calls, Final, Gen, ToolCall
 
 if TYPE_CHECKING:
     from agentrt.structured import CallText
 
 
-class Reader(Protocol):
-    """Reads the output of one generation; each character is looked at once."""
+class OutputReader(Protocol):
+    """Reads the output of one generation; each character is read once."""
 
     def push(self, text: str) -> list[Any]:
         """The items that more text completes."""
         ...
 
     def finish(self, text: str) -> Any:
-        """The value of the whole text. Raises ValueError when it is not what was asked for."""
+        """The value of the whole text.
+
+        Raises:
+            ValueError: The text is not of the type of the output.
+        """
         ...
 
     def partial(self, text: str) -> Any:
-        """What is known of the value of a text that is not complete; None where nothing is."""
+        """The known part of the value of an incomplete text, or None."""
         ...
 
     def calls(self) -> tuple[CallMade, ...]:
-        """The tool calls it holds."""
+        """The tool calls in the text."""
         ...
 
     def content(self) -> str:
-        """Its text without calls; "" where it is the text."""
+        """The text without the calls; "" if that is all of the text."""
         ...
 
 
-def reader_of(gen: Gen[Any], frame: CallFrame) -> Reader:
-    """The reader for what this generation writes."""
-    work = gen.work
-    assert isinstance(work, GenerateWork)
-    match work.output.kind:
-        case "value":
-            constraint = work.output.constraint
-            is_json = constraint is not None and constraint.kind == "json"
-            return ValueReader(work.output.parse, is_json)
+def reader_of(gen: Gen[Any], frame: CallFrame) -> OutputReader:
+    """The reader for the output of a generation."""
+    output = gen.work.output
+    match output.kind:
+        case "value" | "raw":
+            is_json = output.constraint is not None and output.constraint.kind == "json"
+            return ValueReader(output.parse, is_json)
         case "items":
-            return ItemReader(work.output.parse)
+            return ItemReader(output.parse)
         case "calls" | "step":
-            return CallReader(gen, work, frame)
+            return CallReader(gen, frame)
 
 
 class ValueReader:
@@ -76,18 +78,18 @@ class ValueReader:
         return ""
 
 
-class ItemReader:
+class ItemReader(ValueReader):
     """A JSON array, item by item."""
 
     def __init__(self, parse: Callable[[str], Any]) -> None:
         from agentrt.structured import ItemScanner  # native libraries come along
 
-        self._parse = parse
+        super().__init__(parse, is_json=True)
         self._scanner = ItemScanner()
         self._items: list[Any] = []
 
     def push(self, text: str) -> list[Any]:
-        new = [self._parse(item) for item in self._scanner.push(text)]
+        new = [self._parse(item) for item in self._scanner.feed_text(text)]
         self._items += new
         return new
 
@@ -99,39 +101,33 @@ class ItemReader:
     def partial(self, text: str) -> Any:
         return list(self._items)
 
-    def calls(self) -> tuple[CallMade, ...]:
-        return ()
-
-    def content(self) -> str:
-        return ""
-
 
 class CallReader:
     """Tool calls, or a final answer."""
 
-    def __init__(self, gen: Gen[Any], work: GenerateWork, frame: CallFrame) -> None:
+    def __init__(self, gen: Gen[Any], frame: CallFrame) -> None:
         from agentrt.structured import CallScanner  # native libraries come along
 
         self._gen = gen
-        self._work = work
+        self._output = gen.work.output
         self._scanner = CallScanner(frame)
         self._calls: list[ToolCall] = []
 
     def push(self, text: str) -> list[Any]:
-        new = [self._call(found) for found in self._scanner.push(text)]
+        new = [self._call(found) for found in self._scanner.feed_text(text)]
         self._calls += new
-        return new if self._work.output.kind == "calls" else []
+        return new if self._output.kind == "calls" else []
 
     def finish(self, text: str) -> Any:
-        content = self._scanner.flush()
-        if self._work.output.kind == "calls":
+        content = self._scanner.end_text()
+        if self._output.kind == "calls":
             return list(self._calls)
         if self._calls:
             return Calls(tuple(self._calls), self._gen.ctx, content)
-        return Final(self._work.output.parse(content))
+        return Final(self._output.parse(content))
 
     def partial(self, text: str) -> Any:
-        if self._calls or self._work.output.kind == "calls":
+        if self._calls or self._output.kind == "calls":
             return list(self._calls)
         return _partial_json(self._scanner.content)
 
@@ -143,11 +139,11 @@ class CallReader:
 
     def _call(self, found: CallText) -> ToolCall:
         index = len(self._calls)
-        tool = self._work.output.tools.get(found.name)
+        tool = self._output.tools.get(found.name)
         if tool is None:
             raise RequestRejected(
                 f"the model called {found.name!r}, which is no tool it was offered",
-                hint=f"Offered: {', '.join(self._work.output.tools)}",
+                hint=f"Offered: {', '.join(self._output.tools)}",
             )
         refused: ToolFailed | None = None
         arguments: dict[str, Any] = {}
@@ -163,7 +159,7 @@ def _partial_json(text: str) -> Any:
     from agentrt.structured import NOTHING, PartialJson  # native libraries come along
 
     read = PartialJson()
-    read.push(text)
+    read.feed_text(text)
     value = read.value()
     return None if value is NOTHING else value
 

@@ -1,14 +1,15 @@
-"""Tells engines what becomes of prefixes that nobody computes on, from what programs still hold.
+"""KV retention: hints to engines about prefixes that programs still hold, or no longer do.
 
-Costs nothing at engines that take no hints, and little while an engine has room: then it is only
-noted what would have to be said, for nothing is given up there. Hints are sent once a turn of the
-loop. They change when things are computed, never what.
+An engine that takes no hints costs nothing, and one with free memory little: it evicts nothing, so
+hints are only prepared. They are sent once a turn of the loop. They change when things are
+computed, never what.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
@@ -16,236 +17,250 @@ from agentrt.base.ids import NodeId, RunId
 from agentrt.program import Gen, Node, ToolWork
 from agentrt.protocol.step_output import Ledger, StepDone
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, Dead, PrefixLiveness
+from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, DeadPrefix, PrefixLiveness
 from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import State
-from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
-from agentrt.scheduler.runs.node import NodeState
+from agentrt.scheduler.retention import ReloadCost, RetentionAdvice, advise_retention, expected_gap
+from agentrt.scheduler.runs.run import NodeState
 
 LEAST_TOKENS = 32
-"""Shorter prefixes are computed again sooner than anything is said of them."""
+"""A shorter prefix is computed anew sooner than a hint about it is sent."""
 ROOM_SHARE = 0.25
-"""An engine with so much of its memory free gives nothing up soon."""
+"""An engine with this share of its KV memory free evicts nothing soon."""
 FULL_SHARE = 0.05
-"""With no more than that to be had, nothing is fetched ahead: others need it."""
+"""An engine with at most this share free or evictable has none to prefetch into."""
 MOST_DROPS = 256
 
 Waiting = tuple[RunId, NodeId]
 
 
-class _Memory:
-    """KV memory of one engine as it last told."""
+@dataclass(slots=True, eq=False)
+class _EngineMemory:
+    """KV memory of one engine as of its last step."""
 
-    __slots__ = ("available", "drops", "free", "most", "reloads")
+    reloads: ReloadCost | None
+    free_pages: int = 0
+    available_pages: int = 0
+    most_pages: int = 0
+    drops: deque[DeadPrefix] = field(default_factory=lambda: deque(maxlen=MOST_DROPS))
 
-    def __init__(self, engine: ModelRole) -> None:
-        self.free = 0
-        self.available = 0
-        self.most = 0
-        self.reloads = Reloads() if engine.capabilities.host_kv_tokens else None
-        self.drops: deque[Dead] = deque(maxlen=MOST_DROPS)
-
-    def told(self, done: StepDone) -> None:
-        self.free = done.free_pages
-        self.available = done.free_pages + done.evictable_pages
-        self.most = max(self.most, self.available)
+    def note_step(self, step: StepDone) -> None:
+        self.free_pages = step.free_pages
+        self.available_pages = step.free_pages + step.evictable_pages
+        self.most_pages = max(self.most_pages, self.available_pages)
 
     @property
     def has_room(self) -> bool:
-        return self.free > ROOM_SHARE * self.most
+        return self.free_pages > ROOM_SHARE * self.most_pages
 
     @property
     def is_full(self) -> bool:
-        return self.most > 0 and self.available <= FULL_SHARE * self.most
+        return self.most_pages > 0 and self.available_pages <= FULL_SHARE * self.most_pages
 
 
-class _Wish:
-    """What is to be said of a prefix that waits for somebody.
+@dataclass(slots=True, eq=False)
+class _AwaitedPrefix:
+    """A prefix that a program will continue, and the hint about it.
 
     Attributes:
-        engine: Whose.
+        engine: Engine that holds it.
         token_ids: The prefix.
-        waiting: The node that goes on from it, or the tool whose end its program waits for.
-        advice: What to say.
+        cache_salt: Salt of its run.
+        waiting: The node that continues it, or the tool that the program awaits before it does.
+        advice: The hint.
     """
 
-    __slots__ = ("advice", "engine", "token_ids", "waiting")
-
-    def __init__(self, engine: ModelRole, token_ids: tuple[int, ...], waiting: Waiting) -> None:
-        self.engine = engine
-        self.token_ids = token_ids
-        self.waiting = waiting
-        self.advice: Advice | None = None
+    engine: ModelRole
+    token_ids: tuple[int, ...]
+    cache_salt: str
+    waiting: Waiting
+    advice: RetentionAdvice | None = None
 
 
 class KvRetention:
-    """See the module.
+    """Sends hints about prefixes to the engines of a runtime.
 
     Args:
-        engines: By role; those that take no hints are told nothing.
-        is_on: Whether any is.
+        engines: Engines by role; those that take no hints get none.
+        is_on: Whether hints are sent at all.
 
     Attributes:
-        is_on: Whether anybody listens.
-        next_at_s: When it has something to say next without anything happening, or None.
+        is_on: Whether any engine takes hints.
     """
 
     def __init__(self, engines: Mapping[str, ModelRole], *, is_on: bool = True) -> None:
         self._memories = {
-            role: _Memory(engine)
+            role: _EngineMemory(ReloadCost() if engine.capabilities.host_kv_tokens else None)
             for role, engine in engines.items()
             if is_on and engine.capabilities.hints and engine.codec is not None
         }
         self.is_on = bool(self._memories)
         self._prefixes = PrefixLiveness()
-        self._last: dict[RunId, dict[NodeId | None, AnsweredPrompt]] = {}
-        self._new: list[_Wish] = []
-        self._wishes: dict[RunId, dict[NodeId, _Wish]] = {}
-        self._due: list[_Wish] = []  # those that have not been said
+        self._last_answers: dict[RunId, dict[NodeId | None, AnsweredPrompt]] = {}
+        self._new: list[_AwaitedPrefix] = []
+        self._awaited: dict[RunId, dict[NodeId, _AwaitedPrefix]] = {}
+        self._due: list[_AwaitedPrefix] = []  # their hints have not been sent
         self._most_due = 64
-        self._fetches: list[tuple[float, int, _Wish]] = []
+        self._prefetches: list[tuple[float, int, _AwaitedPrefix]] = []
         self._serial = 0
 
     @property
     def next_at_s(self) -> float | None:
-        """When the next prefix has to be on its way back."""
-        return self._fetches[0][0] if self._fetches else None
+        """When the next prefix has to be prefetched, or None."""
+        return self._prefetches[0][0] if self._prefetches else None
 
-    def stepped(self, role: str, done: StepDone) -> None:
-        """An engine told of its memory."""
+    def note_memory(self, role: str, step: StepDone) -> None:
+        """Note the KV memory that an engine has after a step."""
         memory = self._memories.get(role)
-        if memory is not None and done.step is not None:
-            memory.told(done)
+        if memory is not None and step.step is not None:
+            memory.note_step(step)
 
-    def asked(self, live: InFlight) -> None:
-        """A prompt was sent, or has grown; with holes it waits for what fills them."""
-        if live.engine.role not in self._memories or len(live.sent_ids) < LEAST_TOKENS:
+    def note_prompt(self, request: InFlight) -> None:
+        """Note a prompt that was sent or has grown; with holes it waits for their values."""
+        if request.engine.role not in self._memories or not _is_hinted(request):
             return
-        self._prefixes.asked(live.engine, live.gen.prompt, live.sent_ids)
-        if live.complete:
-            self._wishes.get(live.run_id, {}).pop(live.gen.id, None)
+        engine, prompt_ids, salt = request.engine, request.prompt_ids, request.cache_salt
+        run_id, node_id = waiting = request.run.run_id, request.gen.id
+        self._prefixes.note_prompt(engine, request.gen.prompt, prompt_ids, salt)
+        if request.prompt_complete:
+            self._awaited.get(run_id, {}).pop(node_id, None)
         else:
-            self._new.append(_Wish(live.engine, live.sent_ids, (live.run_id, live.gen.id)))
+            self._new.append(_AwaitedPrefix(engine, prompt_ids, salt, waiting))
 
-    def answered(self, live: InFlight, ledger: Ledger) -> None:
-        """A generation has its answer: its program may go on from there."""
-        memory = self._memories.get(live.engine.role)
+    def note_answer(self, request: InFlight, ledger: Ledger) -> None:
+        """Note an answer, which the program may continue."""
+        memory, gen = self._memories.get(request.engine.role), request.gen
         if memory is None:
             return
         if memory.reloads is not None:
-            memory.reloads.note(ledger)
-        if len(live.sent_ids) < LEAST_TOKENS:
+            memory.reloads.note_reload(ledger)
+        if not _is_hinted(request):
             return
-        made = self._prefixes.answered(live.engine, live.gen, live.sent_ids, tuple(live.token_ids))
-        self._last.setdefault(live.run_id, {})[live.gen.scope.owner] = made
+        output_ids = tuple(request.output_ids)
+        answer = self._prefixes.note_answer(
+            request.engine, gen, request.prompt_ids, output_ids, request.cache_salt
+        )
+        self._last_answers.setdefault(request.run.run_id, {})[gen.scope.owner] = answer
 
-    def starts(self, run_id: RunId, node: Node[Any]) -> None:
-        """A tool, or a question: its program goes on from its last answer when it has ended."""
+    def note_start(self, run_id: RunId, node: Node[Any]) -> None:
+        """Note that a tool or a question begins: its end lets the program continue its answer."""
         work = node.work
         plan = work.plan if isinstance(work, ToolWork) else None
-        known = self._prefixes.answer_of(plan) if isinstance(plan, Gen) else None
-        known = known or self._last.get(run_id, {}).get(node.scope.owner)
-        if known is not None and known.gen() is not None:
-            self._new.append(_Wish(known.asked.engine, known.token_ids, (run_id, node.id)))
+        answer = self._prefixes.answer_of(plan) if isinstance(plan, Gen) else None
+        answer = answer or self._last_answers.get(run_id, {}).get(node.scope.owner)
+        if answer is not None and answer.gen() is not None:
+            prompt, waiting = answer.prompt, (run_id, node.id)
+            prefix = _AwaitedPrefix(prompt.engine, answer.token_ids, prompt.cache_salt, waiting)
+            self._new.append(prefix)
 
-    def run_ended(self, run_id: RunId) -> None:
-        """Nothing of it waits any more."""
-        self._last.pop(run_id, None)
-        self._wishes.pop(run_id, None)
+    def forget_run(self, run_id: RunId) -> None:
+        """Drop what was noted of a run that has ended."""
+        self._last_answers.pop(run_id, None)
+        self._awaited.pop(run_id, None)
 
-    def settle(self, state: State, now_s: float) -> None:
-        """Say what is to be said now: once a turn, after everything else was decided."""
-        for dead in self._prefixes.take_dead():
-            engine, token_ids, from_tokens = dead
-            if len(token_ids) - from_tokens >= LEAST_TOKENS:
-                self._memories[engine.role].drops.append(dead)
-        for wish in self._new:
-            self._consider(wish, state, now_s)
+    def send_hints(self, state: State, now_s: float) -> None:
+        """Send the hints that are due: once a turn, after everything else was decided."""
+        for dead in self._prefixes.pop_dead():
+            if len(dead.token_ids) - dead.from_tokens >= LEAST_TOKENS:
+                self._memories[dead.engine.role].drops.append(dead)
+        for prefix in self._new:
+            self._advise(prefix, state, now_s)
         self._new.clear()
         for role, memory in self._memories.items():
             if memory.has_room:
                 continue
-            self._drop(memory)
+            self._send_drops(memory)
             if self._due:
-                self._say(role, state, now_s)
+                self._send_due(role, state, now_s)
         if len(self._due) > self._most_due:
-            self._due = [wish for wish in self._due if self._holds(wish, state, now_s)]
+            self._due = [one for one in self._due if self._is_awaited(one, state, now_s)]
             self._most_due = 64 + 2 * len(self._due)
-        if self._fetches and self._fetches[0][0] <= now_s:
-            self._fetch(state, now_s)
+        if self._prefetches and self._prefetches[0][0] <= now_s:
+            self._prefetch(state, now_s)
 
-    def _consider(self, wish: _Wish, state: State, now_s: float) -> None:
-        """Work out what to say of a prefix, if somebody still waits for something."""
-        node = state.node(*wish.waiting)
-        if node is None:
-            return
-        pending = _pending(node)
+    def _advise(self, prefix: _AwaitedPrefix, state: State, now_s: float) -> None:
+        """Choose the hint for a prefix, if its program still waits for something."""
+        node = state.node(*prefix.waiting)
+        pending = _pending(node) if node is not None else []
         if not pending:
             return
-        reloads = self._memories[wish.engine.role].reloads
-        wish.advice = advise(gap_of(pending, now_s), len(wish.token_ids), reloads, now_s)
-        run_id, node_id = wish.waiting
-        self._wishes.setdefault(run_id, {})[node_id] = wish
-        self._due.append(wish)
+        reloads = self._memories[prefix.engine.role].reloads
+        prefix.advice = advise_retention(
+            expected_gap(pending, now_s), len(prefix.token_ids), reloads, now_s
+        )
+        run_id, node_id = prefix.waiting
+        self._awaited.setdefault(run_id, {})[node_id] = prefix
+        self._due.append(prefix)
 
-    def _holds(self, wish: _Wish, state: State, now_s: float) -> bool:
-        """Whether it is still to be said: nothing else was, and somebody waits yet."""
-        run_id, node_id = wish.waiting
-        if self._wishes.get(run_id, {}).get(node_id) is not wish:
+    def _is_awaited(self, prefix: _AwaitedPrefix, state: State, now_s: float) -> bool:
+        """Whether the hint still applies: no later one replaced it, and the node still waits."""
+        run_id, node_id = prefix.waiting
+        if self._awaited.get(run_id, {}).get(node_id) is not prefix:
             return False
-        until_s = wish.advice.until_s if wish.advice is not None else None
+        until_s = prefix.advice.until_s if prefix.advice is not None else None
         if state.node(run_id, node_id) is None or (until_s is not None and until_s <= now_s):
-            del self._wishes[run_id][node_id]
+            del self._awaited[run_id][node_id]
             return False
         return True
 
-    def _drop(self, memory: _Memory) -> None:
+    def _send_drops(self, memory: _EngineMemory) -> None:
         while memory.drops:
-            engine, token_ids, from_tokens = memory.drops.popleft()
-            engine.backend.hint(token_ids, "drop", from_tokens=from_tokens)
+            dead = memory.drops.popleft()
+            dead.engine.backend.hint(
+                dead.token_ids, "drop", from_tokens=dead.from_tokens, cache_salt=dead.cache_salt
+            )
 
-    def _say(self, role: str, state: State, now_s: float) -> None:
-        """Of prefixes that wait for somebody, as far as that is still so."""
+    def _send_due(self, role: str, state: State, now_s: float) -> None:
+        """Send the hints of one engine about prefixes that are still awaited."""
         due, self._due = self._due, []
-        for wish in due:
-            if wish.engine.role != role:
-                self._due.append(wish)
+        for prefix in due:
+            if prefix.engine.role != role:
+                self._due.append(prefix)
                 continue
-            advice = wish.advice
-            if advice is None or not self._holds(wish, state, now_s):
+            advice = prefix.advice
+            if advice is None or not self._is_awaited(prefix, state, now_s):
                 continue
-            wish.engine.backend.hint(wish.token_ids, advice.hint, advice.until_s)
-            if advice.fetch_at_s is None:
-                self._forget(wish)
+            prefix.engine.backend.hint(
+                prefix.token_ids, advice.hint, advice.until_s, cache_salt=prefix.cache_salt
+            )
+            if advice.prefetch_at_s is None:
+                self._drop_awaited(prefix)
             else:
                 self._serial += 1
-                heappush(self._fetches, (advice.fetch_at_s, self._serial, wish))
+                heappush(self._prefetches, (advice.prefetch_at_s, self._serial, prefix))
 
-    def _forget(self, wish: _Wish) -> bool:
-        """Nothing more is to be said of it; whether something was."""
-        run_id, node_id = wish.waiting
-        wishes = self._wishes.get(run_id, {})
-        if wishes.get(node_id) is not wish:
+    def _drop_awaited(self, prefix: _AwaitedPrefix) -> bool:
+        """Send no more hints about a prefix; whether one was still to be sent."""
+        run_id, node_id = prefix.waiting
+        awaited = self._awaited.get(run_id, {})
+        if awaited.get(node_id) is not prefix:
             return False
-        del wishes[node_id]
+        del awaited[node_id]
         return True
 
-    def _fetch(self, state: State, now_s: float) -> None:
-        """What was demoted and is needed soon comes back, unless that takes others' room."""
-        while self._fetches and self._fetches[0][0] <= now_s:
-            wish = heappop(self._fetches)[2]
-            waits = self._forget(wish)
-            node = state.node(*wish.waiting)
-            pending = _pending(node) if waits and node is not None else []
-            if not pending:
-                continue
-            if not self._memories[wish.engine.role].is_full:
-                stays = advise(gap_of(pending, now_s), len(wish.token_ids), None, now_s)
-                wish.engine.backend.hint(wish.token_ids, "prefetch", stays.until_s)
+    def _prefetch(self, state: State, now_s: float) -> None:
+        """Bring demoted prefixes back that are needed soon, unless the memory is full."""
+        while self._prefetches and self._prefetches[0][0] <= now_s:
+            prefix = heappop(self._prefetches)[2]
+            is_awaited = self._drop_awaited(prefix)
+            node = state.node(*prefix.waiting)
+            pending = _pending(node) if is_awaited and node is not None else []
+            if pending and not self._memories[prefix.engine.role].is_full:
+                stays = advise_retention(
+                    expected_gap(pending, now_s), len(prefix.token_ids), None, now_s
+                )
+                prefix.engine.backend.hint(
+                    prefix.token_ids, "prefetch", stays.until_s, cache_salt=prefix.cache_salt
+                )
+
+
+def _is_hinted(request: InFlight) -> bool:
+    """Whether the prompt is long enough for hints, and of no use after its run."""
+    return len(request.prompt_ids) >= LEAST_TOKENS and not request.keeps_prefixes
 
 
 def _pending(node: NodeState) -> list[NodeState]:
-    """What a node that goes on from a prefix waits for; a tool is waited for itself."""
+    """The nodes that end before a prefix is continued: inputs of a generation, or a tool."""
     if node.kind == "generate":
         return [source for source in node.inputs if source.status != "ended"]
     return [node]

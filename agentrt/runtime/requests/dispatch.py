@@ -1,4 +1,4 @@
-"""Generations on their way to an engine: encoded, sent, filled, cancelled."""
+"""Dispatch of generations: encoded, sent to an engine, filled, coalesced, stopped."""
 
 from __future__ import annotations
 
@@ -9,289 +9,296 @@ from typing import Any
 from agentrt.base.errors import ContextOverflow, InternalError
 from agentrt.base.ids import RequestId
 from agentrt.program import Gen
-from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo, TokenPrompt
+from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo
 from agentrt.protocol.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
 from agentrt.runtime.completion import failed
+from agentrt.runtime.in_flight.coalescing import CoalescedRequest, Coalescing
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.in_flight.output_readers import reader_of
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
-from agentrt.runtime.requests.coalescing import CoalescedRequest, Coalescing
-from agentrt.runtime.requests.overflow import ContextWindows, work_of
+from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
 from agentrt.runtime.run import Run
 
 
 class RequestDispatcher:
-    """Those under way, by request.
+    """Hands generations to engines, and knows which requests are in flight.
 
     Attributes:
-        live: By the id that their engine knows; of several that share a request the first.
-        left: Those that shared a request which goes on without them: they end now.
+        in_flight: Requests by the id that their engine knows; several if they are coalesced, the
+            one that was sent first.
+        departed: Requests that left a coalesced one, which goes on; their nodes end now.
     """
 
     def __init__(
         self,
         engines: Mapping[str, ModelRole],
         revisions: PromptRevisions,
-        rooms: ContextWindows,
-        sharing: Coalescing,
+        windows: ContextWindows,
+        coalescing: Coalescing,
         retention: KvRetention,
     ) -> None:
+        self._engines = engines
         self._revisions = revisions
-        self._sharing = sharing
+        self._windows = windows
+        self._coalescing = coalescing
         self._retention = retention
-        self.left: list[InFlight] = []
-        self._rooms = rooms
-        self.live: dict[RequestId, InFlight] = {}
+        self.in_flight: dict[RequestId, list[InFlight]] = {}
+        self.departed: list[InFlight] = []
         self._by_node: dict[tuple[str, str], InFlight] = {}
         self._by_request: dict[RequestId, InFlight] = {}
-        self._engines = engines
 
-    def of(self, run: Run, gen: Gen[Any]) -> InFlight | None:
-        """The request of a generation, when it has one."""
+    def request_of(self, run: Run, gen: Gen[Any]) -> InFlight | None:
+        """The request of a generation, or None if it has none in flight."""
         return self._by_node.get((run.run_id, gen.id))
 
-    def forget(self, live: InFlight) -> None:
-        """A request is over, or goes on without this node."""
-        self._by_node.pop((live.run_id, live.gen.id), None)
-        self._by_request.pop(live.request_id, None)
-        shared = live.shared
-        if shared is None:
-            self.live.pop(live.request_id, None)
-            return
-        self._sharing.leave(shared, live)
-        if self.live.get(shared.request_id) is live:
-            del self.live[shared.request_id]
-            if shared.lives:
-                self.live[shared.request_id] = shared.lives[0]
+    def forget(self, request: InFlight) -> None:
+        """Drop a request that has ended, or that goes on without this node."""
+        self._by_node.pop((request.run.run_id, request.gen.id), None)
+        self._by_request.pop(request.request_id, None)
+        engine_id = request.engine_id
+        requests = self.in_flight.get(engine_id, [])
+        if request in requests:
+            requests.remove(request)
+            if not requests:
+                del self.in_flight[engine_id]
+        if request.coalesced is not None:
+            self._coalescing.leave(request.coalesced, request.request_id)
 
     def send(
-        self, run: Run, gen: Gen[Any], facts: SchedulingInfo, held_s: float = 0.0
+        self, run: Run, gen: Gen[Any], info: SchedulingInfo, held_s: float = 0.0
     ) -> list[Event]:
-        """Hand a generation to its engine, with holes where the engine takes them.
+        """Hand a generation to its engine, with holes if the engine takes them.
 
         Args:
-            run: Of the node.
-            gen: What is generated.
-            facts: What its place depends on, and the number of the request.
-            held_s: How long the admission gate has held it.
+            run: The run of the node.
+            gen: The node.
+            info: Scheduling info of the request, its id included.
+            held_s: How long admission control has held it, in seconds.
         """
-        work = work_of(gen)
-        engine = self._engines[work.model]
+        engine, chat = self._engines[gen.work.model], gen.work.chat
         try:
-            prompt = prompt_of(run, gen, engine, self._rooms)
-        except ContextOverflow as refused:
-            if may_shrink(work.chat):
+            prompt = prompt_of(run, gen, engine, self._windows)
+        except ContextOverflow as overflow:
+            if may_shrink(chat):
                 run.deferred.add(gen.id)
                 return []
-            if self._revisions.begin(run, gen, engine, refused):
-                return []
-            return [failed(run, gen, refused)]
+            revised = self._revisions.begin(run, gen, engine, overflow)
+            return [] if revised else [failed(run, gen, overflow)]
         except Exception as error:  # an input failed, or the prompt cannot be written
             return [failed(run, gen, error)]
-        if (
-            prompt.crowded
-            and not may_shrink(work.chat)
-            and self._revisions.begin(run, gen, engine, None)
-        ):
+        is_crowded = prompt.crowded and not may_shrink(chat)
+        if is_crowded and self._revisions.begin(run, gen, engine, None):
             return []
         run.has_sent = True
-        request_id = facts.request_id
-        takes = engine.capabilities
-        reader = reader_of(gen, takes.call_frame)
-        live = InFlight(run.run_id, gen, engine, request_id, reader)
-        live.complete = prompt.complete
-        live.sent_ids = prompt.token_ids
-        self._by_node[run.run_id, gen.id] = self._by_request[request_id] = live
-        sampling = work.sampling
-        if prompt.max_tokens != sampling.max_tokens:
-            sampling = replace(sampling, max_tokens=prompt.max_tokens)
-        now_s = run.now_s()
+        request = InFlight(run, gen, engine, info.request_id)
+        request.prompt_ids, request.prompt_complete = prompt.token_ids, prompt.complete
+        request.keeps_prefixes = run.options.keeps_prefixes
+        request.sent = sent = _engine_request(run, gen, prompt, info)
+        self._by_node[run.run_id, gen.id] = self._by_request[info.request_id] = request
         events = list(prompt.losses)
-        if live.complete and gen.id in run.waited_for_parts:
-            events.append(HoleFilled(run.run_id, gen.id, now_s))
-        sent = RequestSent(
-            run.run_id,
-            gen.id,
-            request_id,
-            takes.backend,
-            takes.model,
-            live.complete,
-            now_s,
-            held_s,
-            len(prompt.token_ids),
-        )
-        request = GenerateRequest(
-            request_id,
-            run.run_id,
-            gen.id,
-            gen.site,
-            prompt.sent,
-            sampling,
-            constraint=work.output.constraint,
-            on_limit=work.on_limit,
-            demanded=facts.demanded,
-            deadline_at_s=facts.deadline_at_s,
-            submitted_at_s=now_s,
-            keep_special=work.output.kind in ("calls", "step") or work.thinking_tokens is not None,
-            facts=facts,
-            thinking_tokens=work.thinking_tokens,
-            scored=work.scored,
-        )
-        live.request = request
-        if self._retention.is_on and not gen.attempts:  # nobody goes on from a retry
-            self._retention.asked(live)
-        if takes.seeds and live.complete and (joined := self._joined(run, live, request)):
-            return [*events, sent, joined]
-        self.live[request_id] = live
-        engine.backend.submit(request)
-        return [*events, sent]
-
-    def _joined(self, run: Run, live: InFlight, request: GenerateRequest) -> Event | None:
-        """Let it have what a like request gives that is under way; None when there is none.
-
-        From now on others may join it then.
-        """
-        shared = self._sharing.find(request, live.engine)
-        if shared is None:
-            self._sharing.lead(live, request)
-            return None
-        before = shared.merged()
-        first = shared.lives[0]
-        now_s = run.now_s()
-        shared.join(live, request, now_s)
-        self._urge(shared, before)
-        sent_at_s = shared.request.submitted_at_s
-        terms = (("behind_s", now_s - sent_at_s), ("tokens_so_far", float(len(first.token_ids))))
-        reason = f"{first.gen.label} of run {first.run_id} asks the same"
-        return Scheduled(run.run_id, live.gen.id, now_s, "joined", reason, terms=terms)
-
-    def _urge(self, shared: CoalescedRequest, before: SchedulingInfo) -> None:
-        """Tell the engine where a request stands now, if that has changed."""
-        if shared.lives and (now := shared.merged()) != before:
-            shared.lives[0].engine.backend.facts((now,))
-
-    def tell(self, role: str, facts: tuple[SchedulingInfo, ...]) -> None:
-        """Tell an engine what has changed for nodes, each by the request that computes it."""
-        told: dict[RequestId, SchedulingInfo] = {}
-        for one in facts:
-            live = self._by_request.get(one.request_id)
-            if live is None:
-                continue
-            live.facts = one
-            if live.shared is not None:
-                live.shared.facts[one.request_id] = one
-                one = live.shared.merged()
-            told[one.request_id] = one
-        if told:
-            self._engines[role].backend.facts(tuple(told.values()))
-
-    def fill(self, run: Run, gen: Gen[Any]) -> list[Event]:
-        """Bring a prompt up to date; ends the node when one of its inputs has failed."""
-        live = self.of(run, gen)
-        if live is None:  # not sent yet: only look whether an input has failed
-            try:
-                work_of(gen).chat.segments()
-            except Exception as error:
-                return [failed(run, gen, error)]
-            if gen.id not in run.deferred:
-                return []
-            run.deferred.discard(gen.id)
-            return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
-        if live.complete or live.stop_error is not None:
-            return []
-        try:
-            prompt = prompt_of(run, gen, live.engine, self._rooms)
-            extends = _extends(prompt, live)
-        except ContextOverflow as refused:
-            if may_shrink(gen.prompt):
-                self._take_back(live, "its prompt is too long")
-                run.deferred.add(gen.id)
-            elif not self._revised(run, live, refused):
-                self.stop(live, refused, "its prompt does not fit")
-            return []
-        except Exception as error:
-            self.stop(live, error, "an input of it failed")
-            return []
-        if prompt.crowded and not may_shrink(gen.prompt) and self._revised(run, live, None):
-            return []
-        if not extends:  # a prompt that it continues was made shorter
-            self._take_back(live, "its prompt has changed")
-            return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
-        events = list(prompt.losses)
-        more = prompt.token_ids[len(live.sent_ids) :]
-        if more or prompt.complete:
-            live.sent_ids = prompt.token_ids
-            live.complete = prompt.complete
-            if self._retention.is_on:
-                self._retention.asked(live)
-            if joined := self._joins_now(run, live):
-                events.append(joined)
-            else:
-                live.engine.backend.fill(live.request_id, HoleFill(more, prompt.complete))
-        if live.complete:
-            events.append(HoleFilled(run.run_id, gen.id, run.now_s()))
+        if prompt.complete and gen.id in run.declared_with_holes:
+            events.append(HoleFilled(run.run_id, gen.id, sent.submitted_at_s))
+        events.append(_sent_event(request, sent, held_s))
+        if self._retention.is_on and not gen.attempts:  # a retry is not continued
+            self._retention.note_prompt(request)
+        if joined := self._join_like(request):
+            return [*events, joined]
+        self.in_flight[info.request_id] = [request]
+        engine.backend.submit(sent)
         return events
 
-    def _joins_now(self, run: Run, live: InFlight) -> Event | None:
-        """Whether a prompt that has just become whole is that of a like request under way."""
-        if not live.complete or live.request is None or not live.engine.capabilities.seeds:
-            return None
-        whole = replace(live.request, prompt=TokenPrompt(live.sent_ids))
-        joined = self._joined(run, live, whole)
-        if joined is not None:
-            del self.live[live.request_id]
-            live.engine.backend.cancel(live.request_id, "a like one is under way")
-        return joined
+    def fill_prompt(self, run: Run, gen: Gen[Any]) -> list[Event]:
+        """Bring a prompt up to date; the node ends if one of its inputs has failed."""
+        request = self.request_of(run, gen)
+        if request is None:
+            return self._check_unsent(run, gen)
+        if request.prompt_complete or request.stop_error is not None:
+            return []
+        try:
+            prompt = prompt_of(run, gen, request.engine, self._windows)
+            extends = _extends(prompt, request)
+        except ContextOverflow as overflow:
+            if may_shrink(gen.prompt):
+                self._take_back(request, "its prompt is too long")
+                run.deferred.add(gen.id)
+            elif not self._revise(request, overflow):
+                self.stop(request, overflow, "its prompt does not fit")
+            return []
+        except Exception as error:
+            self.stop(request, error, "an input of it failed")
+            return []
+        if prompt.crowded and not may_shrink(gen.prompt) and self._revise(request, None):
+            return []
+        if not extends:  # a prompt that it continues was made shorter
+            self._take_back(request, "its prompt has changed")
+            return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
+        return [*prompt.losses, *self._send_more(request, prompt)]
 
-    def refused(self, run: Run, live: InFlight, error: Exception | None) -> bool:
-        """Whether the program is asked for a shorter prompt, now that the engine refused this."""
-        if not isinstance(error, ContextOverflow) or live.begun:
+    def update(self, role: str, updates: tuple[SchedulingInfo, ...]) -> None:
+        """Send new scheduling info of nodes to an engine, by the ids of the engine's requests."""
+        changed: dict[RequestId, SchedulingInfo] = {}
+        for info in updates:
+            request = self._by_request.get(info.request_id)
+            if request is None:
+                continue
+            request.info = info
+            if request.coalesced is not None:
+                request.coalesced.info_of[info.request_id] = info
+                info = request.coalesced.merged_info()
+            changed[info.request_id] = info
+        if changed:
+            self._engines[role].backend.update(tuple(changed.values()))
+
+    def shortens_prompt(self, request: InFlight, error: Exception) -> bool:
+        """Whether the program is called for a shorter prompt, because the engine refused this."""
+        if not isinstance(error, ContextOverflow) or request.has_output:
             return False
-        return self._revisions.begin(run, live.gen, live.engine, error)
+        return self._revisions.begin(request.run, request.gen, request.engine, error)
 
-    def stop(self, live: InFlight, error: Exception, reason: str) -> None:
-        """Tell the engine to end a request; its node ends with `error` when it has.
+    def stop(self, request: InFlight, error: Exception, reason: str) -> None:
+        """Have the engine end a request; its node ends with `error` once it has.
 
-        A request that others want too goes on, and the node is one of `left`.
+        A request that other nodes need goes on, and this one is added to `departed`.
         """
-        if live.stop_error is not None:
+        if request.stop_error is not None:
             return
-        live.stop_error = error
-        shared = live.shared
-        if shared is None or len(shared.lives) == 1:
-            live.engine.backend.cancel(live.engine_id, reason)
+        request.stop_error = error
+        coalesced = request.coalesced
+        if coalesced is None or request.is_alone:
+            if coalesced is not None:
+                coalesced.stopping = True
+            request.engine.backend.cancel(request.engine_id, reason)
             return
-        before = shared.merged()
-        self.forget(live)
-        self.left.append(live)
-        self._urge(shared, before)
+        before = coalesced.merged_info()
+        self.forget(request)
+        self.departed.append(request)
+        _update_merged(request.engine, coalesced, before)
 
-    def _revised(self, run: Run, live: InFlight, refused: ContextOverflow | None) -> bool:
-        if not self._revisions.begin(run, live.gen, live.engine, refused):
+    def _join_like(self, request: InFlight) -> Event | None:
+        """Join a like request in flight, if there is one; else others may join this one."""
+        if not (request.prompt_complete and request.engine.capabilities.seeds):
+            return None
+        sent, role = request.whole(), request.engine.role
+        coalesced = self._coalescing.find(sent, role)
+        if coalesced is None:
+            request.share(self._coalescing.open(sent, role), sent)
+            return None
+        before, now_s = coalesced.merged_info(), request.run.now_s()
+        requests = self.in_flight[coalesced.request_id]
+        first = requests[0]
+        requests.append(request)
+        request.share(coalesced, sent, joined_at_s=now_s)
+        _update_merged(request.engine, coalesced, before)
+        behind_s = now_s - coalesced.request.submitted_at_s
+        terms = (("behind_s", behind_s), ("tokens_so_far", float(len(first.output_ids))))
+        reason = f"{first.gen.label} of run {first.run.run_id} asks the same"
+        run_id, node_id = request.run.run_id, request.gen.id
+        return Scheduled(run_id, node_id, now_s, "joined", reason, terms=terms)
+
+    def _check_unsent(self, run: Run, gen: Gen[Any]) -> list[Event]:
+        """End a node that was not sent yet if one of its inputs has failed."""
+        try:
+            gen.work.chat.segments()
+        except Exception as error:
+            return [failed(run, gen, error)]
+        if gen.id not in run.deferred:
+            return []
+        run.deferred.discard(gen.id)
+        return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
+
+    def _send_more(self, request: InFlight, prompt: Prompt) -> list[Event]:
+        """Send the part of a prompt that has become known, or join a like request."""
+        run, backend, events = request.run, request.engine.backend, list[Event]()
+        more = prompt.token_ids[len(request.prompt_ids) :]
+        if more or prompt.complete:
+            request.prompt_ids, request.prompt_complete = prompt.token_ids, prompt.complete
+            if self._retention.is_on:
+                self._retention.note_prompt(request)
+            if joined := self._join_like(request):
+                del self.in_flight[request.request_id]
+                backend.cancel(request.request_id, "a like one is under way")
+                events.append(joined)
+            else:
+                backend.fill_hole(request.request_id, HoleFill(more, prompt.complete))
+        if prompt.complete:
+            events.append(HoleFilled(run.run_id, request.gen.id, run.now_s()))
+        return events
+
+    def _revise(self, request: InFlight, overflow: ContextOverflow | None) -> bool:
+        """Whether the program is called for a shorter prompt; its request then ends."""
+        if not self._revisions.begin(request.run, request.gen, request.engine, overflow):
             return False
-        self._take_back(live, "its prompt is too long")
+        self._take_back(request, "its prompt is too long")
         return True
 
-    def _take_back(self, live: InFlight, reason: str) -> None:
-        """End a request whose node goes on with another one; what it computed stays in the tree."""
-        self.forget(live)
-        live.engine.backend.cancel(live.request_id, reason)
+    def _take_back(self, request: InFlight, reason: str) -> None:
+        """End a request before the node sends another one; the KV cache stays in the tree."""
+        self.forget(request)
+        request.engine.backend.cancel(request.request_id, reason)
 
 
-def _extends(prompt: Prompt, live: InFlight) -> bool:
-    """Whether the prompt goes on from what the engine was sent.
+def _engine_request(
+    run: Run, gen: Gen[Any], prompt: Prompt, info: SchedulingInfo
+) -> GenerateRequest:
+    """The request of a generation as its engine gets it."""
+    work = gen.work
+    sampling = work.sampling
+    if prompt.max_tokens != sampling.max_tokens:
+        sampling = replace(sampling, max_tokens=prompt.max_tokens)
+    return GenerateRequest(
+        info.request_id,
+        run.run_id,
+        gen.id,
+        gen.site,
+        prompt.sent,
+        sampling,
+        constraint=work.output.constraint,
+        on_limit=work.on_limit,
+        demanded=info.demanded,
+        deadline_at_s=info.deadline_at_s,
+        submitted_at_s=run.now_s(),
+        keep_special=work.output.keep_special or work.thinking_tokens is not None,
+        info=info,
+        thinking_tokens=work.thinking_tokens,
+        scored=work.scored,
+        cache_salt=run.options.cache_salt,
+    )
+
+
+def _sent_event(request: InFlight, sent: GenerateRequest, held_s: float) -> RequestSent:
+    takes = request.engine.capabilities
+    return RequestSent(
+        sent.run_id,
+        sent.node_id,
+        sent.request_id,
+        takes.backend,
+        takes.model,
+        request.prompt_complete,
+        sent.submitted_at_s,
+        held_s,
+        len(request.prompt_ids),
+    )
+
+
+def _update_merged(engine: ModelRole, coalesced: CoalescedRequest, before: SchedulingInfo) -> None:
+    """Send the engine the scheduling info of a coalesced request, if it has changed."""
+    if coalesced.info_of and (now := coalesced.merged_info()) != before:
+        engine.backend.update((now,))
+
+
+def _extends(prompt: Prompt, request: InFlight) -> bool:
+    """Whether the prompt extends the part that the engine has.
 
     Raises:
-        InternalError: It does not, and nothing in it was rewritten.
+        InternalError: The prompt does not, although no chat in it was made shorter.
     """
-    if prompt.token_ids[: len(live.sent_ids)] == live.sent_ids:
+    if prompt.token_ids[: len(request.prompt_ids)] == request.prompt_ids:
         return True
-    if is_rewritten(live.gen.prompt):
+    if is_rewritten(request.gen.prompt):
         return False
     raise InternalError(
-        f"the prompt of {live.gen.label} changed while it was being filled: "
-        f"{len(live.sent_ids)} tokens were sent and are not its beginning any more"
+        f"the prompt of {request.gen.label} changed while it was being filled: "
+        f"{len(request.prompt_ids)} tokens were sent and are not its beginning any more"
     )

@@ -1,8 +1,8 @@
-"""Answers that do not pass their check: told to the model, which answers again.
+"""Retries: an answer that does not pass its check is complained about, and given once more.
 
-The next attempt goes on from the answer that failed, so that all of its prompt is known but for the
-complaint, and the model sees what was wrong; it has a seed of its own besides. What is gone on from
-later is the answer that passed, behind the prompt as it was: the failed ones stay out of the chat.
+The next attempt continues the failed answer: its prompt is cached except for the complaint, and the
+model sees what was wrong. It has a seed of its own. Failed answers stay out of the chat: it
+continues from the answer that passed, behind the original prompt.
 """
 
 from __future__ import annotations
@@ -15,46 +15,43 @@ from agentrt.base.segments import Close, Open
 from agentrt.protocol.events import AttemptFailed, Event, PromptRevised
 from agentrt.protocol.step_output import End
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.requests.overflow import work_of
-from agentrt.runtime.run import Run
 
 COMPLAINT = "This answer is not valid: {reason}.\nGive the whole answer again, corrected."
 
 
-def ask_again(run: Run, live: InFlight, end: End, reason: str) -> list[Event]:
-    """Ask once more; nothing where that was done as often as it may be.
+def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
+    """Let the model answer once more; no events if it has done so as often as it may.
 
     Args:
-        run: Of the node.
-        live: The request that is over.
+        request: The request that has ended.
         end: How it ended.
         reason: Why its answer does not pass.
     """
-    gen, now_s = live.gen, run.now_s()
-    gen.attempts += (FailedAttempt(live.answer, reason),)
+    run, gen, answer = request.run, request.gen, request.answer
+    gen.attempts += (FailedAttempt(answer, reason),)
     made = len(gen.attempts)
-    if made > work_of(gen).retries:
+    if made > gen.work.retries:
         return []
-    said = gen.prompt.extended(
-        (Open("assistant"), replace(gen.generated, content=live.answer), Close())
+    answered = gen.prompt.extended(
+        (Open("assistant"), replace(gen.generated, content=answer), Close())
     )
-    chat = said.user(COMPLAINT.format(reason=reason.rstrip(".")))
-    gen.ask_again(chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
-    run.waited_for_parts.discard(gen.id)
+    chat = answered.user(COMPLAINT.format(reason=reason.rstrip(".")))
+    gen.retry(chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
+    run.declared_with_holes.discard(gen.id)
+    now_s = run.now_s()
     return [
         AttemptFailed(run.run_id, gen.id, made - 1, reason, end.ledger, now_s),
         PromptRevised(run.run_id, gen.id, (), now_s),
     ]
 
 
-def failure(live: InFlight) -> CheckFailed:
-    """What the node ends with: every attempt and its reason."""
-    gen = live.gen
-    told = "; ".join(f"({at}) {one.reason}" for at, one in enumerate(gen.attempts, 1))
-    count = len(gen.attempts)
+def check_failed(request: InFlight) -> CheckFailed:
+    """The error of a node after its last attempt, with every attempt and its reason."""
+    gen = request.gen
+    reasons = "; ".join(f"({at}) {one.reason}" for at, one in enumerate(gen.attempts, 1))
     return CheckFailed(
-        f"{gen.label}: none of {count} answers is a {work_of(gen).output.name} that passes its "
-        f"check: {told}",
+        f"{gen.label}: none of {len(gen.attempts)} answers is a {gen.work.output.name} that "
+        f"passes its check: {reasons}",
         attempts=gen.attempts,
         where=gen.site,
     )

@@ -1,29 +1,29 @@
-"""First come, first served: what engines do that know of no programs."""
+"""First come, first served: the policy of engines without programs."""
 
 from __future__ import annotations
 
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
-from agentrt.scheduler.policies.priority_key import FRESH_STEPS, KeyTerms, PriorityKey
+from agentrt.scheduler.policies.priority_key import REFRESH_STEPS, KeyTerms, PriorityKey
 
 
 class Fcfs:
-    """The run that began first, and of one run the request that came first."""
+    """The earliest run first; within a run, the earliest request."""
 
     name: Name = "fcfs"
-    most_waiting: int | None = None
-    fresh_steps: int = FRESH_STEPS
-    timeless: bool = True
-    together: bool = False
+    max_waiting: int | None = None
+    refresh_steps: int = REFRESH_STEPS
+    time_invariant: bool = True
+    groups_forks: bool = False
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Start of the run, then the number of the request."""
-        return (facts.run_started_at_s, facts.request_id)
+        return (info.run_started_at_s, info.request_id)
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """Start of the run."""
-        return (("run_started_at_s", facts.run_started_at_s),)
+        return (("run_started_at_s", info.run_started_at_s),)

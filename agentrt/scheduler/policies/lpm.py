@@ -1,8 +1,8 @@
-"""Longest prefix match: what engines do that know their cache, and no programs.
+"""Longest prefix match: the policy of engines with a prefix cache and without programs.
 
-The order of SGLang's radix cache (https://arxiv.org/abs/2312.07104): it raises the share of tokens
-that are found in the cache, splits programs, and lets prompts that share nothing wait; hence its
-bound, beyond which arrival counts.
+The order of SGLang's radix cache (https://arxiv.org/abs/2312.07104): it raises the share of cached
+tokens, splits programs, and makes prompts without a shared prefix wait; hence its limit, beyond
+which arrival decides.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 
 
 class Lpm:
-    """The request whose prompt the cache knows most tokens of."""
+    """The request with the most cached prompt tokens first."""
 
     name: Name = "lpm"
-    most_waiting: int | None = 128
-    fresh_steps: int = 1
-    timeless: bool = True
-    together: bool = False
+    max_waiting: int | None = 128
+    refresh_steps: int = 1
+    time_invariant: bool = True
+    groups_forks: bool = False
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Cached tokens, most first."""
         return (-cached_tokens,)
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """Cached tokens."""
         return (("cached_tokens", float(cached_tokens)),)

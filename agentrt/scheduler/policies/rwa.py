@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.priority_key import (
-    FRESH_STEPS,
+    REFRESH_STEPS,
     KeyTerms,
     PriorityKey,
     aged_s,
@@ -15,51 +15,51 @@ from agentrt.scheduler.policies.priority_key import (
 
 
 class Rwa:
-    """The run with the least aged remaining service; inside a run the longest path first.
+    """The run with the least aged remaining service first; within a run the longest path.
 
-    Remaining service is learned; what the cache does not know of the prompt comes on top. Of a run
-    of which nothing is learned yet the service that it had stands for what it will need, which is
-    the best that can be done without knowing.
+    Remaining service is learned; the uncached tokens of the prompt are added. For a run without
+    estimates the service it has attained stands in for the service it will need, which is the best
+    guess without knowledge.
 
     Args:
-        token_s: What computing one token of a prompt takes.
+        token_s: Time of computing one prompt token.
     """
 
     name: Name = "rwa"
-    most_waiting: int | None = None
-    fresh_steps: int = FRESH_STEPS
-    timeless: bool = False
-    together: bool = True
+    max_waiting: int | None = None
+    refresh_steps: int = REFRESH_STEPS
+    time_invariant: bool = False
+    groups_forks: bool = True
 
     def __init__(self, token_s: float = 0.0) -> None:
         self._token_s = token_s
 
-    def rest_s(self, facts: SchedulingInfo) -> float:
-        """Service that the run still needs, as far as is known."""
-        return facts.rest_s or facts.attained_s
+    def rest_s(self, info: SchedulingInfo) -> float:
+        """Expected remaining service of the run."""
+        return info.rest_s or info.attained_s
 
     def key(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Power of two of the aged rest, start of the run, then the rank, highest first."""
-        level = level_of(self._aged_s(now_s, facts, uncached_tokens))
-        return (level, facts.run_started_at_s, -facts.rank_s)
+        level = level_of(self._aged_s(now_s, info, uncached_tokens))
+        return (level, info.run_started_at_s, -info.rank_s)
 
     def terms(
-        self, now_s: float, facts: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
+        self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
-        """Rest, service, waiting, prefill, what they make together, its power of two, the rank."""
-        aged = self._aged_s(now_s, facts, uncached_tokens)
+        """Rest, service, waiting, prefill, the aged sum, its power of two, the rank."""
+        aged = self._aged_s(now_s, info, uncached_tokens)
         return (
-            ("rest_s", self.rest_s(facts)),
-            ("attained_s", facts.attained_s),
-            ("waited_s", waited_s(now_s, facts)),
+            ("rest_s", self.rest_s(info)),
+            ("attained_s", info.attained_s),
+            ("waited_s", waited_s(now_s, info)),
             ("uncached_s", uncached_tokens * self._token_s),
             ("aged_s", aged),
             ("level", float(level_of(aged))),
-            ("rank_s", facts.rank_s),
+            ("rank_s", info.rank_s),
         )
 
-    def _aged_s(self, now_s: float, facts: SchedulingInfo, uncached_tokens: int) -> float:
-        size_s = self.rest_s(facts) + uncached_tokens * self._token_s
-        return aged_s(size_s, facts.attained_s + size_s, waited_s(now_s, facts))
+    def _aged_s(self, now_s: float, info: SchedulingInfo, uncached_tokens: int) -> float:
+        size_s = self.rest_s(info) + uncached_tokens * self._token_s
+        return aged_s(size_s, info.attained_s + size_s, waited_s(now_s, info))

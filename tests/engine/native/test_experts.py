@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from agentrt.engine.models.native.experts import ready_experts
+from agentrt.engine.models.native.experts import build_experts
 from agentrt.engine.models.native.layer_weights import ExpertWeights, GatedWeights
 from agentrt.engine.models.native.shape import ExpertShape
-from agentrt.engine.models.native.workspace import Rows
+from agentrt.engine.models.native.workspace import ActivationRows
 from agentrt.engine.ops.linear import LinearBackend, LoopedExperts
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
@@ -49,8 +49,8 @@ def gated(x, gate_up, down):
 
 def one_token(x, weights, shape):
     """As the papers write it, for one token `[hidden]`."""
-    shares, chosen = (weights.router @ x).softmax(-1).topk(shape.chosen)
-    if shape.sums_to_one:
+    shares, chosen = (weights.router @ x).softmax(-1).topk(shape.experts_per_token)
+    if shape.normalizes_weights:
         shares = shares / shares.sum()
     parts = [
         share * gated(x, weights.gate_up[one], weights.down[one])
@@ -67,7 +67,7 @@ def room(tokens, chosen):
     none = torch.empty(0)
     wider = some(2 * SHARED + 4), some(SHARED + 2)  # than the layer: other layers use it too
     several = (torch.empty(tokens * chosen, width) for width in (HIDDEN, 2 * INNER, INNER, HIDDEN))
-    return Rows(none, none, none, none, none, none, none, *wider, *several)
+    return ActivationRows(none, none, none, none, none, none, none, *wider, *several)
 
 
 @pytest.mark.parametrize("kernels", SETS)
@@ -76,19 +76,21 @@ def room(tokens, chosen):
 def test_each_token_gets_its_experts(kernels, tokens, experts, data):
     shape = ExpertShape(
         count=experts,
-        chosen=data.draw(st.integers(1, experts)),
+        experts_per_token=data.draw(st.integers(1, experts)),
         inner=INNER,
-        sums_to_one=data.draw(st.booleans()),
-        rounds=True,
+        normalizes_weights=data.draw(st.booleans()),
+        rounds_weights=True,
         shared_inner=SHARED,
         layers=frozenset({0}),
     )
     source = torch.Generator().manual_seed(tokens * 7 + experts)
     weights, kernel_set = weights_for(experts, source), kernels_named(kernels)
     x = torch.randn((tokens, HIDDEN), generator=source)
-    layer = ready_experts(shape, weights, LinearBackend(torch.float32, CPU, kernel_set))
+    layer = build_experts(shape, weights, LinearBackend(torch.float32, CPU, kernel_set))
 
-    mine = layer.apply(kernel_set, x, room(tokens, shape.chosen), torch.empty(tokens, HIDDEN))
+    mine = layer.apply(
+        kernel_set, x, room(tokens, shape.experts_per_token), torch.empty(tokens, HIDDEN)
+    )
 
     theirs = torch.stack([one_token(token, weights, shape) for token in x])
     torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
@@ -99,7 +101,7 @@ def test_experts_that_nobody_chose_are_not_multiplied():
     weights = weights_for(4, torch.Generator().manual_seed(0))
     weights.router.zero_()[2] = 1.0  # all tokens want the third
     kernels = TorchKernels()
-    layer = ready_experts(shape, weights, LinearBackend(torch.float32, CPU, kernels))
+    layer = build_experts(shape, weights, LinearBackend(torch.float32, CPU, kernels))
     asked: list[int] = []
     counted = LoopedExperts([Counted(asked, number) for number in range(4)])
     layer = dataclasses.replace(layer, gate_up=counted, down=counted)

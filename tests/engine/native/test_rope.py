@@ -39,7 +39,7 @@ def test_a_whole_head_keeps_its_order():
 
 
 def test_a_stretch_makes_all_wavelengths_longer():
-    plain, stretched = frequencies(Rope(100.0, 8), 8), frequencies(Rope(100.0, 8, stretch=4.0), 8)
+    plain, stretched = frequencies(Rope(100.0, 8), 8), frequencies(Rope(100.0, 8, factor=4.0), 8)
     torch.testing.assert_close(stretched * 4, plain)
 
 

@@ -12,13 +12,13 @@ from agentrt import embedded
 from agentrt.base.config import EngineConfig
 from agentrt.engine.models.load_plan import plan_load
 from agentrt.engine.models.loader import load_model
-from agentrt.engine.models.native import decoder, native, rope, self_check
+from agentrt.engine.models.native import rope, self_check, stack_network, torch_network
 
 
 @pytest.fixture
 def path(engine, tmp_path, monkeypatch):
     """A checkpoint that nobody has checked yet."""
-    monkeypatch.setattr(self_check, "home", lambda: tmp_path / "checked")
+    monkeypatch.setattr(self_check, "cache_directory", lambda: tmp_path / "checked")
     engine.save_model("llama", tmp_path / "model")
     return tmp_path / "model"
 
@@ -45,8 +45,8 @@ def wrong_angles(*args):
 @pytest.fixture
 def broken(monkeypatch):
     """The engine's own decoders compute something else."""
-    monkeypatch.setattr(decoder, "angles", wrong_angles)
-    monkeypatch.setattr(native, "angles", wrong_angles)
+    monkeypatch.setattr(torch_network, "angles", wrong_angles)
+    monkeypatch.setattr(stack_network, "angles", wrong_angles)
 
 
 def test_an_unknown_checkpoint_is_checked_once(path, asked):
@@ -62,15 +62,15 @@ def test_an_unknown_checkpoint_is_checked_once(path, asked):
 )
 def test_what_computes_otherwise_is_checked_anew(settings, path, asked):
     load_model(EngineConfig(path))
-    assert plan_load(EngineConfig(path)).verdict.state == "held"
-    assert plan_load(EngineConfig(path, **settings)).verdict.state == "unknown"
+    assert plan_load(EngineConfig(path)).self_check.state == "held"
+    assert plan_load(EngineConfig(path, **settings)).self_check.state == "unknown"
 
 
 def test_another_config_is_checked_anew(path):
     load_model(EngineConfig(path))
     file = path / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "rms_norm_eps": 1e-4}))
-    assert plan_load(EngineConfig(path)).verdict.state == "unknown"
+    assert plan_load(EngineConfig(path)).self_check.state == "unknown"
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
@@ -106,26 +106,26 @@ def test_what_is_not_asked_says_why(settings, reason, path, asked):
 
 def test_broken_answers_are_asked_again(path, asked):
     load_model(EngineConfig(path))
-    [kept] = self_check.home().glob("*.json")
+    [kept] = self_check.cache_directory().glob("*.json")
     kept.write_text("[]")
     load_model(EngineConfig(path))
     assert len(asked) == 2
 
 
 def test_a_home_that_cannot_be_written_does_not_matter(path, monkeypatch, caplog):
-    monkeypatch.setattr(self_check, "home", lambda: path / "config.json" / "checked")
+    monkeypatch.setattr(self_check, "cache_directory", lambda: path / "config.json" / "checked")
     assert load_model(EngineConfig(path)).report.path == "fast"
     assert any("self-check is not kept" in said for said in caplog.messages)
 
 
 def test_logits_that_are_no_numbers_are_not_equal():
     theirs = torch.randn((4, 8), generator=torch.Generator().manual_seed(0))
-    assert self_check.judge(theirs, theirs, torch.float32).state == "held"
-    assert self_check.judge(theirs * torch.nan, theirs, torch.float32).state == "failed"
+    assert self_check.compare_logits(theirs, theirs, torch.float32).state == "held"
+    assert self_check.compare_logits(theirs * torch.nan, theirs, torch.float32).state == "failed"
     silent = torch.zeros_like(theirs)  # as of a token whose embedding is zero
-    assert self_check.judge(silent, silent, torch.float32).state == "held"
-    assert self_check.judge(theirs, silent, torch.float32).state == "failed"
-    assert self_check.judge(theirs * 1.01, theirs, torch.float32).state == "failed"
+    assert self_check.compare_logits(silent, silent, torch.float32).state == "held"
+    assert self_check.compare_logits(theirs, silent, torch.float32).state == "failed"
+    assert self_check.compare_logits(theirs * 1.01, theirs, torch.float32).state == "failed"
 
 
 def test_the_embedded_model_starts_without_transformers():

@@ -202,6 +202,7 @@ def test_a_server_has_to_read_as_we_do(
         check_prompt_parity(server, other, [[{"role": "user", "content": " return"}]])
 
 
+@pytest.mark.slow
 def test_a_reach_is_measured_in_turns(
     player: ArmProcess, server: ServerProcess, served: Served, files: PeerFiles
 ) -> None:
@@ -231,6 +232,7 @@ def test_a_share_near_the_limit_is_in_doubt_until_rounds_agree() -> None:
     assert replace(doubtful, direct_s=(0.81, 0.85, 0.83, 0.87)).is_clear
 
 
+@pytest.mark.slow
 def test_the_best_way_to_start_is_kept(server: ServerProcess, files: PeerFiles) -> None:
     plans = [replace(server.plan, variant=name) for name in ("one", "other")]
     best, tried = open_best(plans, [CHAIN], files, repeats=1)
@@ -317,14 +319,14 @@ def test_gaps_are_told_where_the_engine_had_work() -> None:
 
     watch = runtime_arm.PlayObserver()
     watch.begin(0.75)
-    watch.see([done(1.0, (one,), ()), done(1.75, (one, other), ())])
-    watch.see([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
+    watch.on_events([done(1.0, (one,), ()), done(1.75, (one, other), ())])
+    watch.on_events([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
     assert [step[5] for step in watch.steps] == [None, 0.25, 0.25, None, None]
     assert watch.steps[:2] == [(0.5, 0, 1, 9, 0.25, None, 0), (0.5, 0, 2, 9, 1.0, 0.25, 0)]
-    watch.see([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
-    watch.see([done(14.0, (one,), ())])
+    watch.on_events([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
+    watch.on_events([done(14.0, (one,), ())])
     watch.begin(15.0)
-    watch.see([done(15.0, (one,), ())])
+    watch.on_events([done(15.0, (one,), ())])
     assert watch.steps == [(0.5, 0, 1, 9, 0.0, None, 0)]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from agentrt.base.errors import EngineUnavailable
 from agentrt.cli.main import answer
-from agentrt.engine.process.hardware import gpu_facts
+from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.gpu_idle import idleness
 from agentrt.lab.bench import gpu
 from agentrt.lab.bench.gpu import check_gpu, failures, kernels_part
@@ -19,7 +19,7 @@ from agentrt.lab.checkpoints.shapes import SHAPES
 
 
 def test_without_a_gpu_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if gpu_facts()["count"]:
+    if gpu_info()["count"]:
         pytest.skip("there is one")
     path = tmp_path / "gpu.json"
     assert answer(["bench", "gpu", "--json", str(path)]) == 3

@@ -87,14 +87,14 @@ class TwinEngine(VirtualEngine):
         assert sequence is not None
         self._sequences[request.request_id] = sequence
 
-    def fill(self, request_id: RequestId, fill: HoleFill, now_s: float) -> None:
-        super().fill(request_id, fill, now_s)
+    def fill_hole(self, request_id: RequestId, fill: HoleFill, now_s: float) -> None:
+        super().fill_hole(request_id, fill, now_s)
         self._at(now_s)
-        self.real.fill(request_id, HoleFill(self._ids(fill.token_ids), fill.complete))
+        self.real.fill_hole(request_id, HoleFill(self._ids(fill.token_ids), fill.complete))
 
-    def facts(self, facts: tuple[SchedulingInfo, ...]) -> None:
-        super().facts(facts)
-        self.real.facts(facts)
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        super().update(updates)
+        self.real.update(updates)
 
     def cancel(self, request_id: RequestId, now_s: float) -> None:
         super().cancel(request_id, now_s)

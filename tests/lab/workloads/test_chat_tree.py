@@ -4,8 +4,7 @@ from typing import Any, cast
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.lab.workloads.chat_tree import ChatTree
-from agentrt.program import Chat, Gen, Node, OutputSpec, Scope, Submit
-from agentrt.program.options import GenOptions
+from agentrt.program import Chat, Gen, GenOptions, Node, OutputSpec, Scope, Submit
 
 TEXT = OutputSpec("value", None, str, "str")
 RULES, ASK = ("system", ("rules",)), ("user", ("ask",))
@@ -21,7 +20,7 @@ class Nobody:
 
 
 def generation(prompt: Chat) -> Gen[Any]:
-    scope = Scope(cast(Submit, Nobody()), "run", NodeId("run"))
+    scope = Scope(cast(Submit[Any], Nobody()), "run", NodeId("run"))
     options: GenOptions = {"max_tokens": 5}
     return Gen(scope, prompt, TEXT, "plan", "site", options)
 

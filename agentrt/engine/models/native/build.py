@@ -1,4 +1,4 @@
-"""From a shape and weights to what computes them."""
+"""Builds the network of a decoder shape from weights."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.models.checkpoint import tensors
-from agentrt.engine.models.native.decoder import TorchNetwork
-from agentrt.engine.models.native.native import NativeNetwork, is_native
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.models.native.weights import weights_of
+from agentrt.engine.models.native.stack_network import StackNetwork, fits_stack
+from agentrt.engine.models.native.torch_network import TorchNetwork
+from agentrt.engine.models.native.weights import weight_shapes
 from agentrt.engine.ops.linear import LinearBackend
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 
-KnownDecoder = TorchNetwork | NativeNetwork
+EngineNetwork = TorchNetwork | StackNetwork
 
 
 def read_weights(
     shape: DecoderShape, path: Path, dtype: torch.dtype, device: torch.device
 ) -> dict[str, Tensor]:
-    """Of a checkpoint whose weights are exactly those of `shape`."""
-    wanted = weights_of(shape)
+    """Weights of a checkpoint that has exactly those of `shape`."""
+    wanted = weight_shapes(shape)
     return {name: tensor for name, tensor in tensors(path, dtype, device) if name in wanted}
 
 
 def random_weights(
     shape: DecoderShape, seed: int, dtype: torch.dtype, device: torch.device
 ) -> dict[str, Tensor]:
-    """Of a decoder that has learned nothing; drawn where they stay, as that is many to move."""
+    """Random weights of a decoder, drawn on their device: they are too many to move."""
     source = torch.Generator(device).manual_seed(seed)
     weights: dict[str, Tensor] = {}
-    for name, size in weights_of(shape).items():
+    for name, size in weight_shapes(shape).items():
         if name.endswith("norm.weight"):
             tensor = torch.ones(size)
         elif name.endswith(".bias"):
@@ -45,10 +45,10 @@ def random_weights(
     return weights
 
 
-def build_decoder(
-    shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, door: LinearBackend
-) -> KnownDecoder:
-    """The decoder; `weights` are taken apart."""
-    if isinstance(kernels, CpuKernels) and is_native(shape):
-        return NativeNetwork(shape, weights, kernels)
-    return TorchNetwork(shape, weights, kernels, door)
+def build_network(
+    shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, backend: LinearBackend
+) -> EngineNetwork:
+    """Build the network; consumes `weights`."""
+    if isinstance(kernels, CpuKernels) and fits_stack(shape):
+        return StackNetwork(shape, weights, kernels)
+    return TorchNetwork(shape, weights, kernels, backend)

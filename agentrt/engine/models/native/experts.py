@@ -1,9 +1,9 @@
-"""What stands after attention: a gated layer, or experts of which each token takes a few.
+"""The part of a layer behind attention: a gated MLP, or a mixture of experts.
 
-Rows are sorted by expert, so that each expert multiplies its own rows only; nothing is computed for
-experts that were not chosen, and nothing loops over tokens.
+Rows are sorted by expert, so that each expert multiplies its own rows only; unused experts compute
+nothing, and no loop runs over tokens.
 
-Letters of the shapes: T tokens, A experts a token takes, E experts, I inner width.
+Letters of the shapes: T tokens, A experts per token, E experts, I inner width.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from torch import Tensor
 
 from agentrt.engine.models.native.layer_weights import ExpertWeights, GatedWeights
 from agentrt.engine.models.native.shape import ExpertShape
-from agentrt.engine.models.native.workspace import Rows
+from agentrt.engine.models.native.workspace import ActivationRows
 from agentrt.engine.ops.linear import GroupedLinear, Linear, LinearBackend
 from agentrt_kernels.contract import Kernels
 
 
 @dataclass(frozen=True, slots=True)
 class Gated:
-    """`down(silu(gate(x)) * up(x))`.
+    """A gated MLP: `down(silu(gate(x)) * up(x))`.
 
     Attributes:
-        gate_up: Both in one.
-        down: Back.
+        gate_up: Gate and up projection in one.
+        down: Down projection.
         width: I.
     """
 
@@ -34,26 +34,26 @@ class Gated:
     down: Linear
     width: int
 
-    def apply(self, kernels: Kernels, x: Tensor, room: Rows, out: Tensor) -> Tensor:
-        """`[T, hidden]` to the same, which may lie in `out`."""
-        gate_up = self.gate_up.apply(x, room.gate_up[:, : 2 * self.width])
-        inner = room.inner[:, : self.width]
+    def apply(self, kernels: Kernels, x: Tensor, rows: ActivationRows, out: Tensor) -> Tensor:
+        """`[T, hidden]` to the same, which may be written to `out`."""
+        gate_up = self.gate_up.apply(x, rows.gate_up[:, : 2 * self.width])
+        inner = rows.inner[:, : self.width]
         kernels.silu_mul(gate_up, inner)
         return self.down.apply(inner, out)
 
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Gated layers behind a router.
+    """Gated MLPs behind a router.
 
     Attributes:
-        shape: What they look like.
+        shape: Shape of the experts.
         bounds: `[E + 1]` numbers of the experts, and one more.
         router: Scores of the experts.
-        gate_up: Of each.
-        down: Of each.
-        shared: One that every token takes, or None.
-        shared_gate: How much of it.
+        gate_up: Gate and up projections of all experts.
+        down: Down projections of all experts.
+        shared: Shared expert that every token takes, or None.
+        shared_gate: Weight of the shared expert.
     """
 
     shape: ExpertShape
@@ -64,51 +64,51 @@ class Experts:
     shared: Gated | None
     shared_gate: Linear | None
 
-    def apply(self, kernels: Kernels, x: Tensor, room: Rows, out: Tensor) -> Tensor:
+    def apply(self, kernels: Kernels, x: Tensor, buffers: ActivationRows, out: Tensor) -> Tensor:
         """`[T, hidden]` to the same, in `out`."""
         tokens, width = x.shape
         chosen, shares = self._route(x)
         expert_ids, order = chosen.flatten().sort(stable=True)  # [T * A]
         expert_start = torch.searchsorted(expert_ids, self.bounds, out_int32=True)
-        rows = torch.index_select(x, 0, order // self.shape.chosen, out=room.sorted)
-        self.gate_up.apply(rows, expert_start, room.expert_gate_up)
-        kernels.silu_mul(room.expert_gate_up, room.expert_inner)
-        made = self.down.apply(room.expert_inner, expert_start, rows)
-        room.returned.index_copy_(0, order, made)
-        back = room.returned.view(tokens, self.shape.chosen, width)
-        out.copy_((back * shares.float()[:, :, None]).sum(1))
+        rows = torch.index_select(x, 0, order // self.shape.experts_per_token, out=buffers.sorted)
+        self.gate_up.apply(rows, expert_start, buffers.expert_gate_up)
+        kernels.silu_mul(buffers.expert_gate_up, buffers.expert_inner)
+        made = self.down.apply(buffers.expert_inner, expert_start, rows)
+        buffers.returned.index_copy_(0, order, made)
+        returned = buffers.returned.view(tokens, self.shape.experts_per_token, width)
+        out.copy_((returned * shares.float()[:, :, None]).sum(1))
         if self.shared is not None and self.shared_gate is not None:
             part = torch.sigmoid(self.shared_gate.apply(x))
-            out.add_(self.shared.apply(kernels, x, room, torch.empty_like(x)) * part)
+            out.add_(self.shared.apply(kernels, x, buffers, torch.empty_like(x)) * part)
         return out
 
     def _route(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The experts each token takes, and how much of each: `[T, A]` twice."""
+        """Experts of each token and their weights: `[T, A]` twice."""
         scores = self.router.apply(x).softmax(-1, dtype=torch.float32)
-        shares, chosen = scores.topk(self.shape.chosen, -1)
-        if self.shape.sums_to_one:
+        shares, chosen = scores.topk(self.shape.experts_per_token, -1)
+        if self.shape.normalizes_weights:
             shares = shares / shares.sum(-1, keepdim=True)
-        return chosen, shares.to(x.dtype) if self.shape.rounds else shares
+        return chosen, shares.to(x.dtype) if self.shape.rounds_weights else shares
 
 
-def ready_gated(weights: GatedWeights, door: LinearBackend) -> Gated:
-    """With its matrices as they are multiplied."""
+def build_gated(weights: GatedWeights, backend: LinearBackend) -> Gated:
+    """Build a gated MLP with its matrices in their final format."""
     return Gated(
-        door.linear(weights.gate_up, weights.gate_up_bias),
-        door.linear(weights.down, weights.down_bias),
+        backend.linear(weights.gate_up, weights.gate_up_bias),
+        backend.linear(weights.down, weights.down_bias),
         weights.down.shape[1],
     )
 
 
-def ready_experts(shape: ExpertShape, weights: ExpertWeights, door: LinearBackend) -> Experts:
-    """The same for all experts."""
+def build_experts(shape: ExpertShape, weights: ExpertWeights, backend: LinearBackend) -> Experts:
+    """Build a mixture of experts with its matrices in their final format."""
     shared, gate = weights.shared, weights.shared_gate
     return Experts(
         shape=shape,
         bounds=torch.arange(shape.count + 1, device=weights.router.device),
-        router=door.linear(weights.router),
-        gate_up=door.grouped(weights.gate_up),
-        down=door.grouped(weights.down),
-        shared=None if shared is None else ready_gated(shared, door),
-        shared_gate=None if gate is None else door.linear(gate),
+        router=backend.linear(weights.router),
+        gate_up=backend.grouped(weights.gate_up),
+        down=backend.grouped(weights.down),
+        shared=None if shared is None else build_gated(shared, backend),
+        shared_gate=None if gate is None else backend.linear(gate),
     )

@@ -1,35 +1,35 @@
-"""The architectures that the engine computes itself: for each, a line of data."""
+"""Architectures that the engine computes itself, each as data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from agentrt.engine.models.native.shape import Names
+from agentrt.engine.models.native.shape import WeightNames
 
-_LLAMA_NAMES = Names()
+_LLAMA_NAMES = WeightNames()
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """In what one architecture differs from Llama's.
+    """Differences of one architecture from Llama's.
 
     Attributes:
-        needs: Settings whose defaults depend on the version, so that they must be there.
-        qkv_bias: Whether there are biases, or the setting that says so.
+        needs: Settings that must be present, since their defaults depend on the version.
+        qkv_bias: Whether projections have biases, or the setting that says so.
         out_bias: The same for attention's output.
-        mlp_bias: The same for the gated layer.
-        window: Which layers have a sliding window: none, all, all where `use_sliding_window` says
-            so, or some by `layer_types`.
+        mlp_bias: The same for the gated MLP.
+        window: Layers with a sliding window: none, all, all if `use_sliding_window` is set, or
+            those listed in `layer_types`.
         head_norms: See `DecoderShape`.
-        experts: Setting of the width of an expert; "" where there are none.
-        sums_to_one: As in `ExpertShape`, or the setting that says so.
-        rounds: As in `ExpertShape`.
-        shared: Setting of the shared expert's width; "" where there is none.
-        scales: Granite's multipliers.
-        names: Of the weights.
-        absent: Settings that must not be set: what they do is not known here.
-        theta: `rope_theta` of configs that are older than this setting; 0 where there are none.
+        experts: Setting of an expert's width; "" if there are none.
+        normalizes_weights: As in `ExpertShape`, or the setting that says so.
+        rounds_weights: As in `ExpertShape`.
+        shared: Setting of the shared expert's width; "" if there is none.
+        scales: Whether it has Granite's multipliers.
+        names: Names of the weights.
+        absent: Settings that must not be set, since their effect is not implemented.
+        theta: `rope_theta` of configs older than this setting; 0 if there are none.
     """
 
     needs: tuple[str, ...] = ()
@@ -39,22 +39,22 @@ class Family:
     window: Literal["none", "all", "used", "types"] = "none"
     head_norms: Literal["none", "each", "all"] = "none"
     experts: str = ""
-    sums_to_one: bool | str = False
-    rounds: bool = True
+    normalizes_weights: bool | str = False
+    rounds_weights: bool = True
     shared: str = ""
     scales: bool = False
-    names: Names = _LLAMA_NAMES
+    names: WeightNames = _LLAMA_NAMES
     absent: tuple[str, ...] = ()
     theta: float = 0.0
 
 
-_MIXTRAL_NAMES = Names(
+_MIXTRAL_NAMES = WeightNames(
     router="block_sparse_moe.gate",
     expert="block_sparse_moe.experts.{}.",
     expert_gate_up=("w1", "w3"),
     expert_down="w2",
 )
-_PHI3_NAMES = Names(qkv=("self_attn.qkv_proj",), gate_up=("mlp.gate_up_proj",))
+_PHI3_NAMES = WeightNames(qkv=("self_attn.qkv_proj",), gate_up=("mlp.gate_up_proj",))
 _GRANITE = (
     "embedding_multiplier",
     "residual_multiplier",
@@ -89,15 +89,15 @@ FAMILIES = {
     "mixtral": Family(
         window="all",
         experts="intermediate_size",
-        sums_to_one=True,
-        rounds=False,
+        normalizes_weights=True,
+        rounds_weights=False,
         names=_MIXTRAL_NAMES,
     ),
     "qwen2_moe": Family(
         needs=("norm_topk_prob",),
         qkv_bias=True,
         experts="moe_intermediate_size",
-        sums_to_one="norm_topk_prob",
+        normalizes_weights="norm_topk_prob",
         shared="shared_expert_intermediate_size",
         absent=("use_sliding_window",),
     ),
@@ -108,7 +108,7 @@ FAMILIES = {
         window="used",
         head_norms="each",
         experts="moe_intermediate_size",
-        sums_to_one="norm_topk_prob",
+        normalizes_weights="norm_topk_prob",
     ),
     "olmoe": Family(
         needs=("norm_topk_prob",),
@@ -116,7 +116,7 @@ FAMILIES = {
         out_bias="attention_bias",
         head_norms="all",
         experts="intermediate_size",
-        sums_to_one="norm_topk_prob",
+        normalizes_weights="norm_topk_prob",
         absent=("clip_qkv", "sliding_window"),
     ),
 }

@@ -1,4 +1,4 @@
-"""One layer behind the linear door."""
+"""One decoder layer, its matrices in their final format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from agentrt.engine.models.native.experts import Experts, Gated, ready_experts, ready_gated
+from agentrt.engine.models.native.experts import Experts, Gated, build_experts, build_gated
 from agentrt.engine.models.native.layer_weights import GatedWeights, LayerWeights
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.ops.linear import Linear, LinearBackend
@@ -15,18 +15,18 @@ from agentrt_kernels.contract import HeadNorms, Score
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer.
+    """One decoder layer.
 
     Attributes:
         norm: `[hidden]`, before attention.
-        qkv: Queries, keys and values in one.
-        head_norms: Of each head, or None.
+        qkv: Query, key and value projections in one.
+        head_norms: Norms of each head, or None.
         query_norm: `[H * D]`, over all heads, or None.
         key_norm: `[K * D]`, the same.
-        score: How it attends.
-        out: Of attention, back to the stream.
-        inner_norm: `[hidden]`, before the gated layer.
-        inner: The gated layer, or experts.
+        score: Attention score: scaling, window.
+        out: Output projection of attention.
+        inner_norm: `[hidden]`, before the MLP.
+        inner: The gated MLP, or experts.
     """
 
     norm: Tensor
@@ -40,10 +40,10 @@ class Layer:
     inner: Gated | Experts
 
 
-def ready_layer(
-    shape: DecoderShape, weights: LayerWeights, number: int, door: LinearBackend
+def build_layer(
+    shape: DecoderShape, weights: LayerWeights, number: int, backend: LinearBackend
 ) -> Layer:
-    """Layer `number` with its matrices as they are multiplied."""
+    """Build layer `number` with its matrices in their final format."""
     query_norm, key_norm = weights.query_norm, weights.key_norm
     each = None
     if query_norm is not None and key_norm is not None and shape.head_norms == "each":
@@ -51,18 +51,18 @@ def ready_layer(
         query_norm = key_norm = None
     inner = weights.inner
     if isinstance(inner, GatedWeights):
-        behind: Gated | Experts = ready_gated(inner, door)
+        built_inner: Gated | Experts = build_gated(inner, backend)
     else:
         assert shape.experts is not None
-        behind = ready_experts(shape.experts, inner, door)
+        built_inner = build_experts(shape.experts, inner, backend)
     return Layer(
         norm=weights.norm,
-        qkv=door.linear(weights.qkv, weights.qkv_bias),
+        qkv=backend.linear(weights.qkv, weights.qkv_bias),
         head_norms=each,
         query_norm=query_norm,
         key_norm=key_norm,
         score=Score(shape.scaling, window=shape.windows[number]),
-        out=door.linear(weights.out, weights.out_bias),
+        out=backend.linear(weights.out, weights.out_bias),
         inner_norm=weights.inner_norm,
-        inner=behind,
+        inner=built_inner,
     )

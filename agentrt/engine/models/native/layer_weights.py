@@ -1,4 +1,4 @@
-"""The weights of one layer, joined and put in the order in which they are computed."""
+"""The weights of one layer, concatenated and in the order in which they are computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class GatedWeights:
-    """A gated layer; matrices are `[out, in]`.
+    """Weights of a gated MLP; matrices are `[out, in]`.
 
     Attributes:
         gate_up: `[2 * I, hidden]`, gate first.
@@ -32,14 +32,14 @@ class GatedWeights:
 
 @dataclass(frozen=True, slots=True)
 class ExpertWeights:
-    """Experts behind a router.
+    """Weights of experts behind a router.
 
     Attributes:
         router: `[E, hidden]`.
         gate_up: `[E, 2 * I, hidden]`.
         down: `[E, hidden, I]`.
-        shared: What every token takes, or None.
-        shared_gate: `[1, hidden]` how much of it, or None.
+        shared: Shared expert that every token takes, or None.
+        shared_gate: `[1, hidden]` weight of the shared expert, or None.
     """
 
     router: Tensor
@@ -51,18 +51,18 @@ class ExpertWeights:
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One layer.
+    """Weights of one layer.
 
     Attributes:
         norm: `[hidden]`, before attention.
         qkv: `[(H + 2 * K) * D, hidden]`.
         qkv_bias: `[(H + 2 * K) * D]`, or None.
-        query_norm: `[D]` of each head, `[H * D]` of all, or None.
+        query_norm: `[D]` for each head, `[H * D]` for all, or None.
         key_norm: `[D]`, `[K * D]`, or None.
         out: `[hidden, H * D]`.
         out_bias: `[hidden]`, or None.
         inner_norm: `[hidden]`, after attention.
-        inner: What stands behind it.
+        inner: Weights of the MLP or the experts.
     """
 
     norm: Tensor
@@ -76,73 +76,75 @@ class LayerWeights:
     inner: GatedWeights | ExpertWeights
 
 
-def take_layer(shape: DecoderShape, weights: Weights, number: int) -> LayerWeights:
-    """Layer `number`, taken out of `weights`, so that they can be let go of one by one."""
+def take_layer_weights(shape: DecoderShape, weights: Weights, number: int) -> LayerWeights:
+    """Remove layer `number` from `weights`, so that memory is freed layer by layer."""
     at = f"model.layers.{number}."
-    mine = {
+    own = {
         name.removeprefix(at): weights.pop(name) for name in list(weights) if name.startswith(at)
     }
-    qkv, bias = _joined(mine, shape.names.qkv, "weight"), None
+    qkv, bias = _concatenated(own, shape.names.qkv, "weight"), None
     if shape.qkv_bias:
-        bias = _joined(mine, shape.names.qkv, "bias")
-    query_norm, key_norm = mine.get("self_attn.q_norm.weight"), mine.get("self_attn.k_norm.weight")
+        bias = _concatenated(own, shape.names.qkv, "bias")
+    query_norm, key_norm = own.get("self_attn.q_norm.weight"), own.get("self_attn.k_norm.weight")
     order = head_order(shape.rope, shape.head_dim)
     if order != list(range(shape.head_dim)):
-        places = torch.tensor(order, device=qkv.device)
-        turning = shape.query_width + shape.kv_width
-        qkv = _in_order(qkv, turning, places)
-        bias = bias if bias is None else _in_order(bias, turning, places)
+        head_indices = torch.tensor(order, device=qkv.device)
+        rotated_rows = shape.query_width + shape.kv_width
+        qkv = _reordered(qkv, rotated_rows, head_indices)
+        bias = bias if bias is None else _reordered(bias, rotated_rows, head_indices)
         if query_norm is not None and key_norm is not None:
-            query_norm = _in_order(query_norm, query_norm.shape[0], places)
-            key_norm = _in_order(key_norm, key_norm.shape[0], places)
+            query_norm = _reordered(query_norm, query_norm.shape[0], head_indices)
+            key_norm = _reordered(key_norm, key_norm.shape[0], head_indices)
     return LayerWeights(
-        norm=mine["input_layernorm.weight"],
+        norm=own["input_layernorm.weight"],
         qkv=qkv,
         qkv_bias=bias,
         query_norm=query_norm,
         key_norm=key_norm,
-        out=mine["self_attn.o_proj.weight"],
-        out_bias=mine.get("self_attn.o_proj.bias"),
-        inner_norm=mine["post_attention_layernorm.weight"],
-        inner=_experts(shape, mine) if shape.has_experts(number) else _gated(shape, mine),
+        out=own["self_attn.o_proj.weight"],
+        out_bias=own.get("self_attn.o_proj.bias"),
+        inner_norm=own["post_attention_layernorm.weight"],
+        inner=_experts(shape, own) if shape.has_experts(number) else _gated(shape, own),
     )
 
 
-def _gated(shape: DecoderShape, mine: Weights) -> GatedWeights:
+def _gated(shape: DecoderShape, own: Weights) -> GatedWeights:
     names = shape.names
     return GatedWeights(
-        gate_up=_joined(mine, names.gate_up, "weight"),
-        gate_up_bias=_joined(mine, names.gate_up, "bias") if shape.mlp_bias else None,
-        down=mine[f"{names.down}.weight"],
-        down_bias=mine.get(f"{names.down}.bias"),
+        gate_up=_concatenated(own, names.gate_up, "weight"),
+        gate_up_bias=_concatenated(own, names.gate_up, "bias") if shape.mlp_bias else None,
+        down=own[f"{names.down}.weight"],
+        down_bias=own.get(f"{names.down}.bias"),
     )
 
 
-def _experts(shape: DecoderShape, mine: Weights) -> ExpertWeights:
+def _experts(shape: DecoderShape, own: Weights) -> ExpertWeights:
     names, experts = shape.names, shape.experts
     assert experts is not None
     at = [names.expert.format(number) for number in range(experts.count)]
-    gate_up = [_joined(mine, tuple(one + name for name in names.expert_gate_up)) for one in at]
+    gate_up = [_concatenated(own, tuple(one + name for name in names.expert_gate_up)) for one in at]
     shared = None
     if experts.shared_inner:
         both = ("mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj")
-        down = mine["mlp.shared_expert.down_proj.weight"]
-        shared = GatedWeights(_joined(mine, both), None, down, None)
+        down = own["mlp.shared_expert.down_proj.weight"]
+        shared = GatedWeights(_concatenated(own, both), None, down, None)
     return ExpertWeights(
-        router=mine[f"{names.router}.weight"],
+        router=own[f"{names.router}.weight"],
         gate_up=torch.stack(gate_up),
-        down=torch.stack([mine.pop(f"{one}{names.expert_down}.weight") for one in at]),
+        down=torch.stack([own.pop(f"{one}{names.expert_down}.weight") for one in at]),
         shared=shared,
-        shared_gate=mine.get("mlp.shared_expert_gate.weight"),
+        shared_gate=own.get("mlp.shared_expert_gate.weight"),
     )
 
 
-def _joined(mine: Weights, names: tuple[str, ...], kind: str = "weight") -> Tensor:
-    parts = [mine.pop(f"{name}.{kind}") for name in names]
+def _concatenated(own: Weights, names: tuple[str, ...], kind: str = "weight") -> Tensor:
+    parts = [own.pop(f"{name}.{kind}") for name in names]
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def _in_order(rows: Tensor, turning: int, places: Tensor) -> Tensor:
-    """The first `turning` of `rows` `[heads * D, ...]` with each head's values in another order."""
-    heads = rows[:turning].view(-1, places.shape[0], *rows.shape[1:])
-    return torch.cat((heads[:, places].reshape(turning, *rows.shape[1:]), rows[turning:]))
+def _reordered(rows: Tensor, rotated_rows: int, head_indices: Tensor) -> Tensor:
+    """`rows` `[heads * D, ...]` with each head's values reordered in the first `rotated_rows`."""
+    heads = rows[:rotated_rows].view(-1, head_indices.shape[0], *rows.shape[1:])
+    return torch.cat(
+        (heads[:, head_indices].reshape(rotated_rows, *rows.shape[1:]), rows[rotated_rows:])
+    )

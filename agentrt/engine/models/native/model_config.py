@@ -1,7 +1,7 @@
-"""From a `config.json` to the shape of a decoder, or why it is none that is known here.
+"""From a `config.json` to the shape of a decoder, or the reason why it is not supported here.
 
-What is not plainly of a known family, by its config and (in `weights`) by the names of its weights,
-is left to transformers: a wrong guess would be wrong text.
+Any doubt about the family, by the config or (in `weights`) by the names of the weights, leaves the
+model to transformers: a wrong guess would be wrong text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from agentrt.engine.models.native.families import FAMILIES, Family
 from agentrt.engine.models.native.shape import DecoderShape, ExpertShape, Rope
 
-Facts = dict[str, Any]
+HfConfig = dict[str, Any]
 
 _SIZES = (
     "hidden_size",
@@ -24,7 +24,7 @@ _SIZES = (
     "vocab_size",
     "max_position_embeddings",
 )
-_SAID = ("rms_norm_eps", "tie_word_embeddings")
+_SETTINGS = ("rms_norm_eps", "tie_word_embeddings")
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
 
@@ -39,127 +39,135 @@ class Declined:
     reason: str
 
 
-def shape_of(facts: Facts) -> DecoderShape | Declined:
+def shape_of(hf_config: HfConfig) -> DecoderShape | Declined:
     """The shape that a `config.json` describes, or why it is left to transformers."""
-    kind = facts.get("model_type")
+    kind = hf_config.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         return Declined(f"{kind} is no architecture that is computed here")
-    if family.theta and facts.get("rope_theta") is None:
-        facts = {**facts, "rope_theta": family.theta}
+    if family.theta and hf_config.get("rope_theta") is None:
+        hf_config = {**hf_config, "rope_theta": family.theta}
     try:
-        reason = next(_objections(family, facts), None)
-        return Declined(reason) if reason else _shape(family, facts)
+        reason = next(_objections(family, hf_config), None)
+        return Declined(reason) if reason else _shape(family, hf_config)
     except (TypeError, ValueError) as error:
         return Declined(f"its config cannot be read: {error}")
 
 
-def _objections(family: Family, facts: Facts) -> Iterator[str]:
-    missing = [name for name in (*_SIZES, *_expert_sizes(family)) if not _is_size(facts, name)]
-    missing += [name for name in (*_SAID, *family.needs) if facts.get(name) is None]
-    if missing and (missing != ["sliding_window"] or "sliding_window" not in facts):
+def _objections(family: Family, hf_config: HfConfig) -> Iterator[str]:
+    missing = [name for name in (*_SIZES, *_expert_sizes(family)) if not _is_size(hf_config, name)]
+    missing += [name for name in (*_SETTINGS, *family.needs) if hf_config.get(name) is None]
+    if missing and (missing != ["sliding_window"] or "sliding_window" not in hf_config):
         yield f"its config does not say {missing[0]}"
-    if facts.get("hidden_act") != "silu":
-        yield f"its activation is {facts.get('hidden_act')}"
+    if hf_config.get("hidden_act") != "silu":
+        yield f"its activation is {hf_config.get('hidden_act')}"
     for name in family.absent:
-        if facts.get(name):
+        if hf_config.get(name):
             yield f"its config sets {name}"
     for name in ("attention_bias", "mlp_bias"):
-        if facts.get(name) and name not in (family.qkv_bias, family.mlp_bias):
+        if hf_config.get(name) and name not in (family.qkv_bias, family.mlp_bias):
             yield f"its config sets {name}"
-    odd = set(facts.get("layer_types") or ()) - {"full_attention", "sliding_attention"}
-    if odd or (family.window != "types" and "sliding_attention" in _types(facts)):
-        yield f"it has layers of types {sorted(set(_types(facts)))}"
+    odd = set(hf_config.get("layer_types") or ()) - {"full_attention", "sliding_attention"}
+    if odd or (family.window != "types" and "sliding_attention" in _types(hf_config)):
+        yield f"it has layers of types {sorted(set(_types(hf_config)))}"
     if family.window == "types":
-        yield from _objections_to_windows(facts)
-    if facts["num_attention_heads"] % facts["num_key_value_heads"]:
+        yield from _objections_to_windows(hf_config)
+    if hf_config["num_attention_heads"] % hf_config["num_key_value_heads"]:
         yield "its heads do not share keys evenly"
-    yield from _objections_to_positions(facts)
+    yield from _objections_to_positions(hf_config)
 
 
-def _objections_to_positions(facts: Facts) -> Iterator[str]:
-    kind, head_dim = _told(facts)["kind"], _head_dim(facts)
+def _objections_to_positions(hf_config: HfConfig) -> Iterator[str]:
+    kind, head_dim = _rope_config(hf_config)["kind"], _head_dim(hf_config)
     if kind not in ("default", "linear", "llama3"):
         yield f"its positions are of type {kind}"
         return
-    rope = _rope(facts, head_dim)
+    rope = _rope(hf_config, head_dim)
     if rope is None:
         yield "its config does not say how positions turn"
     elif head_dim % 2 or rope.width % 2:
         yield "its heads do not turn in halves"
 
 
-def _objections_to_windows(facts: Facts) -> Iterator[str]:
-    types = _types(facts)
-    if facts.get("use_sliding_window") and not types and facts.get("max_window_layers") is None:
+def _objections_to_windows(hf_config: HfConfig) -> Iterator[str]:
+    types = _types(hf_config)
+    if (
+        hf_config.get("use_sliding_window")
+        and not types
+        and hf_config.get("max_window_layers") is None
+    ):
         yield "its config does not say which layers have a window"
     if "sliding_attention" not in types:
         return
-    if len(types) != facts["num_hidden_layers"] or not facts.get("sliding_window"):
+    if len(types) != hf_config["num_hidden_layers"] or not hf_config.get("sliding_window"):
         yield "its config does not say how wide the windows of its layers are"
 
 
-def _shape(family: Family, facts: Facts) -> DecoderShape:
+def _shape(family: Family, hf_config: HfConfig) -> DecoderShape:
     layers, heads, hidden = (
-        int(facts[name]) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size")
+        int(hf_config[name]) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size")
     )
-    head_dim = _head_dim(facts)
-    rope = _rope(facts, head_dim)
+    head_dim = _head_dim(hf_config)
+    rope = _rope(hf_config, head_dim)
     assert rope is not None
 
     def scale(name: str) -> float:
-        return float(facts[name]) if family.scales else 1.0
+        return float(hf_config[name]) if family.scales else 1.0
 
     return DecoderShape(
         hidden=hidden,
-        inner=int(facts["intermediate_size"]),
+        inner=int(hf_config["intermediate_size"]),
         layers=layers,
         heads=heads,
-        kv_heads=int(facts["num_key_value_heads"]),
+        kv_heads=int(hf_config["num_key_value_heads"]),
         head_dim=head_dim,
-        vocabulary=int(facts["vocab_size"]),
-        positions=int(facts["max_position_embeddings"]),
-        epsilon=float(facts["rms_norm_eps"]),
+        vocabulary=int(hf_config["vocab_size"]),
+        positions=int(hf_config["max_position_embeddings"]),
+        epsilon=float(hf_config["rms_norm_eps"]),
         rope=rope,
-        windows=_windows(family, facts, layers),
+        windows=_windows(family, hf_config, layers),
         scaling=scale("attention_multiplier") if family.scales else head_dim**-0.5,
-        qkv_bias=_says(facts, family.qkv_bias),
-        out_bias=_says(facts, family.out_bias),
-        mlp_bias=_says(facts, family.mlp_bias),
+        qkv_bias=_is_set(hf_config, family.qkv_bias),
+        out_bias=_is_set(hf_config, family.out_bias),
+        mlp_bias=_is_set(hf_config, family.mlp_bias),
         head_norms=family.head_norms,
-        experts=_experts(family, facts, layers),
-        tied=bool(facts["tie_word_embeddings"]),
+        experts=_experts(family, hf_config, layers),
+        tied=bool(hf_config["tie_word_embeddings"]),
         embedding_scale=scale("embedding_multiplier"),
         residual_scale=scale("residual_multiplier"),
         logits_scale=1.0 / scale("logits_scaling"),
         names=family.names,
-        initial_deviation=float(facts.get("initializer_range") or 0.02),
+        initial_deviation=float(hf_config.get("initializer_range") or 0.02),
     )
 
 
-def _windows(family: Family, facts: Facts, layers: int) -> tuple[int | None, ...]:
-    window = facts.get("sliding_window") or None
-    if family.window == "none" or (family.window != "all" and not facts.get("use_sliding_window")):
+def _windows(family: Family, hf_config: HfConfig, layers: int) -> tuple[int | None, ...]:
+    window = hf_config.get("sliding_window") or None
+    if family.window == "none" or (
+        family.window != "all" and not hf_config.get("use_sliding_window")
+    ):
         window = None
     if window is None or family.window != "types":
         return (window,) * layers
-    first = facts.get("max_window_layers", 0)
-    types = _types(facts) or ["sliding_attention" if at >= first else "" for at in range(layers)]
+    first = hf_config.get("max_window_layers", 0)
+    types = _types(hf_config) or [
+        "sliding_attention" if at >= first else "" for at in range(layers)
+    ]
     return tuple(window if kind == "sliding_attention" else None for kind in types)
 
 
-def _experts(family: Family, facts: Facts, layers: int) -> ExpertShape | None:
+def _experts(family: Family, hf_config: HfConfig, layers: int) -> ExpertShape | None:
     if not family.experts:
         return None
-    step = int(facts.get("decoder_sparse_step") or 1)
-    plain = set(facts.get("mlp_only_layers") or ())
+    step = int(hf_config.get("decoder_sparse_step") or 1)
+    plain = set(hf_config.get("mlp_only_layers") or ())
     return ExpertShape(
-        count=int(facts.get("num_local_experts") or facts["num_experts"]),
-        chosen=int(facts["num_experts_per_tok"]),
-        inner=int(facts[family.experts]),
-        sums_to_one=_says(facts, family.sums_to_one),
-        rounds=family.rounds,
-        shared_inner=int(facts[family.shared]) if family.shared else 0,
+        count=int(hf_config.get("num_local_experts") or hf_config["num_experts"]),
+        experts_per_token=int(hf_config["num_experts_per_tok"]),
+        inner=int(hf_config[family.experts]),
+        normalizes_weights=_is_set(hf_config, family.normalizes_weights),
+        rounds_weights=family.rounds_weights,
+        shared_inner=int(hf_config[family.shared]) if family.shared else 0,
         layers=frozenset(at for at in range(layers) if (at + 1) % step == 0 and at not in plain),
     )
 
@@ -171,47 +179,49 @@ def _expert_sizes(family: Family) -> tuple[str, ...]:
     return tuple(name for name in sizes if name)
 
 
-def _is_size(facts: Facts, name: str) -> bool:
-    value = facts.get(name)
+def _is_size(hf_config: HfConfig, name: str) -> bool:
+    value = hf_config.get(name)
     if name == "num_experts" and value is None:
-        value = facts.get("num_local_experts")
+        value = hf_config.get("num_local_experts")
     return _are_positive([value])
 
 
-def _says(facts: Facts, what: bool | str) -> bool:
-    return bool(facts.get(what)) if isinstance(what, str) else what
+def _is_set(hf_config: HfConfig, what: bool | str) -> bool:
+    return bool(hf_config.get(what)) if isinstance(what, str) else what
 
 
-def _types(facts: Facts) -> list[str]:
-    return list(facts.get("layer_types") or ())
+def _types(hf_config: HfConfig) -> list[str]:
+    return list(hf_config.get("layer_types") or ())
 
 
-def _head_dim(facts: Facts) -> int:
-    return int(facts.get("head_dim") or facts["hidden_size"] // facts["num_attention_heads"])
+def _head_dim(hf_config: HfConfig) -> int:
+    return int(
+        hf_config.get("head_dim") or hf_config["hidden_size"] // hf_config["num_attention_heads"]
+    )
 
 
-def _told(facts: Facts) -> Facts:
-    """What a config says of its positions, in the words of old and new versions."""
-    told = {**(facts.get("rope_scaling") or {}), **(facts.get("rope_parameters") or {})}
-    kind = told.get("rope_type") or told.get("type") or "default"
-    part = told.get("partial_rotary_factor") or facts.get("partial_rotary_factor") or 1.0
-    theta = told.get("rope_theta") or facts.get("rope_theta")
-    return {**told, "kind": kind, "partial_rotary_factor": part, "rope_theta": theta}
+def _rope_config(hf_config: HfConfig) -> HfConfig:
+    """Rope settings of a config, in the names of old and new versions."""
+    rope = {**(hf_config.get("rope_scaling") or {}), **(hf_config.get("rope_parameters") or {})}
+    kind = rope.get("rope_type") or rope.get("type") or "default"
+    part = rope.get("partial_rotary_factor") or hf_config.get("partial_rotary_factor") or 1.0
+    theta = rope.get("rope_theta") or hf_config.get("rope_theta")
+    return {**rope, "kind": kind, "partial_rotary_factor": part, "rope_theta": theta}
 
 
-def _rope(facts: Facts, head_dim: int) -> Rope | None:
-    told = _told(facts)
-    if not _are_positive([told["rope_theta"], told["partial_rotary_factor"]]):
+def _rope(hf_config: HfConfig, head_dim: int) -> Rope | None:
+    rope = _rope_config(hf_config)
+    if not _are_positive([rope["rope_theta"], rope["partial_rotary_factor"]]):
         return None
-    theta, width = float(told["rope_theta"]), int(head_dim * told["partial_rotary_factor"])
-    if told["kind"] == "linear":
-        ok = _are_positive([told.get("factor")])
-        return Rope(theta, width, stretch=float(told["factor"])) if ok else None
-    if told["kind"] == "default":
+    theta, width = float(rope["rope_theta"]), int(head_dim * rope["partial_rotary_factor"])
+    if rope["kind"] == "linear":
+        ok = _are_positive([rope.get("factor")])
+        return Rope(theta, width, factor=float(rope["factor"])) if ok else None
+    if rope["kind"] == "default":
         return Rope(theta, width)
-    if not _are_positive([told.get(name) for name in _LLAMA3]):
+    if not _are_positive([rope.get(name) for name in _LLAMA3]):
         return None
-    factor, low, high, length = (float(told[name]) for name in _LLAMA3)
+    factor, low, high, length = (float(rope[name]) for name in _LLAMA3)
     return Rope(theta, width, llama3=(factor, low, high, length))
 
 

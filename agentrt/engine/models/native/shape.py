@@ -1,7 +1,7 @@
-"""What a decoder looks like that the engine computes itself: data, no tensors.
+"""Shape of a decoder that the engine computes itself: data, no tensors.
 
-One layer is: norm, queries-keys-values, rotation, attention, norm, gated layer or experts, with a
-residual stream. The fields say in what the architectures differ.
+One layer is: norm, query-key-value projection, rotation, attention, norm, gated MLP or experts,
+with a residual stream. The fields are the differences between architectures.
 """
 
 from __future__ import annotations
@@ -16,53 +16,53 @@ class Rope:
 
     Attributes:
         theta: Base wavelength.
-        width: How many values of a head turn, from its first.
-        stretch: All wavelengths are this much longer.
-        llama3: Factor, low and high frequency factor and original length of Llama 3.1's stretch,
-            or None.
+        width: Number of values of a head that are rotated, from its first.
+        factor: Factor by which all wavelengths are longer.
+        llama3: Factor, low and high frequency factor and original length of Llama 3.1's scaling, or
+            None.
     """
 
     theta: float
     width: int
-    stretch: float = 1.0
+    factor: float = 1.0
     llama3: tuple[float, float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ExpertShape:
-    """Gated layers of which each token takes a few.
+    """Mixture of experts.
 
     Attributes:
         count: Experts of a layer.
-        chosen: How many a token takes.
-        inner: Width of one.
-        sums_to_one: The weights of the chosen are divided by their sum.
-        rounds: The weights are rounded to the dtype of the model.
-        shared_inner: Width of one more that every token takes, weighed by a sigmoid; 0 for none.
-        layers: Which layers have experts; the others have a plain gated layer.
+        experts_per_token: Experts that a token takes.
+        inner: Width of an expert.
+        normalizes_weights: Whether the weights of a token's experts are divided by their sum.
+        rounds_weights: Whether the weights are rounded to the model's dtype.
+        shared_inner: Width of the shared expert, weighted by a sigmoid; 0 for none.
+        layers: Layers with experts; the others have a gated MLP.
     """
 
     count: int
-    chosen: int
+    experts_per_token: int
     inner: int
-    sums_to_one: bool
-    rounds: bool
+    normalizes_weights: bool
+    rounds_weights: bool
     shared_inner: int
     layers: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """How a checkpoint calls the parts of a layer.
+class WeightNames:
+    """Names of a layer's parts in a checkpoint.
 
     Attributes:
         qkv: Queries, keys, values: one matrix, or three.
         gate_up: Gate and up: one matrix, or two.
-        down: Back to the residual stream.
+        down: Down projection of the MLP.
         router: Scores of the experts.
-        expert: Of one expert, with its number to be put in.
-        expert_gate_up: Gate and up of it.
-        expert_down: And its way back.
+        expert: Prefix of one expert, with a place for its number.
+        expert_gate_up: Gate and up projection of an expert.
+        expert_down: Down projection of an expert.
     """
 
     qkv: tuple[str, ...] = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
@@ -80,28 +80,28 @@ class DecoderShape:
 
     Attributes:
         hidden: Width of the residual stream.
-        inner: Width of the gated layer.
-        layers: How many.
+        inner: Width of the gated MLP.
+        layers: Number of layers.
         heads: Query heads.
         kv_heads: Heads of keys and values.
         head_dim: Width of a head.
         vocabulary: Rows of the embedding.
-        positions: Longest context.
-        epsilon: Of the norms.
-        rope: Positions.
-        windows: For each layer, how many tokens a token sees; None sees all.
-        scaling: Of query times key.
-        qkv_bias: Queries, keys and values have biases.
-        out_bias: So has what attention gives.
-        mlp_bias: So has the gated layer.
-        head_norms: Queries and keys are normed head by head, over all heads, or not.
-        experts: In place of gated layers, or None.
-        tied: The output layer is the embedding.
-        embedding_scale: Embeddings are multiplied by it.
-        residual_scale: So is what a layer adds to the stream.
-        logits_scale: And the logits.
-        names: Of the weights.
-        initial_deviation: Of random weights.
+        positions: Longest context, in tokens.
+        epsilon: Epsilon of the norms.
+        rope: Rotary positions.
+        windows: Sliding window of each layer, in tokens; None attends to all.
+        scaling: Factor of query times key.
+        qkv_bias: Whether query, key and value projections have biases.
+        out_bias: Whether the output projection of attention has a bias.
+        mlp_bias: Whether the gated MLP has biases.
+        head_norms: Norms of queries and keys: for each head, over all heads, or none.
+        experts: Experts instead of gated MLPs, or None.
+        tied: Whether the output layer is the embedding.
+        embedding_scale: Factor of the embeddings.
+        residual_scale: Factor of what a layer adds to the stream.
+        logits_scale: Factor of the logits.
+        names: Names of the weights.
+        initial_deviation: Standard deviation of random weights.
     """
 
     hidden: int
@@ -125,17 +125,17 @@ class DecoderShape:
     embedding_scale: float
     residual_scale: float
     logits_scale: float
-    names: Names
+    names: WeightNames
     initial_deviation: float
 
     @property
     def query_width(self) -> int:
-        """Of all query heads."""
+        """Width of all query heads."""
         return self.heads * self.head_dim
 
     @property
     def kv_width(self) -> int:
-        """Of all heads of keys."""
+        """Width of all key heads."""
         return self.kv_heads * self.head_dim
 
     def has_experts(self, layer: int) -> bool:

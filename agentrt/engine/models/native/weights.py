@@ -1,4 +1,4 @@
-"""Names and shapes of a decoder's weights, as checkpoints have them."""
+"""Names and shapes of a decoder's weights in a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
 Shapes = dict[str, tuple[int, ...]]
 
 
-def weights_of(shape: DecoderShape) -> Shapes:
-    """All of them."""
+def weight_shapes(shape: DecoderShape) -> Shapes:
+    """Shapes of all weights by name."""
     found: Shapes = {
         "model.embed_tokens.weight": (shape.vocabulary, shape.hidden),
         "model.norm.weight": (shape.hidden,),
@@ -18,25 +18,25 @@ def weights_of(shape: DecoderShape) -> Shapes:
     if not shape.tied:
         found["lm_head.weight"] = (shape.vocabulary, shape.hidden)
     for layer in range(shape.layers):
-        mine = _attention(shape)
+        own = _attention(shape)
         if shape.experts is not None and shape.has_experts(layer):
-            mine |= _experts(shape, shape.experts)
+            own |= _experts(shape, shape.experts)
         else:
-            mine |= _gated(shape)
-        found |= {f"model.layers.{layer}.{name}": size for name, size in mine.items()}
+            own |= _gated(shape)
+        found |= {f"model.layers.{layer}.{name}": size for name, size in own.items()}
     return found
 
 
-def difference(shape: DecoderShape, held: Mapping[str, tuple[int, ...]]) -> str | None:
-    """In what a checkpoint's weights are not exactly these; None where they are."""
-    mine = weights_of(shape)
-    for name in mine:
-        if name not in held:
+def shape_mismatch(shape: DecoderShape, found: Mapping[str, tuple[int, ...]]) -> str | None:
+    """Difference of a checkpoint's weights from the expected ones; None if there is none."""
+    expected = weight_shapes(shape)
+    for name in expected:
+        if name not in found:
             return f"it lacks {name}"
-        if held[name] != mine[name]:
-            return f"{name} is {held[name]}, not {mine[name]}"
-    for name in held:
-        if name not in mine and not _is_idle(name):
+        if found[name] != expected[name]:
+            return f"{name} is {found[name]}, not {expected[name]}"
+    for name in found:
+        if name not in expected and not _is_unused(name):
             return f"it holds {name}"
     return None
 
@@ -92,6 +92,6 @@ def _experts(shape: DecoderShape, experts: ExpertShape) -> Shapes:
     return found
 
 
-def _is_idle(name: str) -> bool:
-    """Whether a checkpoint's tensor is one that models do not read."""
+def _is_unused(name: str) -> bool:
+    """Whether models do not read this tensor of a checkpoint."""
     return name.endswith("rotary_emb.inv_freq") or name == "lm_head.weight"

@@ -1,4 +1,4 @@
-"""Room for the activations of a forward, made once and used by every layer of every step."""
+"""Activations of a forward: buffers allocated once and used by every layer of every step."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from torch import Tensor
 
 from agentrt.engine.models.native.shape import DecoderShape
 
-_KEPT_ROWS = 128
-"""Views for up to so many rows are kept: decoding comes back to the same few counts."""
+_CACHED_ROWS = 128
+"""Views for up to this many rows are cached: decodes have the same few counts again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Views for T rows of which each takes A experts; see `agentrt_kernels.contract`.
+class ActivationRows:
+    """Views for T rows with A experts each; see `agentrt_kernels.contract`.
 
     Attributes:
         stream: `[T, hidden]`, the residual stream.
         normed: `[T, hidden]`.
-        added: `[T, hidden]`, what comes on top of the stream.
+        added: `[T, hidden]`, the next addition to the stream.
         qkv: `[T, (H + 2 * K) * D]`.
-        heads: `[T, H + 2 * K, D]`, the same.
+        heads: `[T, H + 2 * K, D]`, the same memory.
         query: `[T, H, D]`.
         mixed: `[T, H, D]`.
         gate_up: `[T, 2 * I]`.
@@ -49,49 +49,51 @@ class Rows:
 
 
 class Workspace:
-    """The room.
+    """Buffers of the activations.
 
     Args:
-        shape: Of the decoder.
+        shape: Shape of the decoder.
         rows: Most rows of a forward.
-        dtype: Of the activations.
-        device: Of them.
+        dtype: Type of the activations.
+        device: Device of the buffers.
     """
 
     def __init__(
         self, shape: DecoderShape, rows: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         self._shape = shape
-        self._most_rows = rows
+        self._max_rows = rows
         self._dtype = dtype
         self._device = device
         packed = shape.query_width + 2 * shape.kv_width
         experts = shape.experts
         inner = max(shape.inner, experts.shared_inner if experts else 0)
-        self._chosen, expert_inner = (experts.chosen, experts.inner) if experts else (0, 0)
+        self._chosen, expert_inner = (
+            (experts.experts_per_token, experts.inner) if experts else (0, 0)
+        )
         self._widths = (
             *(shape.hidden, shape.hidden, shape.hidden),
             *(packed, shape.query_width, shape.query_width),
             *(2 * inner, inner),
         )
         self._expert_widths = (shape.hidden, 2 * expert_inner, expert_inner, shape.hidden)
-        self._flat = [self._room(rows * width) for width in self._widths]
+        self._flat = [self._buffer(rows * width) for width in self._widths]
         rows *= self._chosen
-        self._expert_flat = [self._room(rows * width) for width in self._expert_widths]
-        self._kept: dict[int, Rows] = {}
+        self._expert_flat = [self._buffer(rows * width) for width in self._expert_widths]
+        self._cached: dict[int, ActivationRows] = {}
 
-    def rows(self, count: int) -> Rows:
-        """Views for `count` rows; of the same memory, whatever the count."""
-        found = self._kept.get(count)
+    def rows(self, count: int) -> ActivationRows:
+        """Views for `count` rows, always of the same memory."""
+        found = self._cached.get(count)
         if found is None:
             found = self._views(count)
-            if count <= _KEPT_ROWS:
-                self._kept[count] = found
+            if count <= _CACHED_ROWS:
+                self._cached[count] = found
         return found
 
-    def _views(self, count: int) -> Rows:
+    def _views(self, count: int) -> ActivationRows:
         shape = self._shape
-        assert count <= self._most_rows, f"{count} rows in a room for {self._most_rows}"
+        assert count <= self._max_rows, f"{count} rows in a workspace for {self._max_rows}"
         stream, normed, added, qkv, query, mixed, gate_up, inner = (
             flat[: count * width].view(count, width)
             for flat, width in zip(self._flat, self._widths, strict=True)
@@ -101,7 +103,7 @@ class Workspace:
             flat[: several * width].view(several, width)
             for flat, width in zip(self._expert_flat, self._expert_widths, strict=True)
         )
-        return Rows(
+        return ActivationRows(
             stream=stream,
             normed=normed,
             added=added,
@@ -117,5 +119,5 @@ class Workspace:
             returned=returned,
         )
 
-    def _room(self, values: int) -> Tensor:
+    def _buffer(self, values: int) -> Tensor:
         return torch.empty(values, dtype=self._dtype, device=self._device)

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.ops.cpu_threads import forget
+from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.bench.compound.bound import bounds_of
@@ -47,7 +47,7 @@ def run_compound_bench(flags: CompoundFlags, log: Log) -> dict[str, Any]:
     model = bench_model(flags.shape, factors=scale, sizes=sizes, seed=flags.seed, log=log)
     log(f"scales {asdict(model.drawing.scale)}")
     if not flags.quick:  # peers' plans are tried in this run, and so are our engine's threads
-        forget(EngineConfig(model_path=model.path))
+        forget_choice(EngineConfig(model_path=model.path))
     with ExitStack() as stack:
         run = (_one_by_one if flags.load == "one" else _under_load)(flags, model, stack, log)
         source = "public data" if flags.data else "quantiles of public data"

@@ -10,8 +10,8 @@ from typing import Any
 
 from agentrt.analysis.model_shape import shape_in
 from agentrt.base.config import SchedulerConfig
+from agentrt.base.cpu_cores import cores
 from agentrt.base.record import record
-from agentrt.engine.ops.cpu_threads import cores
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import CLIENTS, OURS, client_arm, play, runtime_arm

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
+from agentrt.base.cpu_cores import cores
 from agentrt.base.record import record
-from agentrt.engine.ops.cpu_threads import cores
 from agentrt.lab.arms.arm_process import Arm, ArmProcess
 from agentrt.lab.arms.engine_arms import OURS
 from agentrt.lab.arms.peer_files import PeerFiles, peer_files

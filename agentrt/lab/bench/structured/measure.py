@@ -109,7 +109,7 @@ def measure(
 
 
 def _put(library: LibraryArm, case: ConstraintCase, alphabet: Alphabet) -> CaseReply:
-    texts = [alphabet.spell(one.text.encode()) for one in case.texts]
+    texts = [alphabet.tokenize(one.text.encode()) for one in case.texts]
     reply = CaseReply(case, library.ask("case", **_constraint(case), texts=texts))
     for at, walk in enumerate(reply.answer.get("walks", ())):
         if case.texts[at].valid and not walk["taken"]:
@@ -123,7 +123,7 @@ def _excuse(library: LibraryArm, case: ConstraintCase, value: Any, alphabet: Alp
         return ""
     whole = with_whole_numbers(value)
     other_texts = [written(whole)] if written(whole) != written(value) else []
-    texts = [alphabet.spell(text.encode()) for text in (*other_texts, *other_orders(whole))]
+    texts = [alphabet.tokenize(text.encode()) for text in (*other_texts, *other_orders(whole))]
     answer = library.ask("case", **_constraint(case), texts=texts) if texts else {}
     taken = [walk["taken"] for walk in answer.get("walks", ())]
     if any(taken[: len(other_texts)]):
@@ -145,7 +145,7 @@ def _rows(
         if not reply.compiled or sum(row["kind"] == case.kind for row in found) == _ROW_CASES:
             continue
         texts = [
-            alphabet.spell(text.text.encode())
+            alphabet.tokenize(text.text.encode())
             for text, walk in zip(case.texts, reply.answer["walks"], strict=True)
             if walk["taken"]
         ]

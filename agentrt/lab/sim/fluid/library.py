@@ -224,13 +224,13 @@ class _Tree:
     def _insert(self, whole: tuple[int, ...], prompt_tokens: int = 0) -> int:
         """Put ids into it; how many of the first `prompt_tokens` it had."""
         size = self._page_tokens
-        match = self._tree.match(key_of(whole[: prompt_tokens or len(whole)]))
+        match = self._tree.match_prefix(key_of(whole[: prompt_tokens or len(whole)]))
         self._tree.lock(match.node)
         pages = len(whole) // size
         more = pages - len(match.pages)
         if more > self._pool.free_pages:
             self._tree.evict(more)
-        taken = self._pool.take(max(0, more))
+        taken = self._pool.allocate(max(0, more))
         self._tree.insert(key_of(whole[: pages * size]), [*match.pages, *taken])
         self._tree.unlock(match.node)
         return match.matched_tokens

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.scheduling.token_budget import SLACK_TOKENS
+from agentrt.engine.scheduling.token_budget import BACKGROUND_TOKENS
 from agentrt.protocol.backend import HoleFill, SchedulingInfo
 
 LONG = 600
@@ -44,7 +44,7 @@ def test_beside_others_it_gets_what_a_step_has_left(complete, tokenizer_dir, eng
         core.submit(engine.request(number, prompt(number), demanded=False, complete=complete))
     served, beside = steps_beside(core, engine, 1)
     assert len(served.ids(1)) == 39, "and one before"
-    assert max(beside) <= SLACK_TOKENS
+    assert max(beside) <= BACKGROUND_TOKENS
     assert sum(beside) >= 4 * (LONG - 16), "and it was computed, all of it"
 
 
@@ -53,7 +53,7 @@ def test_where_nobody_waits_it_has_the_whole_step(tokenizer_dir, engine):
     for number in range(2, 4):
         core.submit(engine.request(number, prompt(number), demanded=False, max_tokens=4))
     served, beside = steps_beside(core, engine, 2)
-    assert max(beside) > SLACK_TOKENS
+    assert max(beside) > BACKGROUND_TOKENS
     assert len(served.ends) == 2
 
 
@@ -63,9 +63,9 @@ def test_once_somebody_waits_it_is_not_held_back(tokenizer_dir, engine):
     core.submit(engine.request(2, prompt(2), demanded=False, max_tokens=4))
     for _ in range(2):
         core.step()
-    core.facts((SchedulingInfo(RequestId(2), demanded=True),))
+    core.update((SchedulingInfo(RequestId(2), demanded=True),))
     _, beside = steps_beside(core, engine, 2)
-    assert max(beside) > SLACK_TOKENS
+    assert max(beside) > BACKGROUND_TOKENS
 
 
 def test_who_waits_for_a_prefix_that_nobody_else_waits_for(tokenizer_dir, engine):
@@ -78,7 +78,7 @@ def test_who_waits_for_a_prefix_that_nobody_else_waits_for(tokenizer_dir, engine
     core.submit(engine.request(3, [*prompt(2), 7, 8, 9], max_tokens=4))
     served, _ = steps_beside(core, engine, 1)
     prefilled = [done.step.prefill_tokens for done in served.steps if done.step is not None]
-    assert prefilled[0] > SLACK_TOKENS
+    assert prefilled[0] > BACKGROUND_TOKENS
     assert served.ends[3].ledger.cached_tokens >= LONG - 16
 
 
@@ -87,6 +87,6 @@ def test_a_hole_that_is_filled_finds_its_prompt_computed(tokenizer_dir, engine):
     core.submit(engine.request(1, prompt(1, 20), max_tokens=30))
     core.submit(engine.request(2, prompt(2), demanded=True, complete=False, max_tokens=4))
     engine.drain(core)
-    core.fill(RequestId(2), HoleFill((1, 2, 3), complete=True))
+    core.fill_hole(RequestId(2), HoleFill((1, 2, 3), complete=True))
     served = engine.drain(core)
     assert sum(done.step.prefill_tokens for done in served.steps if done.step) <= 3 + 16

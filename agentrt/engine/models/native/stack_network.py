@@ -1,7 +1,7 @@
 """Dense decoders on a CPU with a compiler: all layers in one native call.
 
-For models of few parameters the calls between Python and torch cost more than the products; here
-there is one for a whole forward. It also lets go of the interpreter's lock while it computes.
+In models of few parameters the calls between Python and torch cost more than the products; here one
+call computes a whole forward. It also releases the interpreter lock while it computes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
-from agentrt.engine.models.native.layer_weights import GatedWeights, take_layer
+from agentrt.engine.models.native.layer_weights import GatedWeights, take_layer_weights
 from agentrt.engine.models.native.rope import angles
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt_kernels.contract import Score
@@ -20,19 +20,19 @@ from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
 
 
-class NativeNetwork:
-    """A dense decoder.
+class StackNetwork:
+    """A dense decoder in native code.
 
     Args:
-        shape: What it looks like; `is_native` has said yes to it.
-        weights: By their names in checkpoints, of one dtype; taken apart.
-        kernels: The native set.
+        shape: Shape of the decoder; `fits_stack` holds for it.
+        weights: Weights by checkpoint name, of one dtype; consumed.
+        kernels: The native kernel set.
 
     Attributes:
-        parameters: How many.
+        parameters: Number of parameters.
     """
 
-    is_one_call = True
+    is_single_call = True
 
     def __init__(
         self, shape: DecoderShape, weights: dict[str, Tensor], kernels: CpuKernels
@@ -57,28 +57,30 @@ class NativeNetwork:
             embedding if shape.tied else weights.pop("lm_head.weight"),
         )
 
-    def bind(self, kv: KvCache, most_rows: int) -> None:
-        """Get ready for this KV memory; its own room grows with the forwards it sees."""
+    def bind(self, kv: KvCache, max_rows: int) -> None:
+        """Prepare for this KV cache; the workspace grows with the forwards."""
         shape = self._shape
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
-        turns = angles(shape.rope, shape.head_dim, positions, kv.memory.device)
-        self._stack.bind(kv.memory, turns)
+        angle_table = angles(shape.rope, shape.head_dim, positions, kv.memory.device)
+        self._stack.bind(kv.memory, angle_table)
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
-        """Logits `[rows, vocabulary]` of the wanted rows."""
-        batch.await_layer(self._shape.layers - 1)  # its layers do not ask one by one
+        """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
+        batch.wait_layer(self._shape.layers - 1)  # its layers do not wait one by one
         rows = batch.fields
-        return self._stack(rows.token_ids, rows.positions, rows.slots, batch.paged, batch.wanted)
+        return self._stack(
+            rows.token_ids, rows.positions, rows.slot_mapping, batch.paged, batch.logit_rows
+        )
 
 
-def is_native(shape: DecoderShape) -> bool:
-    """Whether the native call knows all parts of this shape."""
+def fits_stack(shape: DecoderShape) -> bool:
+    """Whether the native call implements all parts of this shape."""
     return shape.experts is None and shape.head_norms != "all"
 
 
 def _layers(shape: DecoderShape, weights: dict[str, Tensor]) -> Iterator[StackLayer]:
     for number in range(shape.layers):
-        layer = take_layer(shape, weights, number)
+        layer = take_layer_weights(shape, weights, number)
         inner = layer.inner
         assert isinstance(inner, GatedWeights)
         yield StackLayer(

@@ -1,0 +1,132 @@
+"""Decoders of known shape, computed by the engine itself with torch and a kernel set.
+
+The same numbers as transformers computes, in a quarter of the operations: packed projections, the
+residual fused with the norm, the rotation fused with the store of keys and values. Written once
+over `Kernels`, for every device.
+
+The residual stream is carried divided by `residual_scale`. A norm does not see the factor (but for
+its epsilon), so Granite's multipliers cost nothing.
+
+Letters of the shapes: T tokens, H query heads, K heads of keys and values, D head_dim.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from agentrt.engine.batch.batch import ForwardBatch
+from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.models.native.layer import Layer, build_layer
+from agentrt.engine.models.native.layer_weights import take_layer_weights
+from agentrt.engine.models.native.rope import angles
+from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.workspace import ActivationRows, Workspace
+from agentrt.engine.ops.linear import LinearBackend
+from agentrt_kernels.contract import Kernels
+
+
+class TorchNetwork:
+    """A decoder over a kernel set.
+
+    Args:
+        shape: Shape of the decoder.
+        weights: Weights by checkpoint name, of one dtype and device; consumed.
+        kernels: Kernel set that computes.
+        backend: Chooses the format of its matrices.
+
+    Attributes:
+        parameters: Number of parameters.
+    """
+
+    is_single_call = False
+
+    def __init__(
+        self,
+        shape: DecoderShape,
+        weights: dict[str, Tensor],
+        kernels: Kernels,
+        backend: LinearBackend,
+    ) -> None:
+        self._shape = shape
+        self._kernels = kernels
+        self.parameters = sum(weight.numel() for weight in weights.values())
+        self._embedding = weights.pop("model.embed_tokens.weight")  # [vocabulary, hidden]
+        self._norm = weights.pop("model.norm.weight")
+        head = self._embedding if shape.tied else weights.pop("lm_head.weight")
+        self._head = backend.linear(head)
+        self._layers = [
+            build_layer(shape, take_layer_weights(shape, weights, at), at, backend)
+            for at in range(shape.layers)
+        ]
+        self._embedding_scale = shape.embedding_scale / shape.residual_scale
+        self._epsilon = shape.epsilon / shape.residual_scale**2
+        self._pages: list[Tensor] = []
+
+    def bind(self, kv: KvCache, max_rows: int) -> None:
+        """Prepare for this KV cache and for forwards of up to `max_rows` tokens."""
+        memory, shape = kv.memory, self._shape
+        self._pages = [memory[:, layer] for layer in range(shape.layers)]
+        positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
+        self._angles = angles(shape.rope, shape.head_dim, positions, memory.device)
+        self._workspace = Workspace(shape, max_rows, memory.dtype, memory.device)
+
+    def __call__(self, batch: ForwardBatch) -> Tensor:
+        """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
+        ids, positions = batch.fields.token_ids, batch.fields.positions
+        rows = self._workspace.rows(ids.shape[0])
+        kernels, stream = self._kernels, rows.stream
+        torch.index_select(self._embedding, 0, ids, out=stream)
+        if self._embedding_scale != 1.0:
+            stream.mul_(self._embedding_scale)
+        kernels.rms_norm(stream, self._layers[0].norm, self._epsilon, rows.normed)
+        last = len(self._layers) - 1
+        for index, layer in enumerate(self._layers):
+            delta = self._attend(index, layer, batch, positions, rows)
+            if index == last:  # the rest is computed for the rows with logits only
+                if not batch.logit_rows.shape[0]:
+                    return stream.new_empty((0, self._shape.vocabulary))
+                rows, delta = self._select_rows(batch.logit_rows, rows, delta)
+            delta = layer.out.apply(delta, rows.added)
+            kernels.add_rms_norm(delta, rows.stream, layer.inner_norm, self._epsilon, rows.normed)
+            delta = layer.inner.apply(kernels, rows.normed, rows, rows.added)
+            norm = self._norm if index == last else self._layers[index + 1].norm
+            kernels.add_rms_norm(delta, rows.stream, norm, self._epsilon, rows.normed)
+        logits = self._head.apply(rows.normed)
+        return logits if self._shape.logits_scale == 1.0 else logits.mul_(self._shape.logits_scale)
+
+    def _attend(
+        self, index: int, layer: Layer, batch: ForwardBatch, positions: Tensor, rows: ActivationRows
+    ) -> Tensor:
+        """Output of the heads, `[T, H * D]`."""
+        shape, kernels, pages = self._shape, self._kernels, self._pages[index]
+        qkv = layer.qkv.apply(rows.normed, rows.qkv)
+        if layer.query_norm is not None and layer.key_norm is not None:
+            query = qkv[:, : shape.query_width]
+            key = qkv[:, shape.query_width : shape.query_width + shape.kv_width]
+            kernels.rms_norm(query, layer.query_norm, shape.epsilon, query)
+            kernels.rms_norm(key, layer.key_norm, shape.epsilon, key)
+        heads = qkv.view(rows.heads.shape)
+        batch.wait_layer(index)
+        kernels.rope_store(
+            heads,
+            positions,
+            self._angles,
+            batch.fields.slot_mapping,
+            layer.head_norms,
+            pages,
+            rows.query,
+        )
+        kernels.attend(rows.query, pages, batch.paged, layer.score, rows.mixed)
+        return rows.mixed.view(positions.shape[0], shape.query_width)
+
+    def _select_rows(
+        self, logit_rows: Tensor, rows: ActivationRows, mixed: Tensor
+    ) -> tuple[ActivationRows, Tensor]:
+        """The rows with logits of the stream and of `mixed`, at the start of the workspace."""
+        selected = self._workspace.rows(logit_rows.shape[0])
+        torch.index_select(rows.stream, 0, logit_rows, out=selected.normed)
+        selected.stream.copy_(selected.normed)
+        selected_mixed = selected.query.view(logit_rows.shape[0], mixed.shape[1])
+        torch.index_select(mixed, 0, logit_rows, out=selected_mixed)
+        return selected, selected_mixed

@@ -1,0 +1,320 @@
+"""A generation: the node of one answer of a model, for any type of chat."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import field, replace
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
+from weakref import ReferenceType, ref
+
+from agentrt.base.errors import FailedAttempt, UsageError
+from agentrt.base.notifier import Notifier
+from agentrt.base.record import record
+from agentrt.base.sampling_params import SamplingParams
+from agentrt.base.segments import Generated, Segment
+from agentrt.program.budget import Budget
+from agentrt.program.call_site import call_site
+from agentrt.program.node import Node, NodeWork
+from agentrt.program.options import (
+    PHASES,
+    RETRIES,
+    PlainGenOptions,
+    check_options,
+    check_output,
+    sampling_of,
+)
+from agentrt.program.output import OutputSpec
+from agentrt.program.output_reading import Partial, PartialReading, TextReading
+from agentrt.program.prompt_prefix import PromptPrefix
+from agentrt.program.scope import Scope, current_scope, sooner
+from agentrt.protocol.backend import OnLimit
+from agentrt.protocol.step_output import Ledger, TokenLogprob
+
+T_co = TypeVar("T_co", covariant=True)
+ChatT = TypeVar("ChatT", bound=PromptPrefix[Any])
+OverflowCallback = Callable[[Any], Any]
+DEFAULT_MAX_TOKENS = SamplingParams().max_tokens
+
+
+@record
+class GenerateWork(NodeWork, Generic[ChatT]):
+    """One generation.
+
+    Attributes:
+        chat: The prompt, perhaps with pending parts.
+        output: The type of the output.
+        sampling: How tokens are picked.
+        on_limit: What happens at a limit.
+        model: Role of the engine.
+        deadline_at_s: Deadline of the node itself or of a `limits` block around it, or None.
+        on_overflow: Called for a shorter chat if this one leaves too little room.
+        thinking_tokens: Most tokens of reasoning before the output; None leaves it to the model.
+        scored: Whether the options of a choice are scored instead of decoding one.
+        retries: How often a checked output may be generated again.
+    """
+
+    chat: ChatT
+    output: OutputSpec
+    sampling: SamplingParams
+    on_limit: OnLimit
+    model: str
+    deadline_at_s: float | None
+    on_overflow: OverflowCallback | None = None
+    thinking_tokens: int | None = None
+    scored: bool = False
+    retries: int = 0
+
+
+@record
+class GenMeta:
+    """How a generation went; complete once it is done.
+
+    Attributes:
+        model: The model that served it.
+        finish_reason: `stop`, `length`, `cancelled` or `failed`; "" while it runs.
+        closed_early: Whether the output was driven to its shortest valid end.
+        ledger: The engine's account of its time and tokens.
+        logprobs: One entry a token, if they were asked for.
+        stopped_by: The stop string that ended it, or "".
+    """
+
+    model: str = ""
+    finish_reason: str = ""
+    closed_early: bool = False
+    ledger: Ledger = field(default_factory=Ledger)
+    logprobs: tuple[TokenLogprob, ...] = ()
+    stopped_by: str = ""
+
+
+_NO_META = GenMeta()
+_NOTHING_WRITTEN = Generated("")
+
+
+@record
+class Score(Generic[T_co]):
+    """How likely one option of a choice is.
+
+    Attributes:
+        value: The option.
+        probability: Its share among the options, which sum to 1.
+        logprob: Log probability that the model writes just this option and ends. Models prefer
+            short or long options, so compare `logprob / tokens` between options of very different
+            lengths.
+        tokens: Length of the option, the end token included.
+    """
+
+    value: T_co
+    probability: float
+    logprob: float
+    tokens: int
+
+
+class Generation(Node[T_co], Generic[T_co, ChatT]):
+    """One answer of a model, already submitted; `Gen` is this for `Chat`."""
+
+    __slots__ = (
+        "_changed",
+        "_ctx",
+        "_ctx_serial",
+        "attempts",
+        "chunks",
+        "first_token_at_s",
+        "generated",
+        "meta",
+        "produced_tokens",
+        "prompt",
+        "reasoning",
+        "replaced_prompt",
+        "scores",
+    )
+    work: GenerateWork[ChatT]
+
+    def __init__(
+        self,
+        scope: Scope,
+        chat: ChatT,
+        output: OutputSpec,
+        name: str,
+        site: str,
+        options: PlainGenOptions,
+        on_overflow: OverflowCallback | None = None,
+    ) -> None:
+        deadline_at_s = scope.block_deadline_at_s
+        if (own_s := options.get("deadline")) is not None:
+            deadline_at_s = sooner(deadline_at_s, scope.run.now_s() + own_s)
+        node_id = scope.next_id(name)
+        work = GenerateWork(
+            chat,
+            output,
+            sampling_of(options, scope.run.seed_of(node_id)),
+            options.get("on_limit", "close" if scope.close else "raise"),
+            options.get("model", "default"),
+            deadline_at_s,
+            on_overflow,
+            options.get("thinking"),
+            options.get("scored", False),
+            options.get("retries", RETRIES) if output.checked else 0,
+        )
+        super().__init__(scope, node_id, "generate", name, site, work)
+        self.prompt = chat
+        self.replaced_prompt: ChatT | None = None  # the first prompt, which did not fit
+        # Weak, because the chat holds this node: a chat that is not continued must go at once.
+        self._ctx: ReferenceType[ChatT] | None = None
+        self._ctx_serial: int | None = None
+        self.chunks: list[str] = []
+        self.reasoning: list[str] = []
+        self.attempts: tuple[FailedAttempt, ...] = ()
+        self.scores: tuple[Score[T_co], ...] = ()
+        self._changed: Notifier | None = None
+        self.meta = _NO_META
+        self.generated = _NOTHING_WRITTEN
+        self.produced_tokens = 0
+        self.first_token_at_s = 0.0
+
+    @classmethod
+    def submit(
+        cls,
+        chat: ChatT,
+        output: OutputSpec,
+        options: PlainGenOptions,
+        on_overflow: OverflowCallback | None = None,
+        *,
+        site: str = "",
+    ) -> Self:
+        """Make the node and hand it to the run; its site is the caller's unless one is given.
+
+        Raises:
+            NoRun: No run is active.
+            UsageError: An option does not exist or is out of range.
+            BudgetExceeded: A `limits` block has no token left.
+        """
+        scope = current_scope("generate")
+        check_options(options)
+        if not PHASES.isdisjoint(options):
+            check_output(output, options)
+        scope.run.check_model(options.get("model", "default"))
+        for budget in scope.budgets:
+            wanted = options.get("max_tokens", DEFAULT_MAX_TOKENS)
+            if (granted := budget.grant_tokens(wanted)) != wanted:
+                options = options.copy()
+                options["max_tokens"] = granted
+        name = options.get("name") or chat.label or output.name
+        gen = cls(scope, chat, output, name, site or call_site(), options, on_overflow)
+        scope.adopt(gen)
+        for budget in scope.budgets:
+            budget.reserve_tokens(gen.max_tokens)
+            gen.when_done(partial(_release, budget, gen.max_tokens))
+        return gen
+
+    def cancel(self, reason: str = "", *, close: bool = False) -> None:
+        """End it before it is through.
+
+        Args:
+            reason: Stands in traces and errors.
+            close: Keep a valid value: the output is driven to its shortest valid end, and awaiting
+                gives that value. Otherwise awaiting raises `NodeCancelled`.
+
+        Raises:
+            UsageError: `close=True`, but it was not declared with `on_limit="close"`, so no way to
+                a valid end is held for it.
+            Unsupported: `close=True`, but its engine cannot close outputs.
+        """
+        if not close:
+            super().cancel(reason)
+            return
+        if self.work.on_limit != "close":
+            raise UsageError(
+                f"{self.label} cannot be closed: it was declared with on_limit='raise'",
+                hint="Declare it with on_limit='close'",
+            )
+        if not self.done:
+            self._scope.run.close(self)
+
+    @property
+    def ctx(self) -> ChatT:
+        """The chat after this answer; usable at once, the answer is a pending part until then."""
+        chat = self._ctx() if self._ctx is not None else None
+        if chat is None:
+            chat = self.prompt.with_answer(self)
+            if self._ctx_serial is not None:  # it is the same chat, made once more
+                chat.serial = self._ctx_serial
+            self._ctx, self._ctx_serial = ref(chat), chat.serial
+        return chat
+
+    @property
+    def text(self) -> str:
+        """The text so far; kept when the generation is cancelled or fails."""
+        return "".join(self.chunks)
+
+    @property
+    def thinking(self) -> str:
+        """The reasoning before the answer so far; see `thinking` of `GenOptions`."""
+        return "".join(self.reasoning).strip()
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens that it may produce."""
+        return self.work.sampling.max_tokens
+
+    def stream(self) -> AsyncIterator[str]:
+        """The text as it comes, from its beginning; may be read more than once.
+
+        The text of a checked output comes once it has passed. Reasoning is left out. The iteration
+        raises the node's error if it fails.
+        """
+        return self._read_text()
+
+    def partials(self) -> AsyncIterator[Partial[T_co]]:
+        """The known part of the value, each time it grows; the last one is complete."""
+        constraint = self.work.output.constraint
+        is_json = constraint is not None and constraint.kind == "json"
+        return PartialReading(self._read_text(), is_json=is_json)
+
+    # What follows is for the runtime and for readers.
+
+    def add_text(self, text: str) -> None:
+        """Append text to the answer."""
+        self.chunks.append(text)
+        self._notify()
+
+    def retry(self, chat: ChatT, seed: int) -> None:
+        """Prepare another attempt, which answers `chat`; the chats of the program stay as is."""
+        sampling = replace(self.work.sampling, seed=seed)
+        self.work = replace(self.work, chat=chat, sampling=sampling, on_overflow=None)
+
+    def replace_prompt(self, prompt: ChatT) -> None:
+        """Answer a shorter prompt; chats that continue the answer continue `prompt` too."""
+        self.replaced_prompt = self.replaced_prompt or self.prompt
+        self.prompt = prompt
+        self.work = replace(self.work, chat=prompt)
+        chat = self._ctx() if self._ctx is not None else None
+        if chat is not None:
+            chat.rebase(prompt)
+
+    def segment(self, *, as_answer: bool = False) -> Segment:
+        """The ids and text of a finished answer; else as of any node."""
+        if as_answer and self._done and self._error is None:
+            return self.generated
+        return super().segment(as_answer=as_answer)
+
+    def _read_text(self) -> TextReading:
+        return TextReading(self, self._notifier(), self.chunks)
+
+    def _notifier(self) -> Notifier:
+        if self._changed is None:
+            self._changed = Notifier()
+        return self._changed
+
+    def _end(self) -> None:
+        super()._end()
+        self._notify()
+
+    def _notify(self) -> None:
+        """Wake the readings of the output."""
+        if self._changed is not None:
+            self._changed.notify_all()
+
+
+def _release(budget: Budget, tokens: int, _gen: Node[Any]) -> None:
+    budget.release_tokens(tokens)

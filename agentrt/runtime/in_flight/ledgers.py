@@ -1,0 +1,71 @@
+"""Ledgers of nodes that share the request of another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agentrt.protocol.step_output import Ledger
+from agentrt.runtime.in_flight.in_flight import InFlight
+
+
+def departed_ledger(request: InFlight, now_s: float) -> Ledger:
+    """The ledger of a node that left a shared request before its end, from what it saw of it."""
+    assert request.sent is not None
+    joined_at_s, prompt_tokens = request.joined_at_s, len(request.prompt_ids)
+    since_s = request.sent.submitted_at_s if joined_at_s is None else joined_at_s
+    first_at_s = request.gen.first_token_at_s if request.has_output else now_s
+    return Ledger(
+        received_at_s=since_s,
+        completed_at_s=since_s,
+        admitted_at_s=since_s,
+        first_token_at_s=request.gen.first_token_at_s,
+        finished_at_s=now_s,
+        queue_s=max(0.0, first_at_s - since_s),
+        decode_s=max(0.0, now_s - first_at_s),
+        prompt_tokens=prompt_tokens,
+        cached_tokens=0 if joined_at_s is None else prompt_tokens,
+        output_tokens=len(request.output_ids),
+        source="inferred",
+    )
+
+
+def joined_ledger(ledger: Ledger, joined_at_s: float) -> Ledger:
+    """The ledger of a node that joined a request in flight at `joined_at_s`.
+
+    Nothing was computed for the node, so its whole prompt was cached and it took part in no step.
+    Of the times of the request it has the last ones: of decoding, before that of prefill, before
+    that of the queue.
+    """
+    left_s = max(0.0, ledger.finished_at_s - max(joined_at_s, ledger.completed_at_s))
+    lasted = (
+        ledger.decode_s,
+        ledger.prefill_s,
+        ledger.kv_reload_s,
+        ledger.constraint_s,
+        ledger.queue_s,
+    )
+    parts: list[float] = []
+    for seconds in lasted:
+        parts.append(min(left_s, seconds))
+        left_s -= parts[-1]
+    decode_s, prefill_s, kv_reload_s, constraint_s, queue_s = parts
+    first_at_s = ledger.first_token_at_s
+    return replace(
+        ledger,
+        received_at_s=max(joined_at_s, ledger.received_at_s),
+        completed_at_s=max(joined_at_s, ledger.completed_at_s),
+        admitted_at_s=max(joined_at_s, ledger.admitted_at_s),
+        first_token_at_s=max(joined_at_s, first_at_s) if first_at_s else 0.0,
+        queue_s=queue_s,
+        kv_reload_s=kv_reload_s,
+        prefill_s=prefill_s,
+        decode_s=decode_s,
+        constraint_s=constraint_s,
+        cached_tokens=ledger.prompt_tokens,
+        cached_host_tokens=0,
+        recomputed_tokens=0,
+        prefill_chunks=0,
+        steps=0,
+        batch_size_sum=0,
+        preemptions=0,
+    )

@@ -1,0 +1,177 @@
+"""Outputs of engines on their way to nodes: the order of all steps stands here.
+
+One engine step (`StepDone`) gives the tokens and ends of many requests. Each goes through the same
+steps on its `InFlight`: tokens, text, items, the check for repetition; at the end the result, the
+outcome, and what follows from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agentrt.base.errors import Degenerate, revive
+from agentrt.protocol.events import Event
+from agentrt.protocol.step_output import BackendDown, Delta, End, StepDone
+from agentrt.runtime.completion import failed, succeeded
+from agentrt.runtime.in_flight.coalescing import CoalescedRequest
+from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.in_flight.ledgers import departed_ledger, joined_ledger
+from agentrt.runtime.in_flight.outcome import keep_result, outcome_of, unreadable
+from agentrt.runtime.kv_hints.retention import KvRetention
+from agentrt.runtime.requests.admission_events import AdmissionEvents
+from agentrt.runtime.requests.dispatch import RequestDispatcher
+from agentrt.runtime.requests.retries import ask_again, check_failed
+
+
+class OutputProcessor:
+    """Turns the outputs of engines into events, and into the texts and values of nodes.
+
+    Attributes:
+        departed: Requests that left a coalesced one, which goes on; their nodes have yet to end.
+    """
+
+    def __init__(self, dispatcher: RequestDispatcher, retention: KvRetention) -> None:
+        self._dispatcher = dispatcher
+        self._in_flight = dispatcher.in_flight
+        self._retention = retention
+        self._admissions = AdmissionEvents()
+        self.departed = dispatcher.departed
+
+    def process(self, step: StepDone) -> list[Event]:
+        """Hand on the output of one step: admissions, tokens, free memory, ends."""
+        events: list[Event] = []
+        for admission in step.admissions:
+            if requests := self._in_flight.get(admission.request_id):
+                first = requests[0]
+                events.append(self._admissions.placed(first.run.run_id, first.gen.id, admission))
+        for delta in step.deltas:
+            requests = self._in_flight.get(delta.request_id)
+            if requests is None:
+                continue
+            if requests[0].coalesced is None:
+                self._add_output(requests[0], delta, events)
+            else:
+                self._share_output(requests, requests[0].coalesced, delta, events)
+        if self._retention.is_on and step.step is not None:
+            self._note_memory(step)
+        for end in step.ends:
+            if requests := self._in_flight.get(end.request_id):
+                events += self._end_all(requests, end)
+        return events + self.end_departed() if self.departed else events
+
+    def end_departed(self) -> list[Event]:
+        """End the nodes in `departed`."""
+        events: list[Event] = []
+        for request in self.departed:
+            ledger = departed_ledger(request, request.run.now_s())
+            events += self._end(request, End(request.request_id, "cancelled", ledger))
+        self.departed.clear()
+        return events
+
+    def fail_lost(self, down: BackendDown) -> list[Event]:
+        """Fail the nodes of requests that were lost with an engine."""
+        events: list[Event] = []
+        for request_id in down.lost:
+            for request in tuple(self._in_flight.get(request_id, ())):
+                self._dispatcher.forget(request)
+                keep_result(request, End(request_id, "failed"))
+                error = request.stop_error or revive(down.error)
+                events.append(failed(request.run, request.gen, error))
+        return events
+
+    def _share_output(
+        self,
+        requests: list[InFlight],
+        coalesced: CoalescedRequest,
+        delta: Delta,
+        events: list[Event],
+    ) -> None:
+        """Give new output to all nodes that share a request."""
+        coalesced.deltas.append(delta)
+        for request in tuple(requests):
+            self._catch_up(request, coalesced, events)
+
+    def _catch_up(
+        self, request: InFlight, coalesced: CoalescedRequest, events: list[Event]
+    ) -> None:
+        """Give a node all shared output that it has not had yet, unless that makes it leave."""
+        for delta in request.unread_deltas(coalesced):
+            if request.request_id in coalesced.info_of:
+                self._add_output(request, delta, events)
+
+    def _add_output(self, request: InFlight, delta: Delta, events: list[Event]) -> None:
+        """The steps of new output."""
+        if not request.has_output:
+            events.append(request.first_token())
+        request.add_tokens(delta)
+        if not delta.text:
+            return
+        answer = request.add_text(delta.text)
+        if request.stop_error is not None:
+            return
+        if request.reads_items and answer:
+            try:
+                events += request.read_items(answer)
+            except Exception as error:
+                reason = "its output cannot be read"
+                self._dispatcher.stop(request, unreadable(request, error), reason)
+                return
+        repetition = request.repetition
+        if repetition is not None and repetition.push(delta.text):
+            message = f"{request.gen.label} repeats itself: ...{repetition.tail!r}"
+            stuck = Degenerate(message, where=request.gen.site)
+            self._dispatcher.stop(request, stuck, "it repeats itself")
+
+    def _end_all(self, requests: list[InFlight], end: End) -> list[Event]:
+        """End an engine's request for each node that gets its output."""
+        events: list[Event] = []
+        for request in tuple(requests):
+            coalesced, own_end = request.coalesced, end
+            if coalesced is not None:
+                self._catch_up(request, coalesced, events)
+                if request.request_id not in coalesced.info_of:
+                    continue  # what it has just been given made it leave
+            if request.joined_at_s is not None:
+                own_end = replace(end, ledger=joined_ledger(end.ledger, request.joined_at_s))
+            self._dispatcher.forget(request)
+            events += self._end(request, own_end)
+        return events
+
+    def _end(self, request: InFlight, end: End) -> list[Event]:
+        """The steps at the end of a node's request."""
+        run, gen = request.run, request.gen
+        if request.reasoning is not None:
+            request.publish(request.reasoning.flush())
+        keep_result(request, end)
+        outcome = outcome_of(request, end)
+        error = outcome.error
+        if error is not None and self._dispatcher.shortens_prompt(request, error):
+            return []  # the node goes on with another prompt
+        if outcome.failed_check is not None:
+            if again := ask_again(request, end, outcome.failed_check):
+                return again
+            error = check_failed(request)
+        if request.unchecked_text:
+            gen.add_text(request.answer)
+        if self._retention.is_on and end.reason in ("stop", "length") and not gen.attempts:
+            self._retention.note_answer(request, end.ledger)
+        if error is not None:
+            return [failed(run, gen, error, ledger=end.ledger, finish_reason=end.reason)]
+        return [
+            succeeded(
+                run,
+                gen,
+                outcome.value,
+                ledger=end.ledger,
+                closed_early=end.closed_early,
+                finish_reason=end.reason,
+            )
+        ]
+
+    def _note_memory(self, step: StepDone) -> None:
+        """Note how much KV memory the engine of this step has left."""
+        assert step.step is not None
+        for request_id in step.step.requests:
+            if requests := self._in_flight.get(request_id):
+                self._retention.note_memory(requests[0].engine.role, step)
+                return

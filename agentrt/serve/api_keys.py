@@ -1,0 +1,65 @@
+"""API keys: each is a tenant of its own and shares nothing with the others."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key that clients bring.
+
+    Attributes:
+        name: Name of its tenant, in traces.
+        secret: The key itself.
+    """
+
+    name: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """The owner of a request.
+
+    Attributes:
+        name: Name for fair share and traces; "" without keys.
+        cache_salt: Salt of its prefixes, known to this server alone; "" without keys.
+    """
+
+    name: str = ""
+    cache_salt: str = field(default="", repr=False)
+
+
+class ApiKeys:
+    """Keys that are known.
+
+    Args:
+        keys: One a tenant.
+    """
+
+    def __init__(self, keys: Sequence[ApiKey]) -> None:
+        self._tenants = [
+            (_digest(key.secret.encode()), Tenant(key.name, secrets.token_hex(16))) for key in keys
+        ]
+
+    def tenant_of(self, authorization: bytes) -> Tenant | None:
+        """The tenant of the key that a request brings, or None.
+
+        Digests are compared, all of them, so that the time tells nothing of any key.
+
+        Args:
+            authorization: Value of the header.
+        """
+        scheme, _, token = authorization.partition(b" ")
+        digest = _digest(token.strip())
+        found = [one for known, one in self._tenants if hmac.compare_digest(digest, known)]
+        return found[0] if found and scheme.lower() == b"bearer" else None
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

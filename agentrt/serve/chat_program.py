@@ -1,0 +1,27 @@
+"""The program that each chat completion is a run of: one generation, delivered while it lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agentrt.program import Gen, program
+from agentrt.serve.request_builder import CompletionRequest
+
+Deliver = Callable[[Gen[str]], Awaitable[None]]
+"""Sends a generation to its client: as it comes, or once it is whole."""
+
+
+@program
+async def chat_completion(request: CompletionRequest, deliver: Deliver) -> None:
+    """Generate the answer to a chat.
+
+    Args:
+        request: Prompt, output and options.
+        deliver: Reads the generation until its end.
+    """
+    gen: Gen[Any] = Gen.submit(request.chat, request.output, request.options, site=_SITE)
+    await deliver(gen)
+
+
+_SITE = chat_completion.site

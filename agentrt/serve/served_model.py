@@ -1,0 +1,152 @@
+"""A model behind the API: the runtime that serves it, and which requests it takes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+
+from agentrt.base.clock import Clock, MonotonicClock
+from agentrt.base.errors import AgentrtError, EngineUnavailable, NodeCancelled
+from agentrt.base.ids import RunId
+from agentrt.base.segments import CallFrame
+from agentrt.runtime import RunOptions, Runtime
+from agentrt.serve.api_keys import Tenant
+from agentrt.serve.chat_program import Deliver, chat_completion
+from agentrt.serve.refusal import RequestRefused, refusal_of
+from agentrt.serve.request_builder import CompletionRequest, completion_request
+from agentrt.serve.request_schema import ChatRequest
+
+DEFAULT_MOST_REQUESTS = 256
+_DEFAULT_TOKENS = 4096
+
+
+class ServedModel:
+    """Runs chat completions on a runtime.
+
+    Args:
+        runtime: An open runtime; its engine of the role `default` serves the model.
+        name: Name that clients call the model by.
+        most_requests: Requests under way at once; clients of more are told to come back.
+        clock: Source of instants on the calendar.
+
+    Attributes:
+        name: Name that clients call the model by.
+        started_at_unix_s: Start of the service.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        name: str,
+        most_requests: int = DEFAULT_MOST_REQUESTS,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self._runtime = runtime
+        self._engine = runtime.engines["default"]
+        self._most_requests = most_requests
+        self._clock = clock or MonotonicClock()
+        self._under_way: set[anyio.CancelScope] = set()
+        self._given_up: EngineUnavailable | None = None
+        self.started_at_unix_s = self.unix_s()
+
+    @property
+    def window_tokens(self) -> int:
+        """Context length of the model; 0 when unknown."""
+        return self._engine.capabilities.window_tokens
+
+    @property
+    def call_frame(self) -> CallFrame:
+        """How the model writes tool calls."""
+        return self._engine.capabilities.call_frame
+
+    @property
+    def under_way(self) -> int:
+        """Number of requests that are served or wait."""
+        return len(self._under_way)
+
+    @property
+    def down(self) -> AgentrtError | None:
+        """Why requests are not taken; None if they are."""
+        return self._given_up or self._runtime.down
+
+    def unix_s(self) -> int:
+        """Now, on the calendar."""
+        return self._clock.unix_ns() // 1_000_000_000
+
+    def give_up(self) -> None:
+        """Fail all requests under way, and take no more."""
+        self._given_up = EngineUnavailable("the server is going down", hint="Ask again later")
+        for scope in self._under_way:
+            scope.cancel()
+
+    @contextmanager
+    def taking(self, question: ChatRequest) -> Iterator[CompletionRequest]:
+        """Take a request, which is under way while the block lasts.
+
+        Raises:
+            RequestRefused: The request is not taken, or was given up.
+        """
+        scope = anyio.CancelScope()
+        request = self._checked(question)
+        self._under_way.add(scope)
+        try:
+            with scope:
+                yield request
+        finally:
+            self._under_way.discard(scope)
+        if scope.cancelled_caught and self._given_up is not None:
+            raise refusal_of(self._given_up)
+
+    async def run(
+        self, request: CompletionRequest, tenant: Tenant, run_id: RunId, deliver: Deliver
+    ) -> RequestRefused | None:
+        """Run a request to its end; the failure, if it fails.
+
+        Args:
+            request: One that was taken.
+            tenant: Owner of the request.
+            run_id: Id of the run.
+            deliver: Sends the answer.
+        """
+        options = RunOptions(
+            run_id,
+            tenant=tenant.name,
+            cache_salt=tenant.cache_salt + request.cache_salt,
+            keeps_prefixes=True,
+        )
+        try:
+            await self._runtime.with_options(options).run(chat_completion, request, deliver)
+        except NodeCancelled:  # by the engine, which ends
+            return refusal_of(EngineUnavailable("the server is going down"))
+        except AgentrtError as error:
+            return refusal_of(error)
+        return None
+
+    def _checked(self, question: ChatRequest) -> CompletionRequest:
+        if question.model != self.name:
+            raise RequestRefused(
+                404,
+                f"the model {question.model!r} is not served here; {self.name!r} is",
+                param="model",
+                code="model_not_found",
+            )
+        if self.down is not None:
+            raise refusal_of(self.down)
+        if self.under_way >= self._most_requests:
+            raise RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
+        codec = self._engine.codec
+        most_tokens = codec.window_tokens if codec is not None else 0
+        try:
+            return completion_request(question, most_tokens or _DEFAULT_TOKENS)
+        except AgentrtError as error:
+            raise refusal_of(error) from None
+
+
+def new_run_id() -> RunId:
+    """An id for a run that is about to begin."""
+    return RunId(secrets.token_hex(8))
