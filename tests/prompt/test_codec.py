@@ -239,7 +239,7 @@ def test_placeholders_of_the_codec_are_no_way_in(codec):
         assert text in text_of(codec, codec.encode((), chat).token_ids)
         view = codec._tool_views.for_tools(())
         with pytest.raises(Unsupported, match="characters from U"):
-            codec._whole(view, chat, view.prefixes.root("template"))
+            codec._encode_full(view, chat, view.prefixes.root("template"))
 
 
 @pytest.mark.parametrize(
