@@ -92,7 +92,7 @@ def test_what_runs_teach_is_kept_for_the_next_runtime(
 
     async def lengths(config: EngineConfig, runs: int) -> int:
         async with open_runtime(engine=config, place="thread") as runtime:
-            known = runtime.estimates.place("").learned.get("output_tokens")
+            known = runtime.estimates.site("").histograms.get("output_tokens")
             count = 0 if known is None else known.count
             for _ in range(runs):
                 await runtime.run(answers, "x")
@@ -117,7 +117,7 @@ def test_estimates_that_are_handed_in_are_not_kept(
             await runtime.run(answers, "x")
 
     anyio.run(main)
-    assert mine.place("").learned["output_tokens"].count == 1
+    assert mine.site("").histograms["output_tokens"].count == 1
     assert not path.exists()
 
 

@@ -37,7 +37,7 @@ def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
         {"engines": engines, "template": p.template, "site": p.site, "depth": p.depth, **_told(p)}
         for engines, places in _by_engines(kept, pattern)
         for p in places
-        if p.learned or p.seen
+        if p.histograms or p.next_count
     ]
     return {"schema": SCHEMA, "places": told}
 
@@ -48,7 +48,7 @@ def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[SiteEstima
         if row.quantity != CALLS:
             by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):
-        places = [p for p in Estimates(rows).places() if fits(pattern, p.template, p.site)]
+        places = [p for p in Estimates(rows).sites() if fits(pattern, p.template, p.site)]
         yield engines, places
 
 
@@ -63,21 +63,21 @@ def _told(place: SiteEstimates) -> dict[str, Any]:
             "log_var": learned.log_var,
         }
         for name in QUANTITIES
-        if (learned := place.learned.get(name)) is not None
+        if (learned := place.histograms.get(name)) is not None
     }
-    return {"quantities": quantities, "follows": place.follows()}
+    return {"quantities": quantities, "follows": place.next_probabilities()}
 
 
 def _cells(place: SiteEstimates) -> tuple[str, ...]:
-    learned = place.learned
-    seen = max([one.count for one in learned.values()], default=place.seen)
+    learned = place.histograms
+    seen = max([one.count for one in learned.values()], default=place.next_count)
     takes = "tool_s" if "tool_s" in learned else "busy_s"
     if "context_tokens" in learned:  # the peak of a run on one engine, and nothing else
         return (place.site, str(seen), _tokens(place, "context_tokens"), *[""] * 4, "peak KV")
     depth = learned.get("depth")
     then = ", ".join(
         f"{site.partition(' ')[0] or 'end'} {share:.0%}"
-        for site, share in list(place.follows().items())[:3]
+        for site, share in list(place.next_probabilities().items())[:3]
     )
     return (
         place.site,
@@ -92,12 +92,12 @@ def _cells(place: SiteEstimates) -> tuple[str, ...]:
 
 
 def _tokens(place: SiteEstimates, name: Any) -> str:
-    learned = place.learned.get(name)
+    learned = place.histograms.get(name)
     return "" if learned is None else f"{learned.p50:.0f}/{learned.p90:.0f}"
 
 
 def _seconds(place: SiteEstimates, name: Any) -> str:
-    learned = place.learned.get(name)
+    learned = place.histograms.get(name)
     return "" if learned is None else f"{_s(learned.p50)}/{_s(learned.p90)}"
 
 

@@ -1,4 +1,4 @@
-"""Pure decisions: facts go in, decisions come out; no I/O, no clock, no tensors."""
+"""Pure decisions about runs: events go in, decisions come out; no I/O, no clock, no tensors."""
 
 from agentrt.scheduler.apply import apply
 from agentrt.scheduler.decide import decide
@@ -17,8 +17,8 @@ from agentrt.scheduler.decisions import (
 )
 from agentrt.scheduler.estimates.estimates import Estimates, SiteEstimates, site_of
 from agentrt.scheduler.internal_events import (
-    CancelWanted,
-    CloseWanted,
+    CancelRequested,
+    CloseRequested,
     DemandEnded,
     Held,
     InternalEvent,
@@ -34,8 +34,8 @@ from agentrt.scheduler.state import State
 __all__ = [
     "AdmissionDecision",
     "Admit",
-    "CancelWanted",
-    "CloseWanted",
+    "CancelRequested",
+    "CloseRequested",
     "Decision",
     "DemandEnded",
     "Estimates",

@@ -211,8 +211,8 @@ class BatchPacker:
         if len(slices) == 1:
             return self._tables.row(slices[0].slot)
         sequences = len(slices)
-        room = self._block_tables[buffer, : sequences * pages].view(sequences, pages)
-        return self._tables.gather(fields.table_rows, room)
+        out = self._block_tables[buffer, : sequences * pages].view(sequences, pages)
+        return self._tables.gather(fields.table_rows, out)
 
     def _fields(self, buffer: int, tokens: int, sequences: int, *, keep: bool) -> InputFields:
         """Fields of a buffer; kept for sizes that recur."""

@@ -48,10 +48,10 @@ def roofline(device: str, dtype: str) -> Roofline:
         device: `cpu` or `cuda`.
         dtype: Name of the dtype of the matrix product.
     """
-    place = torch.device(device)
+    torch_device = torch.device(device)
     return Roofline(
-        read_bytes_s=_read_bytes_s(place),
-        flops_s=_flops_s(place, getattr(torch, dtype)),
+        read_bytes_s=_read_bytes_s(torch_device),
+        flops_s=_flops_s(torch_device, getattr(torch, dtype)),
         threads=torch.get_num_threads(),
     )
 

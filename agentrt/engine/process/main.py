@@ -123,8 +123,8 @@ class EngineLoop:
             case ExtendPrompt(request_id, fill):
                 if request_id in self._unfinished:
                     core.fill_hole(request_id, fill)
-            case UpdateSchedulingInfo(facts):
-                known = tuple(fact for fact in facts if fact.request_id in self._unfinished)
+            case UpdateSchedulingInfo(updates):
+                known = tuple(info for info in updates if info.request_id in self._unfinished)
                 if known:
                     core.update(known)
             case Cancel(request_id, reason):

@@ -13,7 +13,7 @@ from agentrt.base.ids import NodeId, RunId
 from agentrt.lab.workloads import Message, OutputOf, ProgramTrace, ToolUse, TraceCall, TraceThink
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
 from agentrt.protocol.events import NodeDeclared, NodeDemanded, RunFinished, RunStarted
-from agentrt.scheduler import CancelWanted, InternalEvent
+from agentrt.scheduler import CancelRequested, InternalEvent
 
 _UNIX_NS = 1_600_000_000_000_000_000
 MODEL = "default"
@@ -214,5 +214,5 @@ class ProgramRun:
         for name in sorted(rest - self.ended - self.given_up):
             self.given_up.add(name)
             if name in self.declared:
-                yield CancelWanted(self.run_id, self.node_id(name), "not needed any more")
+                yield CancelRequested(self.run_id, self.node_id(name), "not needed any more")
             self._undeclared.pop(name, None)

@@ -167,8 +167,8 @@ def store_result(key: str, result: SelfCheckResult) -> None:
 
 def _probe_ids(vocabulary: int, device: torch.device) -> Tensor:
     """`[PROBE_TOKENS]` int64, ids from all over the vocabulary."""
-    places = torch.arange(1, PROBE_TOKENS + 1, device=device)
-    return places * 7919 % vocabulary
+    indices = torch.arange(1, PROBE_TOKENS + 1, device=device)
+    return indices * 7919 % vocabulary
 
 
 def cache_directory() -> Path:
