@@ -31,7 +31,7 @@ LEFT: dict[str, int] = {
     "engine/test_cuda_graphs.py": 17,
     "engine/test_fairness.py": 1,
     "engine/test_fan_through_runtime.py": 1,
-    "engine/test_hints.py": 22,
+    "engine/test_hints.py": 21,
     "engine/test_ignore_eos.py": 2,
     "engine/test_jump_forward.py": 2,
     "engine/test_kept_priority_keys.py": 1,
