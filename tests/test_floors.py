@@ -45,6 +45,13 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("core",),
         ("process",),
     ),
+    "lab": (
+        ("errors", "flags", "operating_point", "result_file", "workloads"),
+        ("checkpoints",),
+        ("arms", "sim"),
+        ("bench",),
+        ("commands",),
+    ),
     "program": (
         ("call_site", "default_runner", "messages", "output_types", "overflow"),
         ("budget",),
@@ -90,7 +97,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 TORCH_ROOMS = {"engine"}
 # How idle the device is, as torch's profiler sees it.
-TORCH_FILES = {PACKAGE / "lab" / "bench" / "gpu_idle.py"}
+TORCH_FILES = {PACKAGE / "lab" / "arms" / "gpu_idle.py"}
 
 KNOWN_CIRCLES: list[set[str]] = []
 MOST_ROOMS, MOST_ARROWS = 30, 115

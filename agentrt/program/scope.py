@@ -180,6 +180,7 @@ class Scope:
             raise
         self._ended = True
         unseen = self._unseen()
+        self._nodes = {}  # else the chats of failed nodes wait for the garbage collector
         if len(unseen) == 1:
             raise unseen[0]
         if unseen:
@@ -204,6 +205,7 @@ class Scope:
             self.cancel_all(reason)
             await self.wait_until_done()
         self._ended = True
+        self._nodes = {}
 
     def _unseen(self) -> list[Exception]:
         seen = {id(node.error) for node in self._nodes if node.is_handled}

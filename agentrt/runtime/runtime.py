@@ -77,6 +77,8 @@ class Runtime:
         estimates: Quantities learned from past runs; they go on learning here.
         patterns: Tool calls learned from past runs; they go on learning here.
         on_run_ended: Called when a run has ended and was learned from; must return at once.
+        state: Scheduler state of a closed runtime with the same roles and settings, to go on with;
+            None begins anew.
 
     Raises:
         UsageError: No backend has the role `default`.
@@ -93,13 +95,16 @@ class Runtime:
         estimates: Estimates | None = None,
         patterns: CallPatterns | None = None,
         on_run_ended: Callable[[], None] | None = None,
+        state: State | None = None,
     ) -> None:
         if "default" not in backends:
             raise UsageError("no engine has the role 'default'", hint="Name one of them so")
         self._clock = clock or MonotonicClock()
         self._config = config or RunConfig()
         self.scheduler = scheduler or SchedulerConfig()
-        self.estimates = Estimates() if estimates is None else estimates
+        known = Estimates() if state is None else state.estimates
+        self.estimates = known if estimates is None else estimates
+        self._state = state
         self.patterns = CallPatterns() if patterns is None else patterns
         self._on_run_ended = on_run_ended
         self._engines = {
@@ -286,7 +291,7 @@ class Runtime:
             if engine.capabilities.holes and engine.codec is not None
         ]
         threads = self._config.max_concurrent_tools
-        state = State(
+        state = self._state or State(
             incomplete_roles=incomplete,
             max_threads=threads,
             config=self.scheduler,

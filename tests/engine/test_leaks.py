@@ -25,7 +25,7 @@ class Storm:
         self.prompts: dict[int, list[int]] = {}
         self.open: set[int] = set()
         self.breaks = False
-        plain = core._machine.forward
+        plain = core.executor.runner.forward
 
         def forward(parts):
             logits = plain(parts)
@@ -33,7 +33,7 @@ class Storm:
                 logits[0] = torch.nan
             return logits
 
-        core._machine.forward = forward
+        core.executor.runner.forward = forward
 
     def act(self):
         do = self.random.choices(
