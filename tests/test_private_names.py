@@ -60,11 +60,6 @@ LEFT: dict[str, int] = {
     "lab/sim/test_simulation.py": 1,
     "lab/sim/test_sweep.py": 2,
     "lab/sim/test_two_executors.py": 2,
-    "prompt/test_codec.py": 8,
-    "prompt/test_detokenizer.py": 2,
-    "prompt/test_families.py": 3,
-    "prompt/test_prefix_cache.py": 3,
-    "prompt/test_templates.py": 5,
     "runtime/test_coalescing.py": 1,
     "runtime/test_error_table.py": 2,
     "runtime/test_estimate_database.py": 2,
@@ -75,7 +70,6 @@ LEFT: dict[str, int] = {
     "runtime/test_prewarm.py": 2,
     "runtime/test_random_programs.py": 12,
     "runtime/test_streams.py": 2,
-    "test_app.py": 2,
     "test_examples.py": 1,
 }
 
