@@ -51,7 +51,7 @@ LEFT: dict[str, int] = {
     "engine/test_roofline.py": 2,
     "engine/test_scoring.py": 1,
     "engine/test_shared_prefix.py": 5,
-    "engine/test_slack.py": 1,
+    "engine/test_background.py": 1,
     "engine/test_slow_constraints.py": 10,
     "engine/test_triton_engine.py": 5,
     "engine/test_unchanged_queue.py": 2,
