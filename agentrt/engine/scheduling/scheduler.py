@@ -1,4 +1,4 @@
-"""The scheduler of the engine: which sequences run, which wait, and the tokens of each step."""
+"""Scheduler of the engine (continuous batching): sequences of a step, and their tokens."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Scheduler:
         self._unchanged.invalidate()
 
     def remove_sequence(self, sequence: Sequence) -> None:
-        """Remove a finished sequence; its KV stays in the radix tree."""
+        """Remove a finished or aborted sequence; its KV stays in the radix tree."""
         self._release(sequence)
         del self._sequences[sequence.request.request_id]
 
