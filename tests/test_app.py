@@ -14,6 +14,7 @@ from agentrt.protocol.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.scheduler import Estimates
 from agentrt.testing import tiny_engine
 
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
 
 
@@ -47,7 +48,6 @@ def test_run_hands_over_to_the_default_runner(monkeypatch: pytest.MonkeyPatch) -
     assert called == [(answers, ("x",), {})]
 
 
-@pytest.mark.slow
 def test_run_from_synchronous_code() -> None:
     """The embedded model in its own process, from start to end."""
     assert isinstance(answers.run("What is 1 + 1?"), str)

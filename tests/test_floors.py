@@ -15,9 +15,7 @@ from tests.import_graph import (
     room_graph,
     sources,
 )
-from tests.syntax import ON_ONE_WORKER, ROOT, nodes_of, tree_of
-
-pytestmark = ON_ONE_WORKER
+from tests.syntax import ROOT, nodes_of, tree_of
 
 # Lowest first; a row is one floor, and rooms of one floor do not see each other.
 FLOORS: tuple[tuple[str, ...], ...] = (

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.syntax import ON_ONE_WORKER, ROOT, files_in, nodes_of
-
-pytestmark = ON_ONE_WORKER
+from tests.syntax import ROOT, files_in, nodes_of
 
 TESTS = ROOT / "tests"
 OURS = ("agentrt", "agentrt_command", "agentrt_kernels")
@@ -27,12 +25,13 @@ LEFT: dict[str, int] = {
     "engine/native/test_self_check.py": 5,
     "engine/planning_cost.py": 12,
     "engine/test_allocation.py": 1,
+    "engine/test_background.py": 1,
     "engine/test_capabilities.py": 1,
     "engine/test_constraints.py": 5,
     "engine/test_cuda_graphs.py": 17,
     "engine/test_fairness.py": 1,
     "engine/test_fan_through_runtime.py": 1,
-    "engine/test_hints.py": 22,
+    "engine/test_hints.py": 21,
     "engine/test_ignore_eos.py": 2,
     "engine/test_jump_forward.py": 2,
     "engine/test_kept_priority_keys.py": 1,
@@ -51,7 +50,6 @@ LEFT: dict[str, int] = {
     "engine/test_roofline.py": 2,
     "engine/test_scoring.py": 1,
     "engine/test_shared_prefix.py": 5,
-    "engine/test_background.py": 1,
     "engine/test_slow_constraints.py": 10,
     "engine/test_triton_engine.py": 5,
     "engine/test_unchanged_queue.py": 2,

@@ -7,9 +7,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from tests.syntax import ON_ONE_WORKER, ROOT, files_in, nodes_of
-
-pytestmark = ON_ONE_WORKER
+from tests.syntax import ROOT, files_in, nodes_of
 
 PERSON = re.compile(r"\b(who|whoever|whomever|somebody|nobody|anybody|everybody)\b", re.I)
 # A fragment that continues the name which it describes: "clock: Of all instants."

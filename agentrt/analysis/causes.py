@@ -99,7 +99,7 @@ class Causes:
             return self._done(program, program.finished_seq, demanded_only=False)
         if finished is None:
             return self._done(program, _NEVER, demanded_only=False)
-        if finished.after is None and not self.record.tells_end:
+        if finished.after is None and not self.record.has_end_after:
             return self._done(program, program.finished_seq, demanded_only=False)
         return self._waited(
             program, finished.after, finished.after_item, program.finished_seq, finished.at_s
@@ -140,7 +140,7 @@ class Causes:
         """
         node = self.record.nodes.get(after) if after else None
         if node is None:
-            return None if self.record.tells_after else self._done(program, before_seq)
+            return None if self.record.has_after else self._done(program, before_seq)
         if item is not None:
             closed = node.items.get(item)
             if closed is not None and closed.seq < before_seq:

@@ -1,4 +1,4 @@
-"""Least time to compute tokens: by the machine's rates, or by an engine's own steps."""
+"""Minimum time to compute tokens: by the machine's rates, or by an engine's measured steps."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from agentrt.base.record import record
 
 
 class ForwardCosts(Protocol):
-    """Least times of forwards.
+    """Minimum times of forwards.
 
-    What is handed to these is tokens; `context` counts all tokens that are attended to, new ones
-    among them.
+    Arguments are numbers of tokens; `context` counts all tokens attended to, new ones included.
     """
 
     def prompt_s(self, new: int, context: int) -> float:
-        """Least time of a part of a prompt, beside any other work of the engine."""
+        """Minimum time of a part of a prompt, beside any other work of the engine."""
         ...
 
     def pass_s(self, new: int, context: int) -> float:
-        """Least time of the forward pass over the end of a prompt, which gives the first token."""
+        """Minimum time of the forward over the end of a prompt, which gives the first token."""
         ...
 
     def decode_s(self, tokens: int, context: int) -> float:
-        """Least time of further output tokens of one sequence, one after the other."""
+        """Minimum time of further output tokens of one sequence, one after the other."""
         ...
 
     def work_s(self, prompt: int, output: int) -> float:
-        """Least time of tokens of prompts and outputs, in batches of any size."""
+        """Minimum time of tokens of prompts and outputs, in batches of any size."""
         ...
 
 
@@ -38,8 +37,8 @@ class MachineRates:
     """Highest rates of a machine, as measured.
 
     Attributes:
-        read_bytes_s: Streamed from memory.
-        flops_s: Multiplications and additions of large products.
+        read_bytes_s: Memory bandwidth, streaming.
+        flops_s: Multiplications and additions a second in large products.
     """
 
     read_bytes_s: float
@@ -51,11 +50,11 @@ class ModelWork:
     """Work of a model per token and per forward pass.
 
     Attributes:
-        weight_bytes: Read by every forward.
-        flops_a_token: Operations of the layers.
-        flops_a_history_token: More of it, for each token attended to.
+        weight_bytes: Bytes of weights read by every forward.
+        flops_a_token: Operations of the layers for a token.
+        flops_a_history_token: Further operations for each token attended to.
         head_flops: Operations of the output layer, for rows with logits.
-        kv_bytes_a_token: Keys and values of one token.
+        kv_bytes_a_token: Bytes of the keys and values of one token.
     """
 
     weight_bytes: float
@@ -67,7 +66,7 @@ class ModelWork:
 
 @record
 class HardwareCosts:
-    """By what the machine can do: nothing that computes the model in its dtype is faster.
+    """Costs by the hardware's rates: nothing that computes the model in its dtype is faster.
 
     Attributes:
         machine: Rates of the machine.
@@ -107,7 +106,7 @@ class Step:
     """One step of an engine, with its duration.
 
     Attributes:
-        seconds: From planning to tokens.
+        seconds: Time from scheduling to tokens.
         prefill_tokens: Prompt tokens computed.
         decode_tokens: Sequences that got a token.
     """
@@ -119,12 +118,12 @@ class Step:
 
 @record
 class StepCosts:
-    """By the engine's own steps: what its forwards take, were nothing between them.
+    """Costs by the engine's own steps, as if nothing happened between forwards.
 
     Attributes:
-        alone_s: A step that decodes one sequence.
-        sequence_s: More for each sequence beside it.
-        prompt_token_s: More for each prompt token.
+        alone_s: Time of a step that decodes one sequence.
+        sequence_s: Further time for each other sequence.
+        prompt_token_s: Further time for each prompt token.
     """
 
     alone_s: float
@@ -156,18 +155,18 @@ def step_costs(steps: Sequence[Step]) -> StepCosts | None:
         for step in pure
         if step.decode_tokens > 1
     )
-    sequence_s = _middle(more)
+    sequence_s = _median(more)
     prompts = (
         (step.seconds - alone_s - step.decode_tokens * sequence_s) / step.prefill_tokens
         for step in steps
-        if step.prefill_tokens >= _WORTH_TIMING
+        if step.prefill_tokens >= _MIN_PROMPT_TOKENS
     )
-    return StepCosts(alone_s, sequence_s, _middle(prompts))
+    return StepCosts(alone_s, sequence_s, _median(prompts))
 
 
-_WORTH_TIMING = 64
-"""Prompt tokens of a step; below, what each takes is lost in the rest."""
+_MIN_PROMPT_TOKENS = 64
+"""Minimum prompt tokens of a timed step; below, their share is lost in the rest."""
 
 
-def _middle(values: Iterable[float]) -> float:
+def _median(values: Iterable[float]) -> float:
     return max(0.0, median([*values] or [0.0]))

@@ -1,4 +1,4 @@
-"""The true critical path of a run: the chain of waits that made it as long as it was."""
+"""Critical path of a run: the chain of waits that determined its latency."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Part = Literal["submit", "code", "work", "stop"]
 
 @record
 class PathStep:
-    """A stretch of time that one node is answerable for.
+    """An interval of the path, attributed to one node.
 
     Attributes:
-        node_id: The node; "" when the run failed before its program began.
+        node_id: The node; "" if the run failed before its program began.
         part: `submit` until the program began, `code` of a program between two waits, `work` of a
-            generation, tool or question from its last input on, `stop` of a node that code asked to
-            end, from then until it had.
+            generation, tool or question from its last input on, `stop` of a node that code
+            cancelled, until its end.
         started_at_s: First instant.
-        ended_at_s: First instant that belongs to the next step.
-        item: The streamed item at which the path leaves the node; None when it is its end.
+        ended_at_s: First instant of the next step.
+        item: Streamed item at which the path leaves the node; None if it is its end.
     """
 
     node_id: NodeId
@@ -34,7 +34,7 @@ class PathStep:
 
     @property
     def length_s(self) -> float:
-        """How long it took."""
+        """Duration of the step."""
         return self.ended_at_s - self.started_at_s
 
 
@@ -47,7 +47,7 @@ def critical_path(record: RunRecord, causes: Causes | None = None) -> tuple[Path
     earlier one, so the walk ends.
 
     Args:
-        record: A run that is over, however it ended.
+        record: A finished run.
         causes: Causes of the same record, if already known.
     """
     return _CriticalWalk(record, causes or Causes(record)).steps()
@@ -77,7 +77,7 @@ class _CriticalWalk:
         return tuple(reversed(self._found))
 
     def _through(self, given: Input) -> tuple[NodeRecord, Input | None]:
-        """From the arrival of a value or an item back to the code that led to it."""
+        """Go from the arrival of a value or an item back to the code that led to it."""
         while True:
             node = given.node
             parent = self._record.nodes.get(node.declared.parent or NodeId(""))
@@ -96,7 +96,7 @@ class _CriticalWalk:
             given = cause
 
     def _before_start(self, program: NodeRecord) -> tuple[NodeRecord | None, Input | None]:
-        """From the first instant of a program back to the code that called it."""
+        """Go from the first instant of a program back to the code that called it."""
         cause = self._causes.last(program)
         if cause is None:
             return None, None
@@ -111,7 +111,7 @@ class _CriticalWalk:
         to_s: float,
         item: int | None = None,
     ) -> None:
-        """Add the step that ends where the walk stands; one of no length tells nothing."""
+        """Add the step that ends at the walk's present instant, unless it is empty."""
         to_s = max(min(to_s, self._at_s), self._record.started_at_s)
         if to_s < self._at_s or part in {"work", "stop"}:
             self._found.append(PathStep(node_id, part, to_s, self._at_s, item))

@@ -1,4 +1,4 @@
-"""A run as bars over time, in plain text."""
+"""Gantt chart of a run, in plain text."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MARKS: dict[Label, str] = {
     "unattributed": "?",
 }
 
-_BESIDE = 26  # characters of a line beside the name and the bar
+_OTHER_COLUMNS = 26  # characters of a line beside the name and the bar
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One node over time.
+    """Bar of one node.
 
     Attributes:
         name: Id below the program.
@@ -37,8 +37,8 @@ class Bar:
         end_s: From the run's start to its end.
         stages: Stages of the node, in order.
         critical: Whether the critical path goes through it.
-        saving_s: Time that the run would gain if the node took none.
-        outcome: How it ended; "" while it is open.
+        saving_s: Time that the run would save if the node took none.
+        outcome: Kind of its end; "" while it is open.
     """
 
     name: str
@@ -51,24 +51,24 @@ class Bar:
 
 
 def bars(record: RunRecord) -> tuple[Bar, ...]:
-    """The bars of all nodes that do work, in order of their start."""
+    """The bars of all nodes with work of their own, in order of their start."""
     causes = Causes(record)
     on_path = {step.node_id for step in critical_path(record, causes)}
-    made = [_bar(record, node, causes, node.node_id in on_path) for node in record.works()]
+    made = [_bar(record, node, causes, node.node_id in on_path) for node in record.leaves()]
     return tuple(sorted(made, key=lambda bar: bar.start_s))
 
 
 def gantt(record: RunRecord, width: int = 100) -> str:
     """The bars as lines of at most `width` characters (at least 60), and a legend below.
 
-    A run without work has no lines at all.
+    A run without work gives no lines at all.
     """
     found = bars(record)
     if not found or record.compound_s <= 0.0:
         return ""
     name_width = min(max(60, width) // 3, max(len(bar.name) for bar in found))
-    room = max(60, width) - name_width - _BESIDE
-    lines = [_line(bar, record, name_width, room) for bar in found]
+    columns = max(60, width) - name_width - _OTHER_COLUMNS
+    lines = [_line(bar, record, name_width, columns) for bar in found]
     used = {stage.label for bar in found for stage in bar.stages}
     legend = "  ".join(f"{mark} {label}" for label, mark in MARKS.items() if label in used)
     return "\n".join([*lines, f"{legend}  * critical path, saves: if it took no time"])
@@ -87,18 +87,18 @@ def _bar(record: RunRecord, node: NodeRecord, causes: Causes, critical: bool) ->
     )
 
 
-def _line(bar: Bar, record: RunRecord, name_width: int, room: int) -> str:
-    per_s = room / record.compound_s
-    row = [" "] * room
+def _line(bar: Bar, record: RunRecord, name_width: int, columns: int) -> str:
+    per_s = columns / record.compound_s
+    cells = [" "] * columns
     for stage in bar.stages:
         first = int((stage.started_at_s - record.started_at_s) * per_s)
         last = int((stage.ended_at_s - record.started_at_s) * per_s)
-        for place in range(min(first, room - 1), min(max(last, first + 1), room)):
-            row[place] = MARKS[stage.label]
+        for column in range(min(first, columns - 1), min(max(last, first + 1), columns)):
+            cells[column] = MARKS[stage.label]
     mark = "*" if bar.critical else " "
     length_ms = (bar.end_s - bar.start_s) * 1e3
     tail = f"saves {bar.saving_s * 1e3:.0f}" if bar.critical else ""
     if bar.outcome not in {"ok", ""}:
         tail = bar.outcome
     name = bar.name[-name_width:]
-    return f"{name:<{name_width}} {mark}|{''.join(row)}|{length_ms:>7.0f} ms {tail}".rstrip()
+    return f"{name:<{name_width}} {mark}|{''.join(cells)}|{length_ms:>7.0f} ms {tail}".rstrip()

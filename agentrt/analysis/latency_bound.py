@@ -57,7 +57,7 @@ def bound(record: RunRecord, costs: ForwardCosts) -> LatencyBound:
     path_s = replay_s(
         record, lambda node, took_s: sum(_least(node, took_s, costs).values()), causes, code=False
     )
-    ledgers = [node.ledger for node in record.works() if node.ledger is not None]
+    ledgers = [node.ledger for node in record.leaves() if node.ledger is not None]
     prompt = sum(ledger.prompt_tokens - ledger.cached_tokens for ledger in ledgers)
     output = sum(ledger.output_tokens for ledger in ledgers)
     work_s = costs.work_s(prompt, output)

@@ -15,12 +15,12 @@ from agentrt.base.ids import RunId, trace_id_of
 def latency_line(record: RunRecord, trace: str = "") -> str:
     """Latency line: `compound 2.31 s = queue 0.04 + prefill 0.31 + decode 1.96 | parallelism 1.9x`.
 
-    The numbers printed add up; parts that round to nothing are left out, and so is the parallelism
-    of a run that did nothing. Runs under a second are told in ms.
+    The printed numbers add up; parts that round to zero are left out, and so is the parallelism of
+    a run without work. Runs under a second are in ms.
 
     Args:
-        record: A run that is over.
-        trace: Where its trace is: a file or an address.
+        record: A finished run.
+        trace: Location of its trace: a file or an address.
     """
     in_seconds = (100, "s", 2, 100)
     in_ms = (10_000, "ms", 1, 10)
@@ -38,8 +38,8 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
         line += " = " + " + ".join(shown)
     if (at_once := parallelism(record, causes)) >= 0.05:
         line += f" | parallelism {at_once:.1f}x"
-    if told := spared(record).told():
-        line += f" | {told}"
+    if text := spared(record).text():
+        line += f" | {text}"
     return f"{line} | {trace_line(record.run_id, trace)}"
 
 
@@ -48,7 +48,7 @@ def trace_line(run_id: RunId, trace: str = "") -> str:
 
     Args:
         run_id: Id of the run.
-        trace: Where its trace is: a file or an address.
+        trace: Location of its trace: a file or an address.
     """
     line = f"trace {trace_id_of(run_id)[:7]}"
     return f"{line} -> {trace}" if trace else line

@@ -1,4 +1,4 @@
-"""Where the compound latency went: one label for every instant of the critical path."""
+"""Split of the compound latency: one label for every instant of the critical path."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ TOLERANCE_S = 1e-6
 
 @record
 class Split:
-    """Seconds of the critical path by what was waited for; they sum to `compound_s`.
+    """Seconds of the critical path by cause; they sum to `compound_s`.
 
     Attributes:
-        compound_s: Submit to result.
-        admission: Held back by an admission gate, of the run or of one request.
+        compound_s: From submit to result.
+        admission: Held back by admission control, of the run or of one request.
         queue: Waiting for a busy engine or a tool worker.
-        kv_reload: Bringing KV back from a lower tier.
+        kv_reload: Loading KV back from the offload tier.
         prefill: Computing prompts.
         decode: Producing tokens.
-        constraint: Compiling grammars and waiting for masks.
+        constraint: Compiling grammars and waiting for grammar bitmasks.
         tool: Tools at work, their retries, and questions to a person.
         orchestration: The program's own code, and the runtime between program and engine.
         network: On the way to and from a remote engine.
-        unattributed: No event or ledger tells.
+        unattributed: Without any event or ledger.
     """
 
     compound_s: float
@@ -43,7 +43,7 @@ class Split:
     unattributed: float = 0.0
 
     def parts(self) -> dict[Label, float]:
-        """Label -> seconds, in a fixed order."""
+        """Seconds by label, in a fixed order."""
         return {label: getattr(self, label) for label in LABELS}
 
 
@@ -52,7 +52,7 @@ def split(
     path: tuple[PathStep, ...] | None = None,
     causes: Causes | None = None,
 ) -> Split:
-    """The split of a run that is over.
+    """The split of a finished run.
 
     Args:
         record: The run.
@@ -74,7 +74,7 @@ def _labelled(record: RunRecord, step: PathStep, causes: Causes) -> list[tuple[L
         return [("admission", step.length_s)]
     if step.part == "code":
         return [("orchestration", step.length_s)]
-    if record.nodes[step.node_id].kind == "program":  # until a cancelled program was over
+    if record.nodes[step.node_id].kind == "program":  # until the end of a cancelled program
         return [("orchestration", step.length_s)]
     found: list[tuple[Label, float]] = []
     for stage in stages(record, record.nodes[step.node_id], causes):

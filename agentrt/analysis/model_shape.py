@@ -1,4 +1,4 @@
-"""The sizes of a decoder, as far as the work of a forward depends on them."""
+"""Sizes of a decoder that determine the work of a forward."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def shape_in(folder: Path) -> ModelShape:
         folder: Model directory with a `config.json`.
 
     Raises:
-        UsageError: The model is no plain Llama, so its work is not known.
+        UsageError: The model is not a plain Llama, so its work is unknown.
     """
     config = json.loads((folder / "config.json").read_text("utf-8"))
     kind, heads = config.get("model_type", ""), config["num_attention_heads"]

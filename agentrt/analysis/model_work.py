@@ -1,8 +1,8 @@
-"""The least bytes that a forward reads and the least operations that it computes.
+"""Lower bounds of a forward: the bytes that it reads and the operations that it computes.
 
 The bytes are those of an engine that reads every weight once a step, every key and value once a
-sequence, and those of a shared prefix once for all sequences. No engine can do with less: a rate
-above the roofline is a mistake in this arithmetic.
+sequence, and those of a shared prefix once for all sequences. No engine needs less: a rate above
+the roofline is an error in this arithmetic.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DecodeWork:
         return self.weight_bytes + self.kv_bytes
 
     def roofline_s(self, *, read_bytes_s: float, flops_s: float) -> float:
-        """Least seconds of the step on a machine of these rates."""
+        """Minimum seconds of the step on a machine with these rates."""
         return max(self.bytes / read_bytes_s, self.flops / flops_s)
 
 
@@ -61,7 +61,7 @@ def decode_work(
 
 
 def prefill_flops(shape: ModelShape, prompt_tokens: int, cached_tokens: int = 0) -> float:
-    """Operations that compute a prompt behind a cached prefix; only its last row has logits."""
+    """Operations for a prompt after a cached prefix; only its last row has logits."""
     new_tokens = prompt_tokens - cached_tokens
     mean_history = cached_tokens + (new_tokens + 1) / 2
     return new_tokens * flops_a_token(shape, mean_history) + 2 * shape.head_parameters
@@ -84,7 +84,7 @@ def used_experts(shape: ModelShape, batch: int) -> float:
 
 
 def model_work(shape: ModelShape, dtype: str) -> ModelWork:
-    """Work of a decoder in the terms of the cost model."""
+    """Work of a decoder, in the terms of the cost model."""
     flat = flops_a_token(shape, 0)
     return ModelWork(
         weight_bytes=decode_work(shape, dtype, batch=1, history_tokens=0).weight_bytes,

@@ -1,4 +1,4 @@
-"""Nodes in an order in which every input comes before what it feeds."""
+"""Topological order of nodes: every input comes before the nodes that it feeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def order(record: RunRecord) -> tuple[NodeRecord, ...]:
     """Topological order along data edges and declarations; ties by declaration.
 
     Raises:
-        InternalError: The edges go in a circle, which no run can produce.
+        InternalError: The edges form a cycle, which no run can produce.
     """
     causes = Causes(record)
     feeds: dict[NodeId, list[NodeRecord]] = {node_id: [] for node_id in record.nodes}

@@ -1,4 +1,4 @@
-"""How much of a run's work went on at the same time."""
+"""Parallelism: how much of a run's work went on at the same time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from agentrt.analysis.run_record import RunRecord
 
 
 def work_s(record: RunRecord, causes: Causes | None = None) -> float:
-    """Time of all generations, tools and questions from their last input on, summed."""
+    """Total time of all generations, tools and questions from their last input on."""
     causes = causes or Causes(record)
-    return sum(max(0.0, record.end_of(node) - causes.ready_at_s(node)) for node in record.works())
+    return sum(max(0.0, record.end_of(node) - causes.ready_at_s(node)) for node in record.leaves())
 
 
 def parallelism(record: RunRecord, causes: Causes | None = None) -> float:
-    """How many nodes were at work on average."""
+    """Average number of nodes at work."""
     return work_s(record, causes) / record.compound_s if record.compound_s > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Keeps the records of all runs apart."""
+"""Separates the records of concurrent runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentrt.protocol.step_output import BackendDown, StepDone
 
 
 class RunRecorder:
-    """An observer that hands out the record of each run when it is over.
+    """An observer that passes on the record of each run when it ends.
 
     Args:
         on_run: Called with a finished record, on the thread that delivered its last event.
@@ -22,7 +22,7 @@ class RunRecorder:
         self._open: dict[RunId, RunRecord] = {}
 
     def on_events(self, events: Sequence[Event]) -> None:
-        """Take a batch of events."""
+        """Record a batch of events."""
         for event in events:
             if isinstance(event, (StepDone, BackendDown)):
                 for record in self._open.values():
@@ -38,8 +38,8 @@ class RunRecorder:
                 del self._open[event.run_id]
                 self._on_run(found)
 
-    def give_up(self) -> None:
-        """Hand out the records of runs that have not ended, as far as they got."""
+    def finish_open(self) -> None:
+        """Pass on the records of runs that have not ended, as far as they got."""
         while self._open:
             _, record = self._open.popitem()
             self._on_run(record)

@@ -1,4 +1,4 @@
-"""How long a run would have taken with other durations: what-if, and room for a lower bound."""
+"""Replay of a run with other durations: what-if analysis, and a lower bound."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Length = Callable[[NodeRecord, float], float]
 def replay_s(
     record: RunRecord, length_s: Length, causes: Causes | None = None, *, code: bool = True
 ) -> float:
-    """The compound latency, had each node's work taken `length_s(node, measured_s)`.
+    """The compound latency if each node's work took `length_s(node, measured_s)`.
 
-    The recorded graph is played again: the same nodes, edges and code. Code takes as long as it
-    did, or no time; items of a streamed output close at the same fractions of its time. Contention
-    is not played: nodes that shared the engine keep their measured times unless `length_s` changes
+    The recorded graph is replayed: the same nodes, edges and code. Code takes as long as it did, or
+    no time; items of a streamed output close at the same fractions of its time. Contention is not
+    simulated: nodes that shared the engine keep their measured times unless `length_s` changes
     them.
 
     Args:
-        record: A run that is over.
+        record: A finished run.
         length_s: Seconds of a generation, tool or question from its last input to its end.
         causes: Causes of the same record, if already known.
         code: Whether code takes its time.
@@ -31,7 +31,7 @@ def replay_s(
 
 
 def saving_s(record: RunRecord, node_id: NodeId, causes: Causes | None = None) -> float:
-    """Time that the run would gain if one node's work took none."""
+    """Time that the run would save if one node's work took none."""
     free = replay_s(
         record, lambda node, length_s: 0.0 if node.node_id == node_id else length_s, causes
     )
@@ -64,12 +64,12 @@ class _Replay:
         )
 
     def _start_s(self) -> float:
-        """When the run started; without the time of code, when its program was declared."""
+        """Start of the run; without the time of code, the declaration of its program."""
         root = self._record.root
         return self._record.started_at_s if self._code or root is None else root.declared.at_s
 
     def _moments(self) -> list[tuple[int, NodeRecord, bool]]:
-        """Declarations and ends in causal order; what never ended, last and innermost first."""
+        """Declarations and ends in causal order; unfinished nodes last, innermost first."""
         never = 1 << 62
         moments = [(node.seq, node, True) for node in self._record.nodes.values()]
         moments += [

@@ -1,4 +1,4 @@
-"""Round parts so that what is printed still adds up."""
+"""Rounding of parts so that the printed numbers still add up."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def quanta(seconds: float, per_second: int) -> int:
 
 
 def shared_quanta(parts: Mapping[K, float], total: int, per_second: int) -> dict[K, int]:
-    """Whole units for each part, summing to `total`, each at most one unit off where possible.
+    """Whole units for each part, summing to `total`, each at most one unit off if possible.
 
-    Largest remainders get the units that rounding down leaves over.
+    The largest remainders get the units that rounding down leaves over.
 
     Args:
         parts: Seconds by key, none negative.

@@ -1,8 +1,8 @@
-"""Record of one run, gathered from its events.
+"""Record of one run, collected from its events.
 
-A record only stores; what follows from it (order, critical path, split, slack) is computed by the
-modules beside it, after the run. Events come in causal order, so each gets a sequence number: of
-two events at the same instant the one that came first may have caused the other, never the reverse.
+A record only stores; its analysis (order, critical path, split, slack) is computed by the modules
+beside it, after the run. Events come in causal order, so each gets a sequence number: of two events
+at the same instant the first may have caused the second, never the reverse.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from agentrt.protocol.step_output import BackendDown, Ledger, StepDone, StepReco
 
 @dataclass(slots=True)
 class Attempt:
-    """One try of a tool; `ended_at_s` is None while it runs."""
+    """One attempt of a tool; `ended_at_s` is None while it runs."""
 
     started_at_s: float
     ended_at_s: float | None = None
@@ -47,7 +47,7 @@ class Attempt:
 
 @record
 class Closed:
-    """An item of a streamed output was complete."""
+    """Completion of an item of a streamed output."""
 
     at_s: float
     seq: int
@@ -58,20 +58,20 @@ class NodeRecord:
     """Everything known of one node.
 
     Attributes:
-        declared: How it came to be.
-        seq: When, in the order of events.
-        children: Nodes that its scope owns, in order of declaration (programs only).
+        declared: Declaration of the node.
+        seq: Sequence number of the declaration.
+        children: Nodes owned by its scope, in order of declaration (programs only).
         demanded_at_s: Instant of the first demand; None without one.
-        sent: Each time it was handed to a backend; more than once after an engine died.
+        sent: Requests sent to a backend; more than one after an engine died.
         filled_at_s: Instant at which the last hole was filled; None without holes.
         first_token_at_s: Arrival of the first output at the runtime.
-        items: Index of a streamed item -> when it was complete.
+        items: Completion of each streamed item, by index.
         attempts: Attempts of a tool.
-        failed: Answers of a generation that did not pass their check, each with its sending.
+        failed: Answers of a generation that failed their check, each with its request.
         lost: Prefixes that could not be shared.
         scheduled: Decisions of the scheduler about it, in order.
-        finished: How it ended; None while it is open.
-        finished_seq: When, in the order of events.
+        finished: End of the node; None while it is open.
+        finished_seq: Sequence number of the end.
         node_id: Path in the run.
         kind: Kind of node.
     """
@@ -103,7 +103,7 @@ class NodeRecord:
 
     @property
     def ledger(self) -> Ledger | None:
-        """The backend's account, when there is one."""
+        """The backend's account, if there is one."""
         return self.finished.ledger if self.finished else None
 
 
@@ -123,78 +123,78 @@ class RunRecord:
         self.nodes: dict[NodeId, NodeRecord] = {}
         self.steps: list[StepRecord] = []
         self.downs: list[BackendDown] = []
-        self.tells_after = False
-        self.tells_end = False
+        self.has_after = False
+        self.has_end_after = False
         self.last_at_s = 0.0
 
     @property
     def run_id(self) -> RunId:
-        """Events of the run; empty before it started."""
+        """Id of the run; empty before it started."""
         return self.started.run_id if self.started else (self._run_id or RunId(""))
 
     @property
     def started_at_s(self) -> float:
-        """The caller's submit."""
+        """Instant of the caller's submit."""
         return self.started.at_s if self.started else 0.0
 
     @property
     def ended_at_s(self) -> float:
-        """The caller had the result; of a run cut short, its last event."""
+        """Instant at which the caller had the result; of a run cut short, its last event."""
         return self.finished.at_s if self.finished else self.last_at_s
 
     @property
     def compound_s(self) -> float:
-        """Submit to result, on the caller's clock."""
+        """Time from submit to result, on the caller's clock."""
         return self.ended_at_s - self.started_at_s
 
     @property
     def outcome(self) -> Outcome:
-        """How the run ended; a run cut short was cancelled."""
+        """Kind of the run's end; a run cut short was cancelled."""
         return self.finished.outcome if self.finished else "cancelled"
 
     @property
     def root(self) -> NodeRecord | None:
-        """The program itself; None when the run failed before it began."""
+        """The program itself; None if the run failed before it began."""
         return next((node for node in self.nodes.values() if node.declared.parent is None), None)
 
     def end_of(self, node: NodeRecord) -> float:
-        """When the node ended; a node still open ended with the run."""
+        """End of the node; a node still open ends with the run."""
         return node.finished.at_s if node.finished else self.ended_at_s
 
     def on_events(self, events: Sequence[Event]) -> None:
-        """Take a batch of events; those of other runs are passed over."""
+        """Record a batch of events; those of other runs are ignored."""
         for event in events:
             if isinstance(event, StepDone):
-                self._see_step(event)
+                self._on_step(event)
             elif isinstance(event, BackendDown):
                 if not self._requests.isdisjoint(event.lost):
                     self.downs.append(event)
             elif isinstance(event, RunStarted):
-                self._see_start(event)
+                self._on_start(event)
             elif event.run_id == self._run_id:
                 self._seq += 1
                 self.last_at_s = max(self.last_at_s, event.at_s)
                 if isinstance(event, RunFinished):
                     self.finished = event
                 else:
-                    self._see_node(event)
+                    self._on_node(event)
 
-    def works(self) -> Iterator[NodeRecord]:
-        """Nodes that do work of their own: all but programs."""
+    def leaves(self) -> Iterator[NodeRecord]:
+        """Nodes with work of their own: all but programs."""
         return (node for node in self.nodes.values() if node.kind != "program")
 
-    def _see_start(self, event: RunStarted) -> None:
+    def _on_start(self, event: RunStarted) -> None:
         if self._run_id is None:
             self._run_id = event.run_id
         if event.run_id == self._run_id:
             self.started = event
             self.last_at_s = event.at_s
 
-    def _see_step(self, done: StepDone) -> None:
+    def _on_step(self, done: StepDone) -> None:
         if done.step is not None and not self._requests.isdisjoint(done.step.requests):
             self.steps.append(done.step)
 
-    def _see_node(self, event: _NodeEvent) -> None:
+    def _on_node(self, event: _NodeEvent) -> None:
         if isinstance(event, NodeDeclared):
             self._declare(event)
             return
@@ -204,8 +204,8 @@ class RunRecord:
         match event:
             case NodeFinished():
                 node.finished, node.finished_seq = event, self._seq
-                self.tells_end |= event.after is not None
-                self.tells_after |= self.tells_end
+                self.has_end_after |= event.after is not None
+                self.has_after |= self.has_end_after
             case NodeDemanded():
                 if node.demanded_at_s is None:
                     node.demanded_at_s = event.at_s
@@ -239,7 +239,7 @@ class RunRecord:
     def _declare(self, event: NodeDeclared) -> None:
         node = NodeRecord(event, self._seq)
         self.nodes[event.node_id] = node
-        self.tells_after |= event.after is not None
+        self.has_after |= event.after is not None
         parent = self.nodes.get(event.parent) if event.parent is not None else None
         if parent is not None:
             parent.children.append(node)

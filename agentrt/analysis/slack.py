@@ -1,4 +1,4 @@
-"""How much later each node could have ended without making its run any longer."""
+"""Slack of a node: how much later it could have ended without delaying its run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class LatestEnd:
 
 
 def slack_s(record: RunRecord, causes: Causes | None = None) -> dict[NodeId, float]:
-    """Node -> slack, never negative; 0 for every node whose end the critical path goes through.
+    """Slack by node, never negative; 0 for every node with its end on the critical path.
 
-    All other durations are taken as they were. An input that arrived before the last one may come
-    later by the difference; code that waited for a node moves with it; a node without
-    demand must end by the end of its program.
+    All other durations are taken as measured. An input that arrived before the last one may come
+    later by the difference; code that waited for a node moves with it; a node without demand must
+    end by the end of its program.
     """
     bounds = _bounds(record, causes or Causes(record))
     needs = {node_id: [bound.node_id for bound in bounds[node_id]] for node_id in record.nodes}
@@ -62,7 +62,7 @@ def _bounds(record: RunRecord, causes: Causes) -> dict[NodeId, list[LatestEnd]]:
 
 
 def _begins_with(node: NodeRecord, gap_s: float, causes: Causes) -> Iterator[LatestEnd]:
-    """A node that may begin later by `gap_s`; with a program, what its code made at once."""
+    """A node that may begin later by `gap_s`; for a program, also what its code made at once."""
     yield LatestEnd(node.node_id, gap_s)
     for child in node.children:
         if causes.before_declaration(child) is None:

@@ -1,4 +1,4 @@
-"""Work that a run got from others or ahead of time, and work done in vain."""
+"""Work saved by coalescing and speculation, and work wasted by speculation."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from agentrt.analysis.run_record import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Spared:
-    """Over all nodes of a run.
+    """Totals over all nodes of a run.
 
     Attributes:
-        joined: Generations that joined a like one under way.
+        joined: Generations coalesced with an equal one in flight.
         joined_tokens: Tokens of coalesced prompts and outputs, computed once for another request.
-        ahead: Tools that were called ahead.
-        taken: Speculated calls that a real call took or joined.
-        saved_s: Time that those calls did not have to wait.
-        wasted_s: Time that tools worked in vain.
+        ahead: Tools called ahead (speculation).
+        taken: Speculated calls that a real call used or joined.
+        saved_s: Waiting time saved by those calls.
+        wasted_s: Time of tools called ahead in vain.
     """
 
     joined: int = 0
@@ -29,7 +29,7 @@ class Spared:
     wasted_s: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """As the object of a run has it, times in ms."""
+        """Fields of a run's JSON object, times in ms."""
         return {
             "joined": self.joined,
             "joined_tokens": self.joined_tokens,
@@ -39,8 +39,8 @@ class Spared:
             "wasted_ms": round(self.wasted_s * 1e3, 3),
         }
 
-    def told(self) -> str:
-        """In a few words; "" when there was nothing."""
+    def text(self) -> str:
+        """Summary in a few words; "" if there is nothing."""
         parts: list[str] = []
         if self.joined:
             parts.append(f"joined {self.joined}")
@@ -50,7 +50,7 @@ class Spared:
 
 
 def spared(record: RunRecord) -> Spared:
-    """Spared work according to the scheduler's decisions."""
+    """Saved and wasted work, by the scheduler's decisions."""
     joined = joined_tokens = ahead = taken = 0
     saved_s = wasted_s = 0.0
     for node in record.nodes.values():

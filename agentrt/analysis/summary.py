@@ -1,4 +1,4 @@
-"""A run as one JSON object, `agentrt.run/1`: what `agentrt run --json` prints."""
+"""A run as one JSON object, `agentrt.run/1`: the output of `agentrt run --json`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, trace_id_of
 
 SCHEMA = "agentrt.run/1"
-_PER_SECOND = 1_000_000  # latencies are told in ms with three decimals
+_PER_SECOND = 1_000_000  # latencies are in ms with three decimals
 
 
 def summary(
@@ -27,16 +27,16 @@ def summary(
     trace_url: str | None = None,
     error: ErrorRecord | None = None,
 ) -> dict[str, Any]:
-    """The object of a run that is over.
+    """The object of a finished run.
 
     `split_ms`, and the `ms` of `critical_path`, each sum to `compound_ms` to the last digit.
 
     Args:
         record: The run.
         output: Result as plain JSON data; None if the run failed.
-        trace_file: Where its trace was written.
-        trace_url: Where its trace can be looked at.
-        error: Why it failed, when the run itself could not say so.
+        trace_file: File of its trace.
+        trace_url: Address of its trace.
+        error: Error, if the run itself could not report it.
     """
     error = error or (record.finished.error if record.finished else None)
     return {
@@ -55,7 +55,7 @@ def summary(
 
 
 def error_object(error: ErrorRecord) -> dict[str, str]:
-    """An error as the object has it."""
+    """An error in the form of the object."""
     return {
         "type": error.type,
         "message": error.message,

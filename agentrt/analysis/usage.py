@@ -1,4 +1,4 @@
-"""Tokens that a run used."""
+"""Tokens used by a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Usage:
     Attributes:
         input_tokens: Tokens of prompts.
         cached_tokens: Prompt tokens found in the prefix cache.
-        output_tokens: Produced, those of cancelled generations included.
+        output_tokens: Tokens produced, those of cancelled generations included.
         forced_tokens: Output tokens forced by a grammar.
         cancelled_tokens: Output tokens of cancelled generations.
         retried_tokens: Output tokens of answers that failed their check and were generated again.
@@ -29,14 +29,14 @@ class Usage:
     retried_tokens: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        """Name -> tokens, in the order of the fields."""
+        """Tokens by name, in the order of the fields."""
         return asdict(self)
 
 
 def usage(record: RunRecord) -> Usage:
-    """The sum of the ledgers of a run, one a generation and one an answer that failed."""
+    """Sum of the ledgers of a run, one a generation and one an answer that failed."""
     total = Usage()
-    for node in record.works():
+    for node in record.leaves():
         for _, attempt in node.failed:
             total = _with(total, attempt.ledger, retried=True)
         if node.ledger is not None and node.finished is not None:

@@ -88,7 +88,7 @@ class RunSummary:
 
     def close(self) -> None:
         """Write what is left, runs that did not end as well."""
-        self._recorder.give_up()
+        self._recorder.finish_open()
         if self._spans is not None:
             self._spans.close()
 

@@ -64,9 +64,9 @@ def show(
     from agentrt.cli.why import node_of, table, why
     from agentrt.telemetry import RUNS_FOLDER
     from agentrt.telemetry.reading import read
-    from agentrt.telemetry.waits import Story
+    from agentrt.telemetry.waits import TraceNodes
 
-    story = Story(read(find(run, folder or RUNS_FOLDER))[0])
+    story = TraceNodes(read(find(run, folder or RUNS_FOLDER))[0])
     lines = why(story, node_of(story, node)) if node else table(story)
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from agentrt.base.errors import UsageError
 from agentrt.telemetry import Span, SpanEvent, names
 from agentrt.telemetry.reading import number_of
-from agentrt.telemetry.waits import Story, length_ms
+from agentrt.telemetry.waits import TraceNodes, length_ms
 
 _TERM = names.TERM.format("")
 _WAITS = ("inputs", "gate", "queue", "grammar")
@@ -40,7 +40,7 @@ _IN_WORDS = {
 _ELSEWHERE = ("queued_s", "place", "others_waiting")
 
 
-def node_of(story: Story, wanted: str) -> Span:
+def node_of(story: TraceNodes, wanted: str) -> Span:
     """The span of a node.
 
     Args:
@@ -73,7 +73,7 @@ def node_of(story: Story, wanted: str) -> Span:
     )
 
 
-def table(story: Story) -> Iterator[str]:
+def table(story: TraceNodes) -> Iterator[str]:
     """The nodes of a run, with when they could start, how long they took, and what they waited."""
     width = max(len(_indented(node_id)) for node_id in story.nodes) if story.nodes else 4
     heads = "".join(f"{head:>10}" for head in ("start ms", "took ms", *_WAITS))
@@ -89,7 +89,7 @@ def table(story: Story) -> Iterator[str]:
     yield "* on the critical path; inputs, gate, queue and grammar are ms of waiting"
 
 
-def why(story: Story, span: Span) -> Iterator[str]:
+def why(story: TraceNodes, span: Span) -> Iterator[str]:
     """Where the time of one node went, and what was decided about it."""
     told = span.attributes
     yield f"{told[names.NODE_ID]}: {told[names.NODE_KIND]} at {told.get(names.NODE_SITE, '?')}"

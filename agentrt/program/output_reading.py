@@ -130,7 +130,7 @@ class PartialReading(Generic[T_co]):
             return Partial(self._text, self._data(), complete=True)
         self._text += more
         if self._json is not None:
-            self._json.push(more)
+            self._json.feed_text(more)
         return Partial(self._text, self._data(), complete=False)
 
     def _data(self) -> Any:

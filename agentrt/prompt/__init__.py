@@ -1,4 +1,4 @@
-"""Prompts as token ids: the codec of a model. Needs no torch."""
+"""Prompts as token ids: the codec of a model (chat template and tokenizer). Needs no torch."""
 
 from agentrt.prompt.codec import Codec
 from agentrt.prompt.detokenizer import Detokenizer

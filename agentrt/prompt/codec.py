@@ -1,7 +1,7 @@
 """The codec of a model: tokenizer, chat template and call format as one thing.
 
-It turns segments into token ids and token ids into text, the same in the program's process and in
-the engine's. No torch and no transformers here.
+It turns segments into token ids and token ids into text, in the program's process and in the
+engine's alike. No torch and no transformers here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from agentrt.base.segments import (
     ToolSchema,
 )
 from agentrt.base.vocabulary import Vocab
-from agentrt.prompt.composer import Composer, Irregular
+from agentrt.prompt.composer import Composer, LayoutMismatch
 from agentrt.prompt.detokenizer import Detokenizer
 from agentrt.prompt.encoded import Encoded, PrefixLoss
-from agentrt.prompt.full_render import encode_whole, escaped_tools
+from agentrt.prompt.full_render import encode_full_render, escaped_tools
 from agentrt.prompt.layout import Layout, find_layout
 from agentrt.prompt.message_form_probe import find_message_form
 from agentrt.prompt.model_files import ModelFiles, read_model_files
@@ -45,52 +45,51 @@ from agentrt.prompt.turns import turns_of
 
 
 class Codec:
-    """How one model reads and writes chats.
+    """Encoder and decoder of one model's chats.
 
     Attributes:
-        fingerprint: Generated ids are shared among codecs of one fingerprint.
+        fingerprint: Hash; generated ids are valid for all codecs with the same fingerprint.
         vocab: Token ids and their bytes.
-        call_frame: How this model writes tool calls.
-        think_frame: How it thinks before it answers.
-        window_tokens: Its context length; 0 when its files do not tell.
-        notes: What its template has no place for, and what was done instead.
+        call_frame: Frame of this model's tool calls.
+        think_frame: Frame of its reasoning before an answer.
+        window_tokens: Context length; 0 if unknown from its files.
+        notes: Features that its chat template lacks, and their replacements.
     """
 
     def __init__(self, files: ModelFiles) -> None:
-        """Take a model's files apart; use `Codec.load`.
+        """Analyze a model's files; use `Codec.load`.
 
         Raises:
-            ModelInvalid: They cannot be taken apart.
+            ModelInvalid: The files cannot be analyzed.
         """
-        self._lexicon = TokenizerParts(files)
+        self._parts = TokenizerParts(files)
         self._templates = TemplateSet(files)
         self.window_tokens = files.window_tokens
-        self._dialect, notes = find_message_form(
-            self._templates.render, self._lexicon, str(files.path)
-        )
+        self._form, notes = find_message_form(self._templates.render, self._parts, str(files.path))
         if not files.templates:
             notes.insert(0, "there is no chat template: messages are written as `Role: text`")
-        if not self._lexicon.texts.seals:
+        if not self._parts.texts.seals:
             notes.append("text is held back until a marker ends it: its pieces have no fixed ends")
         if self._templates.reads_clock:
             notes.append("the template writes the date: it stays that of loading")
-        self.call_frame: CallFrame = self._dialect.frame
+        self.call_frame: CallFrame = self._form.frame
         self.think_frame: ThinkFrame = find_think_frame(
-            self._templates.render, self._lexicon, self._templates.source
+            self._templates.render, self._parts, self._templates.source
         )
-        self._views = ToolViews(self._new_view)
-        mark = self._lexicon.vocab.fingerprint + self._templates.source
+        self._tool_views = ToolViews(self._new_view)
+        mark = self._parts.vocab.fingerprint + self._templates.source
         self.fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]
-        self.vocab: Vocab = self._lexicon.with_eos(self._ending(self._views.of(()).layout))
+        layout = self._tool_views.for_tools(()).layout
+        self.vocab: Vocab = self._parts.with_eos(self._ending(layout))
         self.notes: tuple[str, ...] = tuple(notes)
-        self._texts = {keep: _texts(self.vocab, self._lexicon, keep) for keep in (False, True)}
+        self._texts = {keep: _texts(self.vocab, self._parts, keep) for keep in (False, True)}
 
     @classmethod
     def load(cls, path: Path) -> Codec:
         """Read the codec of the model in the directory `path`.
 
         Raises:
-            ModelInvalid: A file is missing or is not what it should be.
+            ModelInvalid: A file is missing or malformed.
         """
         return cls(read_model_files(path))
 
@@ -104,30 +103,30 @@ class Codec:
         """The ids of a prompt, up to its first hole.
 
         Args:
-            tools: Offered to the model; the same for all of a chat, or its prefix is lost.
+            tools: Tools offered to the model; the same for all of a chat, or its prefix is lost.
             segments: Whole messages; an open last message is continued by the model.
-            history: How earlier answers of this model stand in it.
-            cache_salt: Prompts of one salt are remembered for that salt alone: how long encoding
-                takes tells nothing of the prompts of another.
+            history: Form of earlier answers of this model.
+            cache_salt: Prompts are cached for their salt alone, so that the time of encoding
+                reveals nothing about prompts of other salts.
 
         Raises:
-            Unsupported: The template refuses these messages.
+            Unsupported: The chat template refuses these messages.
         """
-        view = self._views.of(tools)
+        view = self._tool_views.for_tools(tools)
         prefix = view.prefixes.root(history, cache_salt)
         for index, segment in enumerate(segments):
             if isinstance(segment, Hole):
-                return self._sealed(view, prefix, segment)
+                return self._encode_up_to(view, prefix, segment)
             try:
-                prefix = view.prefixes.extended(prefix, segment)
-            except Irregular:
+                prefix = view.prefixes.extend(prefix, segment)
+            except LayoutMismatch:
                 if any(isinstance(later, Hole) for later in segments[index:]):
-                    return self._sealed(view, prefix, segment)
-                return self._whole(view, segments, prefix)
+                    return self._encode_up_to(view, prefix, segment)
+                return self._encode_full(view, segments, prefix)
         try:
-            answer = view.composer.answered(prefix)
-        except Irregular:
-            return self._whole(view, segments, prefix)
+            answer = view.composer.generation_prompt(prefix)
+        except LayoutMismatch:
+            return self._encode_full(view, segments, prefix)
         ids = (*view.prefixes.token_ids(prefix), *answer)
         losses = prefix.losses
         if prefix.rewritten:
@@ -135,16 +134,16 @@ class Codec:
         return Encoded(ids, True, losses)
 
     def render(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> str:
-        """The text of a prompt as the model's template writes it, holes as `[node]`.
+        """The text of a prompt as the chat template writes it, holes as `[node]`.
 
         Raises:
-            Unsupported: The template refuses these messages.
+            Unsupported: The chat template refuses these messages.
         """
-        view = self._views.of(tools)
+        view = self._tool_views.for_tools(tools)
         turns = [written.turn for written in turns_of(segments)]
-        messages = view.probe.dialect.messages(turns, tools)
+        messages = view.probe.form.messages(turns, tools)
         try:
-            return view.probe.render(messages, view.probe.dialect.tools(tools), True)
+            return view.probe.render(messages, view.probe.form.tools(tools), True)
         except TemplateRefused as error:
             raise _unsupported(error) from error
 
@@ -154,8 +153,8 @@ class Codec:
         segments: Sequence[Segment],
         history: History = "template",
     ) -> tuple[int, ...]:
-        """Tokens that each segment takes, its share of the template's text with it; holes are 0."""
-        view = self._views.of(tools)
+        """Tokens of each segment, its share of the template's text included; holes have 0."""
+        view = self._tool_views.for_tools(tools)
         prefix = view.prefixes.root(history)
         sizes: list[int] = []
         settled = total = 0
@@ -164,21 +163,21 @@ class Codec:
                 sizes.append(0)
                 continue
             try:
-                prefix = view.prefixes.extended(prefix, segment)
-            except Irregular:
+                prefix = view.prefixes.extend(prefix, segment)
+            except LayoutMismatch:
                 return tuple(map(self._size, segments))
             settled += len(prefix.ids)
-            held = len(self._lexicon.texts.encode(prefix.held, prefix.place))
-            total, before = settled + held, total
+            pending = len(self._parts.texts.encode(prefix.pending, prefix.position))
+            total, before = settled + pending, total
             sizes.append(total - before)
         return tuple(sizes)
 
     def count(self, text: str) -> int:
-        """Tokens of a text by itself."""
-        return self._lexicon.texts.count(text)
+        """Number of tokens of a text by itself."""
+        return self._parts.texts.count(text)
 
     def detokenizer(self, keep_special: bool = False) -> Detokenizer:
-        """A new detokenizer; with `keep_special`, special tokens show as their text."""
+        """A new incremental detokenizer; with `keep_special`, special tokens show as their text."""
         return Detokenizer(self._texts[keep_special])
 
     def _size(self, segment: Segment) -> int:
@@ -192,31 +191,31 @@ class Codec:
             case _:
                 return 0
 
-    def _sealed(self, view: ToolView, prefix: Prefix, pending: Segment) -> Encoded:
-        """What is known for good before a hole, or before a segment that once was one."""
+    def _encode_up_to(self, view: ToolView, prefix: Prefix, pending: Segment) -> Encoded:
+        """The ids that are final before a hole, or before a segment that was one."""
         ids = view.prefixes.token_ids(prefix)
-        with suppress(Irregular):
+        with suppress(LayoutMismatch):
             match pending:
                 case Hole(_, generated):
                     for_answer = generated
                 case _:
                     for_answer = isinstance(pending, Generated)
-            ids = (*ids, *view.composer.sealed(prefix, for_answer))
+            ids = (*ids, *view.composer.settled_ids(prefix, for_answer))
         return Encoded(ids, False, prefix.losses)
 
-    def _whole(self, view: ToolView, segments: Sequence[Segment], prefix: Prefix) -> Encoded:
-        """Encode from one rendering; of it what follows the last answer that `prefix` appended."""
+    def _encode_full(self, view: ToolView, segments: Sequence[Segment], prefix: Prefix) -> Encoded:
+        """Encode from one rendering, keeping the ids up to the last answer that was appended."""
         history: History = "append" if prefix.appends else "template"
         messages = turns_of(segments)
         if messages and not messages[-1].closed:
             raise Unsupported("this chat template cannot continue an open message")
         try:
-            ids, ends = encode_whole(
-                view, messages, self.fingerprint, self._templates.telling, history
+            ids, ends = encode_full_render(
+                view, messages, self.fingerprint, self._templates.tested, history
             )
         except TemplateRefused as error:
             answers = [s.without_thinking() if isinstance(s, Generated) else s for s in segments]
-            if answers != list(segments):  # it takes no thought in a content
+            if answers != list(segments):  # it refuses reasoning in a content
                 return self.encode(view.tools, answers, history)
             raise _unsupported(error) from error
         if prefix.appended:
@@ -232,7 +231,7 @@ class Codec:
     def _rewritten(
         self, view: ToolView, segments: Sequence[Segment], ids: tuple[int, ...], history: History
     ) -> tuple[PrefixLoss, ...]:
-        """What of the last answer, and the prompt that it answered, does not stand in `ids`."""
+        """Loss of the last answer and its prompt: their tokens that differ in `ids`."""
         last = opened = latest = -1
         for index, segment in enumerate(segments):
             if isinstance(segment, Open):
@@ -246,7 +245,7 @@ class Codec:
         try:
             asked = self.encode(view.tools, segments[:opened], history)
         except Unsupported:
-            return ()  # no prompt of this model: nothing was computed that could be shared
+            return ()  # not a prompt of this model: no computation to share
         computed = (*asked.token_ids, *made.token_ids)
         shared = 0
         for a, b in zip(computed, ids, strict=False):
@@ -257,27 +256,27 @@ class Codec:
         return (PrefixLoss(lost, "template_rewrite"),) if lost else ()
 
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> ToolView:
-        probe = TemplateProbe(self._templates.render, self._lexicon, self._dialect)
-        safe_tools = escaped_tools(self._lexicon, tools)
+        probe = TemplateProbe(self._templates.render, self._parts, self._form)
+        safe_tools = escaped_tools(self._parts, tools)
         layout = None
         if tools:
-            layout = layout_with(probe, safe_tools, self._views.of(()).layout)
+            layout = layout_with(probe, safe_tools, self._tool_views.for_tools(()).layout)
         if layout is None:
             layout = find_layout(probe, safe_tools)
-        telling = self._templates.telling
-        composer = Composer(self._lexicon, self._dialect, layout, telling, self.fingerprint)
+        tested = self._templates.tested
+        composer = Composer(self._parts, self._form, layout, tested, self.fingerprint)
         return ToolView(tools, safe_tools, probe, layout, composer, PrefixCache(composer))
 
     def _ending(self, layout: Layout) -> tuple[int, ...]:
         """The marker that the template writes right after an answer."""
         text = layout.between.get(("assistant", "user"), "")
-        pieces = self._lexicon.pieces(text.lstrip())
+        pieces = self._parts.pieces(text.lstrip())
         return (pieces[0].token_id,) if pieces and isinstance(pieces[0], Marker) else ()
 
 
-def _texts(vocab: Vocab, lexicon: TokenizerParts, keep_special: bool) -> tuple[bytes, ...]:
+def _texts(vocab: Vocab, parts: TokenizerParts, keep_special: bool) -> tuple[bytes, ...]:
     texts = list(vocab.token_bytes)
-    for marker in lexicon.markers.values():
+    for marker in parts.markers.values():
         if keep_special or not marker.hidden:
             texts[marker.token_id] = marker.text.encode()
     return tuple(texts)

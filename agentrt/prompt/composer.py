@@ -1,4 +1,4 @@
-"""How segments extend prefixes, as long as the layout of the template holds."""
+"""Extension of prefixes by segments, as long as the chat template's layout holds."""
 
 from __future__ import annotations
 
@@ -25,52 +25,52 @@ from agentrt.prompt.prefix import Prefix, PrefixMessage
 from agentrt.prompt.tokenizer_parts import TokenizerParts
 
 PLAIN = re.compile(r"[\w .,:;!?()-]*")
-"""What even a template that escapes quotes leaves as it is."""
+"""Text that is unchanged even by a template that escapes quotes."""
 
 
-class Irregular(Exception):
-    """The layout does not hold for this chat: it has to be rendered whole."""
+class LayoutMismatch(Exception):
+    """The layout does not hold for this chat, which must be rendered as a whole."""
 
 
 class Composer:
-    """Extends prefixes by segments, under one layout."""
+    """Extends prefixes by segments, with one layout."""
 
     def __init__(
         self,
-        lexicon: TokenizerParts,
-        dialect: MessageForm,
+        parts: TokenizerParts,
+        form: MessageForm,
         layout: Layout,
-        telling: re.Pattern[str],
+        tested: re.Pattern[str],
         codec: str,
     ) -> None:
-        """Take what is known of a template.
+        """Set up for a template.
 
         Args:
-            lexicon: Of the model.
-            dialect: Of its template.
-            layout: For the tools offered.
-            telling: Finds answers that the template may write in another way; data never is.
-            codec: Fingerprint under which generated ids are our own.
+            parts: Tokenizer of the model.
+            form: Message form of the template.
+            layout: Layout with the offered tools.
+            tested: Pattern of texts that the template tests for in answers; it ignores data.
+            codec: Fingerprint of this model's generated ids.
         """
-        self._lexicon = lexicon
-        self._dialect = dialect
+        self._parts = parts
+        self._form = form
         self._layout = layout
-        self._telling = telling
+        self._tested = tested
         self._codec = codec
 
-    def extended(self, prefix: Prefix, segment: Segment) -> Prefix:
-        """`prefix` and one more segment.
+    def extend(self, prefix: Prefix, segment: Segment) -> Prefix:
+        """`prefix` with one more segment.
 
         Raises:
-            Irregular: The layout does not hold for it.
+            Irregular: The layout does not hold for this segment.
         """
         match segment:
             case Open(role):
                 if prefix.message is not None:
-                    raise Irregular("a message opens inside another")
+                    raise LayoutMismatch("a message opens inside another")
                 return replace(prefix, parent=prefix, ids=(), message=PrefixMessage(role))
             case ResultOf(call_id, name):
-                call_id, name = (self._lexicon.escape(text, ESCAPE) for text in (call_id, name))
+                call_id, name = (self._parts.escape(text, ESCAPE) for text in (call_id, name))
                 message = replace(_open(prefix), call_id=call_id, name=name)
                 return replace(prefix, parent=prefix, ids=(), message=message)
             case Text(text):
@@ -82,187 +82,188 @@ class Composer:
             case Close():
                 return self._closed(prefix)
             case Hole():
-                raise Irregular("a hole has no ids")
+                raise LayoutMismatch("a hole has no ids")
             case _:
                 assert_never(segment)
 
-    def answered(self, prefix: Prefix) -> list[int]:
-        """The ids that follow `prefix` up to where the model goes on."""
-        pen = self._pen(prefix)
+    def generation_prompt(self, prefix: Prefix) -> list[int]:
+        """The ids of the generation prompt after `prefix`."""
+        writer = self._writer(prefix)
         if prefix.message is None:
-            pen.literal(self._between(prefix, "answer", ("", "")))
-        pen.end()
-        return pen.ids
+            writer.write_template(self._between(prefix, "answer", ("", "")))
+        writer.write_pending()
+        return writer.ids
 
-    def sealed(self, prefix: Prefix, for_answer: bool) -> list[int]:
-        """The ids that follow `prefix` whatever comes next: an answer of a model, or text."""
+    def settled_ids(self, prefix: Prefix, for_answer: bool) -> list[int]:
+        """The ids after `prefix` that are final whatever follows: an answer of a model, or text."""
         message = _open(prefix)
-        pen = self._pen(prefix)
-        if message.role == "assistant" and message.entered is None:
+        writer = self._writer(prefix)
+        if message.role == "assistant" and message.opened_as is None:
             openings = {
                 self._layout.between.get((prefix.before, kind))
                 for kind in (("assistant", "calls", "answer") if for_answer else ("assistant",))
             }
             if len(openings) > 1 or None in openings:
-                pen.seal()
-                return pen.ids
-        if message.entered is None:
+                writer.seal()
+                return writer.ids
+        if message.opened_as is None:
             if message.role in self._layout.omits and not for_answer:
-                pen.seal()
-                return pen.ids
-            self._enter(pen, prefix, message.role)
+                writer.seal()
+                return writer.ids
+            self._enter(writer, prefix, message.role)
         if for_answer:
-            pen.end()
+            writer.write_pending()
         else:
-            pen.seal()
-        return pen.ids
+            writer.seal()
+        return writer.ids
 
     def _with_text(self, prefix: Prefix, text: str) -> Prefix:
         message = _open(prefix)
         if message.calls:
-            raise Irregular("text after calls")
+            raise LayoutMismatch("text after calls")
         edges = self._edges(message.role, text)
-        if edges == "stripped" and not message.said:
+        if edges == "stripped" and not message.has_content:
             text = text.lstrip()
         if not text:
             return replace(prefix, parent=prefix, ids=())
-        pen = self._pen(prefix)
-        if message.entered is None:
-            message = self._enter(pen, prefix, message.role)
-        pen.text(quoted(text) if edges == "quoted" else text)
-        return _written(prefix, pen, replace(message, said=True))
+        writer = self._writer(prefix)
+        if message.opened_as is None:
+            message = self._enter(writer, prefix, message.role)
+        writer.write_text(quoted(text) if edges == "quoted" else text)
+        return _written(prefix, writer, replace(message, has_content=True))
 
     def _with_generated(self, prefix: Prefix, made: Generated) -> Prefix:
         message = _open(prefix)
         own = made.codec == self._codec and bool(made.token_ids)
-        if own and prefix.appends and message.entered is None:
+        if own and prefix.appends and message.opened_as is None:
             return self._with_appended(prefix, made)
-        if self._telling.search(made.text):
-            raise Irregular("the template may write this answer in another way")
+        if self._tested.search(made.text):
+            raise LayoutMismatch("the template may write this answer in another way")
         if made.text != made.text.strip() and self._edges("assistant", made.text) == "stripped":
-            raise Irregular("whitespace around an answer")
+            raise LayoutMismatch("whitespace around an answer")
         kind: Kind = "calls" if made.calls else "assistant"
-        pen = self._pen(prefix)
-        if message.entered is None:
-            message = self._enter(pen, prefix, kind)
-        message = replace(message, said=True, generated_calls=bool(made.calls))
+        writer = self._writer(prefix)
+        if message.opened_as is None:
+            message = self._enter(writer, prefix, kind)
+        message = replace(message, has_content=True, generated_calls=bool(made.calls))
         if own:
-            pen.generated(made.token_ids)
+            writer.write_ids(made.token_ids)
             opened = self._layout.between.get((prefix.before, kind))
             asked = self._layout.between.get((prefix.before, "answer"))
-            changed = replace(_written(prefix, pen, message), losses=())
+            changed = replace(_written(prefix, writer, message), losses=())
             return replace(changed, rewritten=opened != asked)
-        pen.end()
-        start = len(pen.ids)
-        self._foreign(pen, made)
-        pen.end()
-        loss = PrefixLoss(len(pen.ids) - start, "other_model")
-        changed = _written(prefix, pen, message)
+        writer.write_pending()
+        start = len(writer.ids)
+        self._foreign(writer, made)
+        writer.write_pending()
+        loss = PrefixLoss(len(writer.ids) - start, "other_model")
+        changed = _written(prefix, writer, message)
         return replace(
             changed, losses=(*prefix.losses, loss) if loss.lost_tokens else prefix.losses
         )
 
     def _with_appended(self, prefix: Prefix, made: Generated) -> Prefix:
-        """An answer just as it was asked for and made: the template is not asked."""
+        """An answer exactly as prompted and generated, independent of the template."""
         message = _open(prefix)
-        pen = self._pen(prefix)
-        pen.literal(self._between(prefix, "answer", ("", "")))
-        pen.generated(made.token_ids)
+        writer = self._writer(prefix)
+        writer.write_template(self._between(prefix, "answer", ("", "")))
+        writer.write_ids(made.token_ids)
         kind: Kind = "calls" if made.calls else "assistant"
-        message = replace(message, entered=kind, said=True, generated_calls=bool(made.calls))
-        changed = _written(prefix, pen, message)
+        calls = bool(made.calls)
+        message = replace(message, opened_as=kind, has_content=True, generated_calls=calls)
+        changed = _written(prefix, writer, message)
         return replace(changed, losses=(), rewritten=False, appended=prefix.appended + 1)
 
-    def _foreign(self, pen: IdWriter, made: Generated) -> None:
-        """What another model wrote, in this one's words."""
+    def _foreign(self, writer: IdWriter, made: Generated) -> None:
+        """Write the output of another model in this model's form."""
         if not made.calls:
-            pen.text(made.text)
+            writer.write_text(made.text)
             return
-        pen.text(made.content)
+        writer.write_text(made.content)
         if made.content:
-            pen.literal(self._joiner())
+            writer.write_template(self._joiner())
         for index, call in enumerate(made.calls):
-            self._call(pen, call, index)
-        pen.literal(self._dialect.frame.last)
+            self._call(writer, call, index)
+        writer.write_template(self._form.frame.last)
 
     def _with_call(self, prefix: Prefix, call: CallMade) -> Prefix:
         message = _open(prefix)
-        pen = self._pen(prefix)
-        if message.entered is None:
-            message = self._enter(pen, prefix, "calls")
-        elif message.entered != "calls":
+        writer = self._writer(prefix)
+        if message.opened_as is None:
+            message = self._enter(writer, prefix, "calls")
+        elif message.opened_as != "calls":
             same = self._layout.between.get((prefix.before, "calls"))
-            if same != self._layout.between.get((prefix.before, message.entered)):
-                raise Irregular("calls open a message otherwise than text")
-        if message.said and not message.calls:
-            pen.literal(self._joiner())
-        self._call(pen, call, message.calls)
-        return _written(prefix, pen, replace(message, calls=message.calls + 1))
+            if same != self._layout.between.get((prefix.before, message.opened_as)):
+                raise LayoutMismatch("calls open a message otherwise than text")
+        if message.has_content and not message.calls:
+            writer.write_template(self._joiner())
+        self._call(writer, call, message.calls)
+        return _written(prefix, writer, replace(message, calls=message.calls + 1))
 
-    def _call(self, pen: IdWriter, call: CallMade, index: int) -> None:
-        frame: CallFrame = self._dialect.frame
-        pen.literal((frame.between if index else frame.first) + frame.before)
-        pen.text(call.name)
-        pen.literal(frame.middle)
-        pen.text(call.arguments_json)
-        pen.literal(frame.after)
+    def _call(self, writer: IdWriter, call: CallMade, index: int) -> None:
+        frame: CallFrame = self._form.frame
+        writer.write_template((frame.between if index else frame.first) + frame.before)
+        writer.write_text(call.name)
+        writer.write_template(frame.middle)
+        writer.write_text(call.arguments_json)
+        writer.write_template(frame.after)
 
     def _closed(self, prefix: Prefix) -> Prefix:
         message = _open(prefix)
-        if message.entered is None and message.role in self._layout.omits:
-            raise Irregular(f"the template does not write an empty {message.role} message")
-        pen = self._pen(prefix)
-        if message.entered is None:
-            message = self._enter(pen, prefix, message.role)
+        if message.opened_as is None and message.role in self._layout.omits:
+            raise LayoutMismatch(f"the template does not write an empty {message.role} message")
+        writer = self._writer(prefix)
+        if message.opened_as is None:
+            message = self._enter(writer, prefix, message.role)
         if message.calls:
-            pen.literal(self._dialect.frame.last)
-        elif message.said and self._edges(message.role, pen.held) == "stripped":
-            pen.held = pen.held.rstrip()
+            writer.write_template(self._form.frame.last)
+        elif message.has_content and self._edges(message.role, writer.pending) == "stripped":
+            writer.pending = writer.pending.rstrip()
         kind: Kind = "calls" if message.calls or message.generated_calls else message.role
-        after = _written(prefix, pen, None)
+        after = _written(prefix, writer, None)
         return replace(after, before=kind, closed=(message.name, message.call_id))
 
-    def _enter(self, pen: IdWriter, prefix: Prefix, kind: Kind) -> PrefixMessage:
+    def _enter(self, writer: IdWriter, prefix: Prefix, kind: Kind) -> PrefixMessage:
         message = _open(prefix)
-        pen.literal(self._between(prefix, kind, (message.name, message.call_id)))
-        return replace(message, entered=kind)
+        writer.write_template(self._between(prefix, kind, (message.name, message.call_id)))
+        return replace(message, opened_as=kind)
 
     def _between(self, prefix: Prefix, kind: Kind, following: tuple[str, str]) -> str:
         text = self._layout.between.get((prefix.before, kind))
         if text is None:
-            raise Irregular(f"what stands between {prefix.before} and {kind} is not known")
+            raise LayoutMismatch(f"what stands between {prefix.before} and {kind} is not known")
         return filled(text, prefix.closed, following)
 
     def _joiner(self) -> str:
         if self._layout.joiner is None:
-            raise Irregular("what stands between text and calls is not known")
+            raise LayoutMismatch("what stands between text and calls is not known")
         return self._layout.joiner
 
     def _edges(self, kind: Kind, text: str) -> str:
         edges = self._layout.edges.get(kind, "odd")
         if edges == "odd" and text != text.strip():
-            raise Irregular(f"whitespace around the content of {kind}")
+            raise LayoutMismatch(f"whitespace around the content of {kind}")
         if edges == "rewritten" and not PLAIN.fullmatch(text):
-            raise Irregular(f"the template rewrites the content of {kind}")
+            raise LayoutMismatch(f"the template rewrites the content of {kind}")
         return edges
 
-    def _pen(self, prefix: Prefix) -> IdWriter:
-        return IdWriter(self._lexicon, prefix.held, prefix.place, prefix.eats)
+    def _writer(self, prefix: Prefix) -> IdWriter:
+        return IdWriter(self._parts, prefix.pending, prefix.position, prefix.strips_next)
 
 
 def _open(prefix: Prefix) -> PrefixMessage:
     if prefix.message is None:
-        raise Irregular("content outside a message")
+        raise LayoutMismatch("content outside a message")
     return prefix.message
 
 
-def _written(prefix: Prefix, pen: IdWriter, message: PrefixMessage | None) -> Prefix:
+def _written(prefix: Prefix, writer: IdWriter, message: PrefixMessage | None) -> Prefix:
     return replace(
         prefix,
         parent=prefix,
-        ids=tuple(pen.ids),
-        held=pen.held,
-        place=pen.place,
-        eats=pen.eats,
+        ids=tuple(writer.ids),
+        pending=writer.pending,
+        position=writer.position,
+        strips_next=writer.strips_next,
         message=message,
     )

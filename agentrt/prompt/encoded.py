@@ -1,4 +1,4 @@
-"""What encoding a prompt gives."""
+"""Result of encoding a prompt."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LossReason = Literal["other_model", "template_rewrite"]
 
 @dataclass(frozen=True, slots=True)
 class PrefixLoss:
-    """Tokens that a model has computed and that this prompt cannot share.
+    """Computed tokens that this prompt cannot share.
 
     Attributes:
-        lost_tokens: How many have to be computed again.
-        reason: `other_model`: another model wrote them. `template_rewrite`: the template writes an
-            earlier answer otherwise than it was generated.
+        lost_tokens: Number of tokens to compute again.
+        reason: `other_model`: another model wrote them. `template_rewrite`: the chat template
+            writes an earlier answer differently from its generated form.
     """
 
     lost_tokens: int
@@ -27,9 +27,9 @@ class Encoded:
     """A prompt as token ids.
 
     Attributes:
-        token_ids: Up to the first hole; with more holes filled they only grow at their end.
-        complete: There is no hole left; the ids end where the model goes on.
-        losses: What earlier computation cannot be shared, and why.
+        token_ids: Ids up to the first hole; as holes are filled they only grow at their end.
+        complete: Whether there is no hole left; the ids then end with the generation prompt.
+        losses: Earlier computation that cannot be shared, and why.
     """
 
     token_ids: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Writes a prompt's ids: literals of the template, data, and ids that a model generated."""
+"""Writer of a prompt's ids: template text, data, and generated ids."""
 
 from __future__ import annotations
 
@@ -8,79 +8,79 @@ from agentrt.prompt.text_encoder import TextPosition
 from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 
 LONG_CHARACTERS = 128
-"""Held text longer than this is sealed, so that forks do not encode it again."""
+"""Length above which pending text is sealed, so that forks do not encode it again."""
 
 ESCAPE = "\U0010fef0"
-"""Stands inside marker text that is data while a template handles it."""
+"""Character inside marker text that is data, while a template processes it."""
 
 
 class IdWriter:
-    """Ids written so far, and text whose ids are not settled yet.
+    """Ids written so far, and text with ids that are not final yet.
 
     Attributes:
-        ids: New ids since the pen was taken up.
-        held: Text after them, not encoded yet.
-        place: Where the held text stands.
-        eats: A marker before it swallows its leading whitespace.
+        ids: New ids of this writer.
+        pending: Text after them, not encoded yet.
+        position: Position of the pending text.
+        strips_next: Whether a marker before it strips its leading whitespace.
     """
 
-    __slots__ = ("_lexicon", "eats", "held", "ids", "place")
+    __slots__ = ("_parts", "ids", "pending", "position", "strips_next")
 
     def __init__(
         self,
-        lexicon: TokenizerParts,
-        held: str = "",
-        place: TextPosition = TextPosition.START,
-        eats: bool = False,
+        parts: TokenizerParts,
+        pending: str = "",
+        position: TextPosition = TextPosition.START,
+        strips_next: bool = False,
     ) -> None:
-        self._lexicon = lexicon
+        self._parts = parts
         self.ids: list[int] = []
-        self.held = held
-        self.place = place
-        self.eats = eats
+        self.pending = pending
+        self.position = position
+        self.strips_next = strips_next
 
-    def text(self, text: str) -> None:
+    def write_text(self, text: str) -> None:
         """Write data."""
-        if self.eats:
+        if self.strips_next:
             text = text.lstrip()
-            self.eats = not text
-        self.held += text
-        if len(self.held) > LONG_CHARACTERS:
+            self.strips_next = not text
+        self.pending += text
+        if len(self.pending) > LONG_CHARACTERS:
             self.seal()
 
-    def literal(self, literal: str) -> None:
-        """Write what the template wrote: text and markers."""
-        for piece in self._lexicon.pieces(literal):
+    def write_template(self, literal: str) -> None:
+        """Write text and markers of the template."""
+        for piece in self._parts.pieces(literal):
             if isinstance(piece, Marker):
-                self._mark(piece)
+                self._write_marker(piece)
             else:
-                self.text(piece.replace(ESCAPE, ""))
+                self.write_text(piece.replace(ESCAPE, ""))
 
-    def generated(self, ids: Iterable[int]) -> None:
-        """Write ids as a model wrote them; no text around merges with them."""
-        self.end()
+    def write_ids(self, ids: Iterable[int]) -> None:
+        """Write generated ids; no text around them merges with them."""
+        self.write_pending()
         self.ids += ids
-        self.place = TextPosition.INSIDE
-        self.eats = False
+        self.position = TextPosition.INSIDE
+        self.strips_next = False
 
     def seal(self) -> None:
-        """Settle the ids of as much held text as later text cannot change."""
-        ids, self.held = self._lexicon.texts.seal(self.held, self.place)
+        """Encode as much pending text as later text cannot change."""
+        ids, self.pending = self._parts.texts.seal(self.pending, self.position)
         if ids:
             self.ids += ids
-            self.place = TextPosition.INSIDE
+            self.position = TextPosition.INSIDE
 
-    def end(self) -> None:
-        """Settle all: nothing that follows merges with it."""
-        if self.held:
-            self.ids += self._lexicon.texts.encode(self.held, self.place)
-            self.held = ""
-            self.place = TextPosition.INSIDE
+    def write_pending(self) -> None:
+        """Encode all pending text: nothing after it merges with it."""
+        if self.pending:
+            self.ids += self._parts.texts.encode(self.pending, self.position)
+            self.pending = ""
+            self.position = TextPosition.INSIDE
 
-    def _mark(self, marker: Marker) -> None:
+    def _write_marker(self, marker: Marker) -> None:
         if marker.eats_left:
-            self.held = self.held.rstrip()
-        self.end()
+            self.pending = self.pending.rstrip()
+        self.write_pending()
         self.ids.append(marker.token_id)
-        self.place = TextPosition.AFTER_MARKER
-        self.eats = marker.eats_right
+        self.position = TextPosition.AFTER_MARKER
+        self.strips_next = marker.eats_right

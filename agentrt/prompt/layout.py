@@ -1,7 +1,7 @@
-"""The texts that a template writes between contents, by what stands before and after.
+"""Layout of a chat template: its texts between contents, by the kinds of message around them.
 
-With them a chat is extended by its new part only. They hold where they were the same in every
-conversation tried; anything else is rendered whole.
+With it a chat is extended by its new part only. A text counts if it was the same in every
+conversation tried; anything else is rendered in full.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from itertools import pairwise
 from typing import Literal
 
 from agentrt.base.segments import ToolSchema
-from agentrt.prompt.message_form import Turn, written
-from agentrt.prompt.probe import TemplateProbe, call_id, call_to, holds_placeholder, named, said
+from agentrt.prompt.message_form import Turn, render_calls
+from agentrt.prompt.probe import TemplateProbe, call_id, call_of, has_placeholder, name_of, text_of
 
 Kind = Literal["start", "system", "user", "assistant", "calls", "tool", "answer"]
-"""Of a message; `start` stands before the first, `answer` is where the model goes on."""
+"""Kind of a message; `start` is before the first, `answer` is the generation prompt."""
 
 Edges = Literal["kept", "stripped", "odd", "quoted", "rewritten"]
-"""What becomes of a content: whitespace around it is stripped, or some of it; it is written as the
-inside of a JSON string; or more happens to it."""
+"""Treatment of a content: whitespace around it is kept, stripped, or partly stripped (odd); it is
+written as the inside of a JSON string; or it is rewritten in another way."""
 
 AWKWARD = 'a "b" \\ <c> & \'d\' {"e": [1]}\n\n  # f\n'
 
@@ -34,7 +34,7 @@ CONVERSATIONS = (
     *("uctct", "uCttctu", "uactu", "uauct", "suauctu", "uctuctu", "uctauau", "uctuau"),
 )
 ANSWERED = ("ua", "sua", "uaua", "ucta", "uCtta")
-"""Conversations whose last message is an answer: some templates write that one otherwise."""
+"""Conversations that end with an answer: some templates write the last one differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Layout:
     """Texts between contents.
 
     Attributes:
-        between: (kind before, kind after) -> text, with slots for names and ids of tool messages.
-        edges: Kind -> what the template does with contents of that kind.
-        omits: Kinds of which an empty message is written otherwise than one with content.
-        joiner: Between the text of an assistant and its calls; None when not known.
-        unsteady: Pairs whose text depends on more than the pair.
+        between: Text by (kind before, kind after), with slots for names and ids of tool messages.
+        edges: Treatment of contents, by kind.
+        omits: Kinds with empty messages written differently from others.
+        joiner: Text between an assistant's content and its calls; None if unknown.
+        unsteady: Pairs with a text that depends on more than the pair.
     """
 
     between: dict[tuple[Kind, Kind], str]
@@ -57,7 +57,7 @@ class Layout:
 
 
 def find_layout(probe: TemplateProbe, tools: tuple[ToolSchema, ...]) -> Layout:
-    """Ask a template for the texts between contents when these tools are offered."""
+    """Find a template's texts between contents, with these tools offered."""
     texts: dict[tuple[Kind, Kind], set[str]] = {}
     unsteady: set[tuple[Kind, Kind]] = set()
     for letters in CONVERSATIONS:
@@ -80,7 +80,7 @@ def quoted(text: str) -> str:
 
 
 def filled(text: str, previous: tuple[str, str], following: tuple[str, str]) -> str:
-    """`text` with names and ids of the tool messages around it in their slots."""
+    """`text` with the names and ids of the tool messages around it in its slots."""
     for slot, value in (
         (PREVIOUS_NAME, previous[0]),
         (PREVIOUS_ID, previous[1]),
@@ -97,7 +97,7 @@ def _add_answered(
     between: dict[tuple[Kind, Kind], str],
     unsteady: set[tuple[Kind, Kind]],
 ) -> None:
-    """What follows an answer that nobody replied to, if all before it is written as usual."""
+    """Add the text after a last answer, if everything before it is written as usual."""
     variants: set[str | None] = set()
     for letters in ANSWERED:
         found = texts_between(probe, letters, tools)
@@ -115,10 +115,10 @@ def _add_answered(
 def texts_between(
     probe: TemplateProbe, letters: str, tools: tuple[ToolSchema, ...]
 ) -> list[tuple[tuple[Kind, Kind], str | None]] | None:
-    """The texts of one conversation, a letter a message.
+    """The texts of one conversation, with one letter a message.
 
     Returns:
-        Each pair and its text, None for texts that hold parts of other messages; or None when the
+        Each pair with its text, None for texts that hold parts of other messages; or None if the
         template refuses the conversation.
     """
     turns = _turns(letters)
@@ -143,13 +143,13 @@ def _turns(letters: str) -> list[Turn]:
     for index, letter in enumerate(letters):
         if letter in "cC":
             targets = range(index + 1, index + 2 + (letter == "C"))
-            turns.append(Turn("assistant", "", calls=tuple(call_to(i) for i in targets)))
+            turns.append(Turn("assistant", "", calls=tuple(call_of(i) for i in targets)))
         elif letter == "t":
-            turns.append(Turn("tool", said(index), call_id=call_id(index), name=named(index)))
+            turns.append(Turn("tool", text_of(index), call_id=call_id(index), name=name_of(index)))
         else:
             role: Literal["system", "user", "assistant"]
             role = "system" if letter == "s" else "user" if letter == "u" else "assistant"
-            turns.append(Turn(role, said(index)))
+            turns.append(Turn(role, text_of(index)))
     return turns
 
 
@@ -159,11 +159,11 @@ def kind_of(turn: Turn) -> Kind:
 
 
 def _content(probe: TemplateProbe, turn: Turn) -> str:
-    return turn.text + (written(probe.dialect.frame, turn.calls) if turn.calls else "")
+    return turn.text + (render_calls(probe.form.frame, turn.calls) if turn.calls else "")
 
 
 def _spans(text: str, contents: list[str]) -> list[tuple[int, int]] | None:
-    """Where each content stands; None unless each stands there once and in order."""
+    """Start and end of each content; None unless each occurs once and in order."""
     spans: list[tuple[int, int]] = []
     end = 0
     for content in contents:
@@ -178,20 +178,20 @@ def _spans(text: str, contents: list[str]) -> list[tuple[int, int]] | None:
 def _slotted(text: str, index: int) -> str | None:
     """`text` between messages `index` and `index + 1`, with slots for their names and ids."""
     for slot, value in (
-        (PREVIOUS_NAME, named(index)),
+        (PREVIOUS_NAME, name_of(index)),
         (PREVIOUS_ID, call_id(index) if index >= 0 else ""),
-        (NEXT_NAME, named(index + 1)),
+        (NEXT_NAME, name_of(index + 1)),
         (NEXT_ID, call_id(index + 1)),
     ):
         text = text.replace(value, slot) if value else text
     bare = filled(text, ("", ""), ("", ""))
-    return None if holds_placeholder(bare) else text
+    return None if has_placeholder(bare) else text
 
 
 def _contents(
     probe: TemplateProbe, tools: tuple[ToolSchema, ...]
 ) -> tuple[dict[Kind, Edges], frozenset[Kind]]:
-    """What happens to contents of each kind, and kinds that are not written when empty."""
+    """Treatment of contents by kind, and the kinds that are omitted if empty."""
     found: dict[Kind, Edges] = {}
     omits: set[Kind] = set()
     tries: tuple[tuple[Kind, str, int], ...] = (
@@ -206,8 +206,8 @@ def _contents(
         inner = turn.text + AWKWARD + turn.text
 
         def render(content: str, turns: list[Turn] = turns, index: int = index) -> str | None:
-            said_so = replace(turns[index], text=content)
-            return probe.text([*turns[:index], said_so, *turns[index + 1 :]], tools)
+            changed = replace(turns[index], text=content)
+            return probe.text([*turns[:index], changed, *turns[index + 1 :]], tools)
 
         plain, text, spaced = render(turn.text), render(inner), render(f"\n \n{inner}\n \n")
         if plain is None or text is None:
@@ -221,19 +221,19 @@ def _contents(
         elif spaced == text.replace(inner, f"\n \n{inner}\n \n"):
             found[kind] = "kept"
         else:
-            found[kind] = "stripped" if spaced == text and not probe.dialect.merges else "odd"
+            found[kind] = "stripped" if spaced == text and not probe.form.merges else "odd"
     return found, frozenset(omits)
 
 
 def _joiner(probe: TemplateProbe, tools: tuple[ToolSchema, ...]) -> str | None:
-    """What stands between an assistant's text and the calls it makes in the same message."""
+    """The text between an assistant's content and the calls in the same message."""
     silent = _turns("uct")
-    spoken = [silent[0], Turn("assistant", said(1), silent[1].calls), silent[2]]
+    spoken = [silent[0], Turn("assistant", text_of(1), silent[1].calls), silent[2]]
     text = probe.text(spoken, tools)
-    frame = written(probe.dialect.frame, silent[1].calls)
-    if text is None or text.count(frame) != 1 or text.count(said(1)) != 1:
+    frame = render_calls(probe.form.frame, silent[1].calls)
+    if text is None or text.count(frame) != 1 or text.count(text_of(1)) != 1:
         return None
-    joiner = text[text.index(said(1)) + len(said(1)) : text.index(frame)]
+    joiner = text[text.index(text_of(1)) + len(text_of(1)) : text.index(frame)]
     without = probe.text(silent, tools)
-    steady = without is not None and text.replace(said(1) + joiner, "") == without
-    return joiner if steady and not holds_placeholder(joiner) else None
+    steady = without is not None and text.replace(text_of(1) + joiner, "") == without
+    return joiner if steady and not has_placeholder(joiner) else None

@@ -1,4 +1,4 @@
-"""Which messages a template takes, and how ours are put into that form."""
+"""Message form of a chat template, and the conversion of our messages to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentrt.base.canonical_json import dumps
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, CallMade, Role, ToolSchema
 
 JOIN = "\n\n"
-"""Between texts that share one message because the template has no place of their own for them."""
+"""Separator of texts joined into one message, if the template has no separate place for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class Turn:
     """One message.
 
     Attributes:
-        role: Who speaks.
-        text: What is said, call frames not included.
+        role: Role of the message.
+        text: Text without call frames.
         calls: Tool calls of an assistant.
-        call_id: Call that a tool message answers.
-        name: Tool that a tool message comes from.
+        call_id: Call answered by a tool message.
+        name: Tool of a tool message.
     """
 
     role: Role
@@ -35,18 +35,18 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class MessageForm:
-    """What a template has a place for.
+    """Features of a chat template's messages.
 
     Attributes:
-        frame: How calls are written.
-        native: The template writes calls itself, so they are handed over as `tool_calls`.
-        arguments: In which form it wants their arguments.
-        empty: What it wants as the content of a message that holds calls only.
-        system: Takes system messages; else their text opens the first user message.
-        tool_role: Takes tool messages; else results come as user messages.
-        lists_tools: Tells the model of tools; else they are listed in the system message.
-        repeats: Takes two messages of one role in a row; else they are joined.
-        no_tools: What it wants when there are none.
+        frame: Frame of calls.
+        native: Whether the template writes calls itself, from `tool_calls`.
+        arguments: Form of the calls' arguments.
+        empty: Content of a message with calls only.
+        system: Whether it takes system messages; else their text opens the first user message.
+        tool_role: Whether it takes tool messages; else results are user messages.
+        lists_tools: Whether it describes the tools; else they are listed in the system message.
+        repeats: Whether it takes two messages of one role in a row; else they are joined.
+        no_tools: Value of `tools` if there are none.
     """
 
     frame: CallFrame = JSON_ARRAY_FRAME
@@ -95,7 +95,7 @@ class MessageForm:
         if turn.role == "tool" and not self.tool_role:
             return Turn("user", turn.text)
         if turn.calls and not self.native:
-            return Turn("assistant", turn.text + written(self.frame, turn.calls))
+            return Turn("assistant", turn.text + render_calls(self.frame, turn.calls))
         return turn
 
     def _message(self, turn: Turn) -> dict[str, Any]:
@@ -116,12 +116,12 @@ class MessageForm:
 
 
 def function_of(tool: ToolSchema) -> dict[str, Any]:
-    """A tool as chat templates and OpenAI-compatible servers are told of it."""
+    """A tool as in chat templates and OpenAI-compatible APIs."""
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 
-def written(frame: CallFrame, calls: Sequence[CallMade]) -> str:
-    """Calls as a model writes them."""
+def render_calls(frame: CallFrame, calls: Sequence[CallMade]) -> str:
+    """Calls in the frame of a model."""
     each = [f"{frame.before}{c.name}{frame.middle}{c.arguments_json}{frame.after}" for c in calls]
     return frame.first + frame.between.join(each) + frame.last
 

@@ -1,4 +1,4 @@
-"""What a codec reads of a model directory: JSON files and a template, never weights."""
+"""Files of a model directory that a codec reads: JSON and a template, never weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPECIAL_NAMES = (
     "cls_token",
     "mask_token",
 )
-LARGEST_WINDOW_TOKENS = 100_000_000
+MAX_WINDOW_TOKENS = 100_000_000
 """Tokenizers write 1e30 for "no limit"."""
 
 
@@ -37,12 +37,12 @@ class ModelFiles:
     Attributes:
         path: The directory.
         tokenizer_json: Text of `tokenizer.json`.
-        templates: Chat templates by name; "default" and maybe "tool_use"; {} when there is none.
-        special_texts: `bos_token` and its like -> their text, as templates read them.
-        eos_texts: Texts of tokens that end an output, from the tokenizer's side.
-        eos_ids: Ids that end an output, from the model's side.
-        window_tokens: Context length; 0 when no file tells.
-        logits_size: `vocab_size` of the model; 0 when no file tells.
+        templates: Chat templates by name; "default" and maybe "tool_use"; {} if there are none.
+        special_texts: Text of `bos_token` etc. by name, as templates read them.
+        eos_texts: Texts of tokens that end an output, by the tokenizer's files.
+        eos_ids: Ids that end an output, by the model's files.
+        window_tokens: Context length; 0 if unknown.
+        logits_size: `vocab_size` of the model; 0 if unknown.
     """
 
     path: Path
@@ -56,10 +56,10 @@ class ModelFiles:
 
 
 def read_model_files(path: Path) -> ModelFiles:
-    """Read what a codec needs of the model in `path`.
+    """Read the files that a codec needs.
 
     Raises:
-        ModelInvalid: The directory or its tokenizer is missing, or a file is not what it should be.
+        ModelInvalid: The directory or its tokenizer is missing, or a file is malformed.
     """
     if not path.is_dir():
         raise ModelInvalid(
@@ -96,7 +96,7 @@ def _text(path: Path) -> str | None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """The object in `path`; {} when there is no such file."""
+    """The object in `path`; {} if there is no such file."""
     text = _text(path)
     if text is None:
         return {}
@@ -127,9 +127,9 @@ def _templates(path: Path, settings: dict[str, Any]) -> dict[str, str]:
             f"{path / 'tokenizer_config.json'}: chat_template is a {type(declared).__name__}",
             hint='Give a string, or a list of {"name": ..., "template": ...}',
         )
-    alone = _text(path / "chat_template.jinja")
-    if alone is not None:
-        found["default"] = alone
+    separate = _text(path / "chat_template.jinja")
+    if separate is not None:
+        found["default"] = separate
     for file in sorted(path.glob("additional_chat_templates/*.jinja")):
         found[file.stem] = _text(file) or ""
     if found and "default" not in found:
@@ -158,7 +158,7 @@ def _eos_ids(path: Path, config: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _configs(config: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    """The model's configuration, and that of its language part where it has several."""
+    """The model's configuration, and that of its language part if there are several."""
     yield config
     for key in ("text_config", "llm_config", "language_config"):
         if isinstance(config.get(key), dict):
@@ -177,7 +177,7 @@ def _window_tokens(path: Path, config: dict[str, Any], settings: dict[str, Any])
                 )
             return value
     limit = settings.get("model_max_length")
-    if isinstance(limit, int | float) and 0 < limit < LARGEST_WINDOW_TOKENS:
+    if isinstance(limit, int | float) and 0 < limit < MAX_WINDOW_TOKENS:
         return int(limit)
     return 0
 

@@ -1,4 +1,4 @@
-"""A chat as a chain of prefixes: each knows its ids, so a longer chat costs only its new part."""
+"""A chat as a chain of prefixes: each has its ids, so a longer chat costs only its new part."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from agentrt.prompt.text_encoder import TextPosition
 
 @dataclass(frozen=True, slots=True)
 class PrefixMessage:
-    """The message that a prefix ends in.
+    """The open message at the end of a prefix.
 
     Attributes:
-        role: Who speaks.
-        entered: Kind under which its opening was written; None before that.
-        said: It has content already.
-        calls: Calls written in it.
-        call_id: Call that a tool message answers.
+        role: Role of the message.
+        opened_as: Kind with which its opening was written; None before that.
+        has_content: Whether it has content.
+        calls: Number of calls in it.
+        call_id: Call answered by a tool message.
         name: Tool of a tool message.
-        generated_calls: A model wrote calls in it.
+        generated_calls: Whether a model wrote calls in it.
     """
 
     role: Role
-    entered: Kind | None = None
-    said: bool = False
+    opened_as: Kind | None = None
+    has_content: bool = False
     calls: int = 0
     call_id: str = ""
     name: str = ""
@@ -39,24 +39,24 @@ class Prefix:
 
     Attributes:
         parent: The prefix one segment shorter; None at the start.
-        ids: What the last segment added.
-        held: Text after all ids, not settled yet.
-        place: Where the held text stands.
-        eats: A marker before it swallows leading whitespace.
+        ids: Ids added by the last segment.
+        pending: Pending text after all ids, not encoded yet.
+        position: Position of the pending text.
+        strips_next: Whether a marker before it strips its leading whitespace.
         before: Kind of the last closed message.
         closed: Name and call id of that message.
         message: The open message.
-        losses: Since the last answer of this model.
-        rewritten: The last answer of this model was opened otherwise than it was asked for.
-        appends: Answers of this model stand as they were made, whatever the template says.
-        appended: How many of those it holds.
+        losses: Losses since the last answer of this model.
+        rewritten: Whether the last answer of this model was opened differently from its prompt.
+        appends: Whether answers of this model are kept as generated, whatever the template does.
+        appended: Number of answers kept that way.
     """
 
     parent: Prefix | None = None
     ids: tuple[int, ...] = ()
-    held: str = ""
-    place: TextPosition = TextPosition.START
-    eats: bool = False
+    pending: str = ""
+    position: TextPosition = TextPosition.START
+    strips_next: bool = False
     before: Kind = "start"
     closed: tuple[str, str] = ("", "")
     message: PrefixMessage | None = None
@@ -66,7 +66,7 @@ class Prefix:
     appended: int = 0
 
     def until_appended(self) -> Prefix:
-        """The shortest prefix of this one that holds as many answers as they were made."""
+        """The shortest part of this prefix with as many appended answers."""
         here = self
         while here.parent is not None and here.parent.appended == self.appended:
             here = here.parent

@@ -1,4 +1,4 @@
-"""Prefixes already encoded, bounded in number: the newest half survives."""
+"""Cache of encoded prefixes, bounded in number: the newest half survives."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from agentrt.base.segments import History, Segment
 from agentrt.prompt.composer import Composer
 from agentrt.prompt.prefix import Prefix
 
-MOST_PREFIXES = 20_000
-MOST_WHOLE = 256
-"""Prefixes whose ids are kept in one piece: those that chats fork from."""
-MOST_ROOTS = 256
-"""Salts whose prefixes are remembered; of further ones the oldest is forgotten."""
+MAX_PREFIXES = 20_000
+MAX_FULL = 256
+"""Number of prefixes with their ids in one piece: those that chats fork from."""
+MAX_ROOTS = 256
+"""Number of salts with cached prefixes; beyond it the oldest is dropped."""
 
 
 class PrefixCache:
-    """Prefix and next segment -> the longer prefix.
+    """Maps a prefix and the next segment to the longer prefix.
 
     Attributes:
-        misses: Segments that had to be encoded so far.
+        misses: Number of segments encoded so far.
     """
 
-    def __init__(self, composer: Composer, most: int = MOST_PREFIXES) -> None:
+    def __init__(self, composer: Composer, max_prefixes: int = MAX_PREFIXES) -> None:
         self._composer = composer
-        self._most = most // 2
+        self._max_young = max_prefixes // 2
         self._young: dict[tuple[Prefix, Segment], Prefix] = {}
         self._old: dict[tuple[Prefix, Segment], Prefix] = {}
-        self._whole: dict[Prefix, tuple[int, ...]] = {}
+        self._full_ids: dict[Prefix, tuple[int, ...]] = {}
         self._roots: dict[tuple[History, str], Prefix] = {}
         self.misses = 0
 
     def root(self, history: History, cache_salt: str = "") -> Prefix:
-        """The empty prefix. Each salt has one of its own: what it was extended by tells nothing."""
+        """The empty prefix. Each salt has one of its own, so that prefixes are not shared."""
         key = (history, cache_salt)
         found = self._roots.get(key)
         if found is None:
-            if len(self._roots) >= MOST_ROOTS:
+            if len(self._roots) >= MAX_ROOTS:
                 del self._roots[next(iter(self._roots))]
             found = self._roots[key] = Prefix(appends=history == "append")
         return found
 
-    def extended(self, prefix: Prefix, segment: Segment) -> Prefix:
-        """`prefix` and one more segment.
+    def extend(self, prefix: Prefix, segment: Segment) -> Prefix:
+        """`prefix` with one more segment.
 
         Raises:
-            Irregular: The layout does not hold for it.
+            Irregular: The layout does not hold for this segment.
         """
         key = (prefix, segment)
         found = self._young.get(key)
@@ -52,8 +52,8 @@ class PrefixCache:
         found = self._old.get(key)
         if found is None:
             self.misses += 1
-            found = self._composer.extended(prefix, segment)
-        if len(self._young) >= self._most:
+            found = self._composer.extend(prefix, segment)
+        if len(self._young) >= self._max_young:
             self._old, self._young = self._young, {}
         self._young[key] = found
         return found
@@ -63,10 +63,10 @@ class PrefixCache:
         parts: list[tuple[int, ...]] = []
         node: Prefix | None = prefix
         while node is not None:
-            whole = self._whole.pop(node, None)
-            if whole is not None:
-                self._whole[node] = whole  # the most recent now
-                parts.append(whole)
+            full = self._full_ids.pop(node, None)
+            if full is not None:
+                self._full_ids[node] = full  # the most recent now
+                parts.append(full)
                 break
             if node.ids:
                 parts.append(node.ids)
@@ -75,7 +75,7 @@ class PrefixCache:
         for part in reversed(parts):
             gathered += part
         ids = tuple(gathered)
-        if len(self._whole) >= MOST_WHOLE:
-            del self._whole[next(iter(self._whole))]
-        self._whole[prefix] = ids
+        if len(self._full_ids) >= MAX_FULL:
+            del self._full_ids[next(iter(self._full_ids))]
+        self._full_ids[prefix] = ids
         return ids

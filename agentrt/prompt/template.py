@@ -1,7 +1,7 @@
-"""A chat template, run in a sandbox with limits.
+"""A chat template, rendered in a sandbox with limits.
 
-Templates come with models, so they are programs of strangers: no attributes of Python objects, no
-long loops, no huge strings. JSON that they write is compact, whatever their filters say by default.
+Templates come with models, so they are untrusted programs: no attributes of Python objects, no long
+loops, no huge strings. Their JSON is compact, whatever the default of their filters.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from agentrt.base.errors import ModelInvalid
 
-MOST_TEMPLATE_CHARACTERS = 1_000_000
-MOST_LOOPS = 100_000
-MOST_OUTPUT_CHARACTERS = 64_000_000
-MOST_REPEATS = 1_000_000
+MAX_TEMPLATE_CHARACTERS = 1_000_000
+MAX_LOOPS = 100_000
+MAX_OUTPUT_CHARACTERS = 64_000_000
+MAX_REPEATS = 1_000_000
 
 
 class TemplateRefused(Exception):
-    """The template does not take this conversation; its own words."""
+    """The template refuses this conversation; the message is its own."""
 
 
 class GenerationBlock(Extension):
-    """`{% generation %}`: marks what a model wrote, for trainers; here it is only its content."""
+    """`{% generation %}`: marks generated text for trainers; here it is only its content."""
 
     tags = {"generation"}  # noqa: RUF012 (jinja's own interface)
 
@@ -42,7 +42,7 @@ class GenerationBlock(Extension):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Where templates run: immutable values, and no way to use up memory or time."""
+    """Environment of templates: immutable values, bounded memory and time."""
 
     intercepted_binops = frozenset({"*", "**", "%"})
 
@@ -52,31 +52,31 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError(f"chat templates may not use {operator} here")
         if operator == "*" and any(isinstance(v, str | list | tuple) for v in (left, right)):
             count = max(1, sizes[0]) * max(1, sizes[1])
-            if count > MOST_REPEATS:
+            if count > MAX_REPEATS:
                 raise SecurityError(f"a chat template repeats something {count} times")
         return super().call_binop(context, operator, left, right)
 
 
 class ChatTemplate:
-    """One compiled template.
+    """One compiled chat template.
 
     Attributes:
-        source: Its text.
-        reads_clock: It asked for the date while rendering; it always gets that of loading.
+        source: Text of the template.
+        reads_clock: Whether it read the date while rendering; the date is always that of loading.
     """
 
     def __init__(self, source: str, special_texts: dict[str, str], name: str) -> None:
-        """Compile `source`; `name` says in errors where it stands.
+        """Compile `source`; `name` locates it in errors.
 
         Raises:
-            ModelInvalid: It is too long, or no valid template.
+            ModelInvalid: The source is too long, or not a valid template.
         """
         self.source = source
         self.reads_clock = False
         self._special_texts = special_texts
         self._loaded_at = datetime.now().astimezone()
-        self._loops_left = MOST_LOOPS
-        if len(source) > MOST_TEMPLATE_CHARACTERS:
+        self._loops_left = MAX_LOOPS
+        if len(source) > MAX_TEMPLATE_CHARACTERS:
             raise ModelInvalid(f"{name} is {len(source)} characters long", hint="Shorten it")
         sandbox = Sandbox(
             trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols]
@@ -103,24 +103,24 @@ class ChatTemplate:
         tools: list[dict[str, Any]] | None,
         answer: bool = True,
     ) -> str:
-        """The text of a conversation; with `answer`, up to where the model goes on.
+        """The text of a conversation; with `answer`, with the generation prompt.
 
         Raises:
             TemplateRefused: The template raised, or went beyond its limits.
         """
-        self._loops_left = MOST_LOOPS
+        self._loops_left = MAX_LOOPS
         given = {**self._special_texts, "messages": messages, "tools": tools, "documents": None}
         parts: list[str] = []
         size = 0
         try:
             for part in self._template.generate(**given, add_generation_prompt=answer):
                 size += len(part)
-                if size > MOST_OUTPUT_CHARACTERS:
-                    raise TemplateRefused(f"it wrote more than {MOST_OUTPUT_CHARACTERS} characters")
+                if size > MAX_OUTPUT_CHARACTERS:
+                    raise TemplateRefused(f"it wrote more than {MAX_OUTPUT_CHARACTERS} characters")
                 parts.append(part)
         except TemplateRefused:
             raise
-        except Exception as error:  # a stranger's program: whatever it raises is a refusal
+        except Exception as error:  # untrusted: any error is a refusal
             raise TemplateRefused(str(error) or type(error).__name__) from error
         return "".join(parts)
 
@@ -132,7 +132,7 @@ class ChatTemplate:
         numbers = range(*bounds)
         self._loops_left -= len(numbers)
         if self._loops_left < 0:
-            raise SecurityError(f"a chat template loops more than {MOST_LOOPS} times")
+            raise SecurityError(f"a chat template loops more than {MAX_LOOPS} times")
         return numbers
 
 
@@ -143,7 +143,7 @@ def to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """The `tojson` of chat templates: compact unless the template asks for something else."""
+    """The `tojson` of chat templates: compact unless the template sets a format."""
     if separators is None and indent is None:
         separators = (",", ":")
     return json.dumps(
@@ -160,9 +160,9 @@ def _refuse(message: str) -> None:
 
 
 def _tested_constants(tree: nodes.Template) -> Iterable[str]:
-    """Texts that the template looks for in contents, such as `</think>`.
+    """Texts that the template tests for in contents, such as `</think>`.
 
-    A content that holds one of them may be written otherwise than others.
+    A content that contains one of them may be written differently from others.
     """
     found: set[str] = set()
     for kind in (nodes.Compare, nodes.Call, nodes.Filter, nodes.Test):
@@ -172,11 +172,11 @@ def _tested_constants(tree: nodes.Template) -> Iterable[str]:
             found.update(
                 constant.value
                 for constant in node.find_all(nodes.Const)
-                if isinstance(constant.value, str) and _is_telling(constant.value)
+                if isinstance(constant.value, str) and _is_about_contents(constant.value)
             )
     return found
 
 
-def _is_telling(text: str) -> bool:
-    """Not a key, a role or whitespace: those do not speak of contents."""
+def _is_about_contents(text: str) -> bool:
+    """Whether a constant is about contents: not a key, a role or whitespace."""
     return re.fullmatch(r"[\w\s.,:-]*", text) is None

@@ -1,4 +1,4 @@
-"""The templates of one model, used as one: with tools its template for tools, where it has one."""
+"""The chat templates of one model, used as one: its template for tools if tools are offered."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ PLAIN_TEMPLATE = (
     "{{ bos_token or '' }}{% for message in messages %}{{ message.role | capitalize }}: "
     "{{ message.content }}\n\n{% endfor %}{% if add_generation_prompt %}Assistant: {% endif %}"
 )
-"""For models that come without a template; the codec's notes say so."""
+"""Template for models without one; the codec's notes mention it."""
 
 NAMES = ("default", "tool_use")
 
 
 class TemplateSet:
-    """All templates of a model.
+    """All chat templates of a model.
 
     Attributes:
-        source: Their texts, for fingerprints.
-        telling: Finds in a content what some template looks for, `</think>` say.
+        source: Texts of the templates, for fingerprints.
+        tested: Pattern of texts that some template tests for in contents, for example `</think>`.
     """
 
     def __init__(self, files: ModelFiles) -> None:
-        """Compile them.
+        """Compile the templates.
 
         Raises:
-            ModelInvalid: One is no valid template.
+            ModelInvalid: One is not a valid template.
         """
         sources = files.templates or {"default": PLAIN_TEMPLATE}
         self._by_name = {
@@ -40,7 +40,7 @@ class TemplateSet:
         pairs = sorted(self._by_name.items())
         self.source = "".join(f"{name}:{template.source}" for name, template in pairs)
         constants = {text for template in self._by_name.values() for text in template.constants}
-        self.telling = re.compile("|".join(map(re.escape, sorted(constants))) or r"(?!)")
+        self.tested = re.compile("|".join(map(re.escape, sorted(constants))) or r"(?!)")
 
     @property
     def reads_clock(self) -> bool:
@@ -50,10 +50,10 @@ class TemplateSet:
     def render(
         self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, answer: bool
     ) -> str:
-        """The text of a conversation; with `answer`, up to where the model goes on.
+        """The text of a conversation; with `answer`, with the generation prompt.
 
         Raises:
-            TemplateRefused: The template does not take it.
+            TemplateRefused: The template refuses it.
         """
         default = self._by_name["default"]
         template = self._by_name.get("tool_use", default) if tools else default

@@ -1,9 +1,9 @@
-"""Text to ids in parts, equal to the ids of the whole.
+"""Encoding text in parts, with ids equal to those of the whole.
 
 A tokenizer first cuts text into pieces (words, numbers, runs of spaces) and merges bytes inside a
 piece only. So a part is sealed up to a piece boundary before any trailing whitespace, and the rest
-is held until more is known. Two pieces are held, not one: `I'l` is cut `I`, `'`, `l`, but `I'll` is
-cut `I`, `'ll`.
+is pending until more is known. Two pieces are kept pending, not one: `I'l` is cut `I`, `'`, `l`,
+but `I'll` is cut `I`, `'ll`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from tokenizers import Tokenizer
 
 SHORT_CHARACTERS = 256
-HELD_PIECES = 2
+PENDING_PIECES = 2
 
-UNTYPED = "\U0010fef5"
-"""Before the name of a marker, it makes a name that no text spells."""
+UNSPELLABLE = "\U0010fef5"
+"""Prefix that turns a marker's name into one that no text can spell."""
 
 SAMPLE = (
     "The 1,234 foxes' dens weren't  we'll they've full:\n\n\tx = [3.14159, -2]; // done!!! \r\n"
@@ -29,7 +29,7 @@ SAMPLE = (
 
 
 class TextPosition(IntEnum):
-    """Where in the whole text some text stands; prefix spaces depend on it."""
+    """Position of a text in the whole text; prefix spaces depend on it."""
 
     START = 0
     AFTER_MARKER = 1
@@ -37,107 +37,106 @@ class TextPosition(IntEnum):
 
 
 class TextEncoder:
-    """Encodes text that holds no markers.
+    """Encodes text without markers.
 
     Attributes:
-        seals: Whether parts can be sealed; where not, text is held until a marker ends it.
+        seals: Whether parts can be sealed; if not, text is pending until a marker ends it.
     """
 
     def __init__(
-        self, tokenizer: dict[str, Any], kept: list[dict[str, Any]], markers: frozenset[str]
+        self, tokenizer: dict[str, Any], added: list[dict[str, Any]], markers: frozenset[str]
     ) -> None:
-        """Take a parsed `tokenizer.json`.
+        """Set up from a parsed `tokenizer.json`.
 
         Args:
             tokenizer: The JSON.
-            kept: Those of its added tokens that are text.
-            markers: Texts of the others, which no text may become.
+            added: Added tokens that are text.
+            markers: Texts of the other added tokens; no text may become one.
         """
-        self._tokenizers = _variants(tokenizer, kept, markers)
-        self._ids = _renumbering(self._tokenizers[0], kept)
+        self._tokenizers = _variants(tokenizer, added, markers)
+        self._ids = _renumbering(self._tokenizers[0], added)
         self._openings = frozenset(
-            text[:n] for text in (entry["content"] for entry in kept) for n in range(1, len(text))
+            text[:n] for text in (entry["content"] for entry in added) for n in range(1, len(text))
         )
         self._longest = max(map(len, self._openings), default=0)
         self._short = lru_cache(maxsize=16384)(self._encode)
         self.seals = not _strips(tokenizer.get("normalizer"))
         self.seals = self.seals and self._sealing_is_exact()
 
-    def encode(self, text: str, place: TextPosition) -> tuple[int, ...]:
+    def encode(self, text: str, position: TextPosition) -> tuple[int, ...]:
         """The ids of a text that ends here (at a marker, or at the end)."""
         if not text:
             return ()
-        return (
-            self._short(text, place) if len(text) < SHORT_CHARACTERS else self._encode(text, place)
-        )
+        encode = self._short if len(text) < SHORT_CHARACTERS else self._encode
+        return encode(text, position)
 
     def count(self, text: str) -> int:
-        """Tokens of a text."""
+        """Number of tokens of a text."""
         return len(self.encode(text, TextPosition.AFTER_MARKER))
 
-    def seal(self, text: str, place: TextPosition) -> tuple[tuple[int, ...], str]:
-        """Split `text`, which may go on, into ids that stay whatever follows, and the rest.
+    def seal(self, text: str, position: TextPosition) -> tuple[tuple[int, ...], str]:
+        """Split `text`, which may continue, into final ids and the rest.
 
         Returns:
-            The ids, and the text they do not cover. With ids, what is left stands `INSIDE`.
+            The ids, and the text that they do not cover. With ids, the rest is `INSIDE`.
         """
         if not self.seals or not text:
             return (), text
         settled = self._settled_characters(text)
-        encoding = self._tokenizers[place].encode(text, add_special_tokens=False)
+        encoding = self._tokenizers[position].encode(text, add_special_tokens=False)
         pieces = encoding.word_ids
         index = len(pieces) - 1
         while index >= 0 and _start(encoding, index) >= settled:
             index -= 1
-        for _ in range(HELD_PIECES):
+        for _ in range(PENDING_PIECES):
             index = _piece_start(pieces, index) - 1
         index += 1
         while index > 0 and _end(encoding, index - 1) > _start(encoding, index):
-            index = _piece_start(pieces, index - 1)  # the boundary cuts one character in two
+            index = _piece_start(pieces, index - 1)  # the boundary splits a character
         if index <= 0:
             return (), text
         cut = _start(encoding, index)
         return self._numbered(encoding.ids[:index]), text[cut:]
 
     def _settled_characters(self, text: str) -> int:
-        """Characters up to which pieces end for good: no trailing space, no half of a token."""
+        """Characters with final piece boundaries: no trailing space, no part of a token."""
         settled = len(text.rstrip())
         for n in range(min(self._longest, len(text)), 0, -1):
             if text[-n:] in self._openings:
                 return min(settled, len(text) - n)
         return settled
 
-    def _encode(self, text: str, place: TextPosition) -> tuple[int, ...]:
-        return self._numbered(self._tokenizers[place].encode(text, add_special_tokens=False).ids)
+    def _encode(self, text: str, position: TextPosition) -> tuple[int, ...]:
+        return self._numbered(self._tokenizers[position].encode(text, add_special_tokens=False).ids)
 
     def _numbered(self, ids: list[int]) -> tuple[int, ...]:
         renumber = self._ids
         return tuple([renumber.get(i, i) for i in ids]) if renumber else tuple(ids)
 
     def _sealing_is_exact(self) -> bool:
-        """Try the rule on a text with everything awkward in it, cut at each place."""
+        """Test the rule on a text with all difficult cases, cut at each position."""
         places = {
             id(self._tokenizers[p]): p for p in (TextPosition.AFTER_MARKER, TextPosition.START)
         }
-        for place in places.values():
-            whole = self._encode(SAMPLE, place)
+        for position in places.values():
+            full = self._encode(SAMPLE, position)
             for cut in range(1, len(SAMPLE)):
-                ids, rest = self.seal(SAMPLE[:cut], place)
-                rest_place = TextPosition.INSIDE if ids else place
-                if ids + self._encode(rest + SAMPLE[cut:], rest_place) != whole:
+                ids, rest = self.seal(SAMPLE[:cut], position)
+                rest_position = TextPosition.INSIDE if ids else position
+                if ids + self._encode(rest + SAMPLE[cut:], rest_position) != full:
                     return False
         return True
 
 
 def _piece_start(pieces: Sequence[int | None], index: int) -> int:
-    """First token of the piece that token `index` belongs to."""
+    """First token of the piece of token `index`."""
     while index > 0 and pieces[index - 1] == pieces[index]:
         index -= 1
     return index
 
 
 def _start(encoding: Any, index: int) -> int:
-    """First character of a token; tokens of one character's bytes share it."""
+    """First character of a token; the tokens of one character's bytes share it."""
     span = encoding.token_to_chars(index)
     return span[0] if span else 0
 
@@ -149,24 +148,24 @@ def _end(encoding: Any, index: int) -> int:
 
 
 def _variants(
-    tokenizer: dict[str, Any], kept: list[dict[str, Any]], markers: frozenset[str]
+    tokenizer: dict[str, Any], added: list[dict[str, Any]], markers: frozenset[str]
 ) -> tuple[Tokenizer, ...]:
-    """One tokenizer a place; places that need no other share one."""
+    """One tokenizer a position; equal ones are shared."""
     plain = {
         **tokenizer,
         "model": _without(tokenizer.get("model"), markers),
-        "added_tokens": kept,
+        "added_tokens": added,
         "post_processor": None,
         "truncation": None,
         "padding": None,
     }
     by_text: dict[str, Tokenizer] = {}
     found: list[Tokenizer] = []
-    for place in TextPosition:
+    for position in TextPosition:
         settings = {
             **plain,
-            "pre_tokenizer": _placed(plain.get("pre_tokenizer"), place),
-            "normalizer": _placed(plain.get("normalizer"), place),
+            "pre_tokenizer": _at_position(plain.get("pre_tokenizer"), position),
+            "normalizer": _at_position(plain.get("normalizer"), position),
         }
         key = json.dumps([settings["pre_tokenizer"], settings["normalizer"]], sort_keys=True)
         if key not in by_text:
@@ -176,52 +175,52 @@ def _variants(
 
 
 def _without(model: Any, markers: frozenset[str]) -> Any:
-    """The model, with no way from text to a marker that its own vocabulary lists."""
+    """The model without any way from text to a marker in its own vocabulary."""
     if not isinstance(model, dict):
         return model
     vocab, merges = model.get("vocab"), model.get("merges")
     if isinstance(vocab, list):  # Unigram
-        return {**model, "vocab": [[_untyped(text, markers), n] for text, n in vocab]}
+        return {**model, "vocab": [[_unspellable(text, markers), n] for text, n in vocab]}
     if not isinstance(vocab, dict) or not (markers & vocab.keys()):
         return model
     if model.get("ignore_merges") or not merges:  # whole words are looked up
-        model = {**model, "vocab": {_untyped(text, markers): i for text, i in vocab.items()}}
+        model = {**model, "vocab": {_unspellable(text, markers): i for text, i in vocab.items()}}
     if merges:
         model = {**model, "merges": [pair for pair in merges if _merged(pair) not in markers]}
     return model
 
 
-def _untyped(text: str, markers: frozenset[str]) -> str:
-    return UNTYPED + text if text in markers else text
+def _unspellable(text: str, markers: frozenset[str]) -> str:
+    return UNSPELLABLE + text if text in markers else text
 
 
 def _merged(pair: Any) -> str:
-    """What a merge makes; files write it as one text or as two."""
+    """The result of a merge; files write it as one text or as two."""
     return pair.replace(" ", "") if isinstance(pair, str) else "".join(pair)
 
 
-def _placed(part: Any, place: TextPosition) -> Any:
-    """A normalizer or pre-tokenizer as it works at `place`."""
-    if not isinstance(part, dict) or place is TextPosition.START:
+def _at_position(part: Any, position: TextPosition) -> Any:
+    """A normalizer or pre-tokenizer as it behaves at `position`."""
+    if not isinstance(part, dict) or position is TextPosition.START:
         return part
     kind = part.get("type")
     if kind == "Sequence":
         key = "normalizers" if "normalizers" in part else "pretokenizers"
-        steps = [_placed(step, place) for step in part[key]]
+        steps = [_at_position(step, position) for step in part[key]]
         return {**part, key: [step for step in steps if step is not None]}
     if kind == "Metaspace":
         first_only = part.get("prepend_scheme") == "first"
-        if place is TextPosition.INSIDE or first_only:
+        if position is TextPosition.INSIDE or first_only:
             return {**part, "prepend_scheme": "never", "add_prefix_space": False}
-    elif place is TextPosition.INSIDE and kind == "Prepend":
+    elif position is TextPosition.INSIDE and kind == "Prepend":
         return None
-    elif place is TextPosition.INSIDE and kind == "ByteLevel":
+    elif position is TextPosition.INSIDE and kind == "ByteLevel":
         return {**part, "add_prefix_space": False}
     return part
 
 
 def _strips(normalizer: Any) -> bool:
-    """Whether a normalizer drops whitespace at the ends, which parts do not know."""
+    """Whether a normalizer strips whitespace at the ends, which parts do not know."""
     if not isinstance(normalizer, dict):
         return False
     if normalizer.get("type") == "Sequence":
@@ -229,7 +228,7 @@ def _strips(normalizer: Any) -> bool:
     return normalizer.get("type") == "Strip"
 
 
-def _renumbering(tokenizer: Tokenizer, kept: list[dict[str, Any]]) -> dict[int, int]:
-    """Ids that loading without the markers gave to the kept tokens -> their real ids."""
-    pairs = ((tokenizer.token_to_id(entry["content"]), entry["id"]) for entry in kept)
+def _renumbering(tokenizer: Tokenizer, added: list[dict[str, Any]]) -> dict[int, int]:
+    """Real id by the id that a text token got when loaded without the markers."""
+    pairs = ((tokenizer.token_to_id(entry["content"]), entry["id"]) for entry in added)
     return {given: real for given, real in pairs if given is not None and given != real}

@@ -1,6 +1,6 @@
-"""The bytes that each token stands for, read out of `tokenizer.json`.
+"""The bytes of each token, read from `tokenizer.json`.
 
-Three families write them differently: byte-level BPE maps each byte to a printable character,
+Three families encode them differently: byte-level BPE maps each byte to a printable character,
 SentencePiece writes a space as `▁` and odd bytes as `<0x0A>`, and the rest is plain UTF-8.
 """
 
@@ -18,7 +18,7 @@ SPACE = "\u2581"
 
 
 def byte_of_character() -> dict[int, int]:
-    """The byte that each character of byte-level BPE stands for, all 256 of them."""
+    """The byte of each character of byte-level BPE, all 256 of them."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in set(shown)]
     table = {byte: byte for byte in shown}
@@ -27,10 +27,10 @@ def byte_of_character() -> dict[int, int]:
 
 
 def family_of(tokenizer: dict[str, Any]) -> Family:
-    """How this tokenizer writes bytes.
+    """The family of a tokenizer, by its encoding of bytes.
 
     Raises:
-        ModelInvalid: Its decoder drops bytes, so that text cannot be told from tokens.
+        ModelInvalid: The decoder drops bytes, so that the text of a token is unknown.
     """
     steps = list(_steps(tokenizer.get("decoder"), "decoders"))
     names = {step.get("type") for step in steps}
@@ -48,10 +48,10 @@ def family_of(tokenizer: dict[str, Any]) -> Family:
 
 
 def vocab_of(tokenizer: dict[str, Any]) -> dict[str, int]:
-    """Token text -> id of the model itself, added tokens aside.
+    """Id by token text in the model itself, without added tokens.
 
     Raises:
-        ModelInvalid: The vocabulary has a form that this package does not know.
+        ModelInvalid: The vocabulary is in an unknown form.
     """
     vocab = tokenizer.get("model", {}).get("vocab")
     if isinstance(vocab, dict):
@@ -62,7 +62,7 @@ def vocab_of(tokenizer: dict[str, Any]) -> dict[str, int]:
 
 
 def bytes_by_id(tokenizer: dict[str, Any]) -> dict[int, bytes]:
-    """Id -> bytes of every token of the model, added tokens aside."""
+    """Bytes by id of every token of the model, without added tokens."""
     family = family_of(tokenizer)
     vocab = vocab_of(tokenizer)
     if family == "byte_level":
@@ -95,7 +95,7 @@ def _replaces_space(steps: list[dict[str, Any]]) -> bool:
 
 
 def _steps(part: Any, key: str) -> Iterator[dict[str, Any]]:
-    """The steps of a decoder or pre-tokenizer, sequences laid flat."""
+    """The steps of a decoder or pre-tokenizer, nested sequences flattened."""
     if not isinstance(part, dict):
         return
     if part.get("type") == "Sequence":

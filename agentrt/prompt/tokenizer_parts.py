@@ -1,4 +1,4 @@
-"""A tokenizer taken apart: markers, which only templates write, and text, which is data.
+"""Parts of a tokenizer: markers, which only templates write, and text, which is data.
 
 Text is encoded by tokenizers that do not know the markers at all, so that `<|im_end|>` inside a
 user's string is spelled out like any other text.
@@ -27,11 +27,11 @@ class Marker:
     """An added token that text never becomes.
 
     Attributes:
-        text: As templates write it.
-        token_id: Its id.
-        hidden: Flagged as special: left out of text for people.
-        eats_left: Whitespace before it belongs to it.
-        eats_right: Whitespace after it belongs to it.
+        text: Text in templates.
+        token_id: Id of the token.
+        hidden: Whether it is special, and left out of text for people.
+        eats_left: Whether whitespace before it belongs to it.
+        eats_right: Whether whitespace after it belongs to it.
     """
 
     text: str
@@ -48,7 +48,7 @@ class TokenizerParts:
         """Read the tokenizer of `files`.
 
         Raises:
-            ModelInvalid: Its JSON is broken, or of a family that cannot be taken apart.
+            ModelInvalid: The JSON is broken, or of an unsupported family.
         """
         tokenizer = _parse(files)
         added = _added_tokens(tokenizer)
@@ -70,7 +70,7 @@ class TokenizerParts:
         self.pieces = lru_cache(maxsize=8192)(self._pieces)
 
     def with_eos(self, more: tuple[int, ...]) -> Vocab:
-        """The vocabulary, with `more` ids that end an output."""
+        """The vocabulary with `more` ids that end an output."""
         vocab = self.vocab
         eos_ids = tuple(dict.fromkeys((*vocab.eos_ids, *more)))
         mark = hashlib.sha256(f"{vocab.fingerprint}{eos_ids}".encode()).hexdigest()[:32]
@@ -93,7 +93,7 @@ class TokenizerParts:
         return self._pattern.sub(lambda found: found[0][0] + mark + found[0][1:], text)
 
     def _pieces(self, literal: str) -> tuple[str | Marker, ...]:
-        """Text that a template wrote, cut into text and markers."""
+        """Template text cut into text and markers."""
         pieces: list[str | Marker] = []
         end = 0
         for found in self._pattern.finditer(literal):
@@ -128,8 +128,8 @@ def _added_tokens(tokenizer: dict[str, Any]) -> list[dict[str, Any]]:
 def _is_marker(entry: dict[str, Any], files: ModelFiles) -> bool:
     """Whether only templates and models may write this token.
 
-    Special ones, those that have a role or that the template writes, and those that look like
-    control tokens. What is left (runs of spaces, HTML tags in some vocabularies) is ordinary text.
+    True for special tokens, tokens with a role or in the template, and those that look like control
+    tokens. The rest (runs of spaces, HTML tags in some vocabularies) is ordinary text.
     """
     text = entry["content"]
     if text.isspace():
@@ -176,7 +176,7 @@ def _vocab(
         )
     logits_size = files.logits_size or size
     special_ids = {text: marker.token_id for text, marker in markers.items()}
-    facts = json.dumps([special_ids, eos_ids, logits_size], sort_keys=True)
-    mark = hashlib.sha256((files.tokenizer_json + facts).encode()).hexdigest()[:32]
+    rest = json.dumps([special_ids, eos_ids, logits_size], sort_keys=True)
+    mark = hashlib.sha256((files.tokenizer_json + rest).encode()).hexdigest()[:32]
     token_bytes = tuple(table.get(index, b"") for index in range(size))
     return Vocab(token_bytes, special_ids, eos_ids, files.tokenizer_json, logits_size, mark)

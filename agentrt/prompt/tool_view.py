@@ -1,4 +1,4 @@
-"""A template as it is while one set of tools is offered."""
+"""The view of a chat template with one set of tools offered."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from agentrt.prompt.message_form import function_of
 from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import TemplateProbe
 
-MOST_TOOL_SETS = 64
+MAX_TOOL_SETS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ToolView:
-    """What holds while one set of tools is offered.
+    """State of the codec for one set of tools.
 
     Attributes:
-        tools: The set.
-        safe_tools: The same, markers in what they say escaped.
-        probe: Asks the template.
+        tools: The tools.
+        safe_tools: The tools with markers escaped in their texts.
+        probe: Renders the template.
         layout: Texts between contents.
         composer: Extends prefixes.
-        prefixes: Those extended already.
+        prefixes: Cache of prefixes.
     """
 
     tools: tuple[ToolSchema, ...]
@@ -38,20 +38,20 @@ class ToolView:
 
 
 class ToolViews:
-    """The views of the tool sets used of late."""
+    """Views of the tool sets used last."""
 
     def __init__(self, make: Callable[[tuple[ToolSchema, ...]], ToolView]) -> None:
         self._make = make
         self._by_tools: dict[str, ToolView] = {}
         self._recent: ToolView | None = None
 
-    def of(self, tools: tuple[ToolSchema, ...]) -> ToolView:
-        """The view of these tools; equal tools share one."""
+    def for_tools(self, tools: tuple[ToolSchema, ...]) -> ToolView:
+        """The view of these tools; equal tool sets share one."""
         if self._recent is not None and self._recent.tools is tools:
             return self._recent
         key = dumps([function_of(tool) for tool in tools])
         view = self._by_tools.pop(key, None) or self._make(tools)
         self._by_tools[key] = self._recent = view
-        if len(self._by_tools) > MOST_TOOL_SETS:
+        if len(self._by_tools) > MAX_TOOL_SETS:
             del self._by_tools[next(iter(self._by_tools))]
         return view

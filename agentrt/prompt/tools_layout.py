@@ -1,6 +1,6 @@
-"""The layout with tools offered, from the one without: most templates change only their start.
+"""The layout with tools offered, from the one without: most chat templates change only the start.
 
-A few conversations tell whether this one does so. They hold every pair of kinds, early and late.
+A few conversations verify this for a template. They contain every pair of kinds, early and late.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import pairwise
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.layout import AWKWARD, Kind, Layout, quoted, texts_between
 from agentrt.prompt.message_form import Turn
-from agentrt.prompt.probe import TemplateProbe, said
+from agentrt.prompt.probe import TemplateProbe, text_of
 
 CHECKED = ("u", "su", "uactuau", "suau", "suCttct", "uuctau")
 CONTENTS: tuple[Kind, Kind] = ("system", "user")
@@ -19,7 +19,7 @@ EDGES = "\n \n"
 
 
 def layout_with(probe: TemplateProbe, tools: tuple[ToolSchema, ...], base: Layout) -> Layout | None:
-    """`base` with what tools change at its start; None when they change more."""
+    """`base` with the tools' changes at its start; None if they change more."""
     starts: dict[tuple[Kind, Kind], set[str | None]] = {}
     for letters in CHECKED:
         found = texts_between(probe, letters, tools)
@@ -37,7 +37,7 @@ def layout_with(probe: TemplateProbe, tools: tuple[ToolSchema, ...], base: Layou
             return None
         between[pair] = text
     layout = replace(base, between=between)
-    first: dict[Kind, str] = {kind: said(i) + AWKWARD + said(i) for i, kind in enumerate(CONTENTS)}
+    first: dict[Kind, str] = {k: text_of(i) + AWKWARD + text_of(i) for i, k in enumerate(CONTENTS)}
     if not _writes(probe, tools, layout, {kind: EDGES + t + EDGES for kind, t in first.items()}):
         return None
     omitted = {kind for kind in CONTENTS if not _writes(probe, tools, layout, {**first, kind: ""})}
@@ -45,14 +45,14 @@ def layout_with(probe: TemplateProbe, tools: tuple[ToolSchema, ...], base: Layou
 
 
 def _opens(pair: tuple[Kind, Kind]) -> bool:
-    """Whether a pair stands at the start of a chat, where templates tell of tools."""
+    """Whether a pair is at the start of a chat, where templates describe the tools."""
     return "start" in pair or "system" in pair
 
 
 def _writes(
     probe: TemplateProbe, tools: tuple[ToolSchema, ...], layout: Layout, contents: dict[Kind, str]
 ) -> bool:
-    """Whether a system and a user message are written as `layout` says."""
+    """Whether a system and a user message are written as `layout` predicts."""
     system, user = (_given(layout, kind, contents[kind]) for kind in CONTENTS)
     expected = ""
     for before, after in pairwise(("start", *CONTENTS, "answer")):
@@ -62,7 +62,7 @@ def _writes(
 
 
 def _given(layout: Layout, kind: Kind, text: str) -> str:
-    """`text`, without edges of which the layout does not say what becomes."""
+    """`text`, without edges if their treatment is unknown."""
     return text.strip() if layout.edges.get(kind) == "odd" else text
 
 

@@ -1,4 +1,4 @@
-"""Segments put together to messages."""
+"""Segments joined into messages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from agentrt.prompt.message_form import Turn
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A message, and where its text comes from.
+    """A message and the origin of its text.
 
     Attributes:
         turn: The message.
-        generated: What models wrote in it.
+        generated: Generated parts of it.
         start: Index of its `Open` among the segments.
-        closed: It has ended.
+        closed: Whether it has ended.
     """
 
     turn: Turn
@@ -40,7 +40,7 @@ def turns_of(segments: Sequence[Segment]) -> list[Written]:
     """The messages of a chat; holes show as `[node]`.
 
     Raises:
-        UsageError: Segments that are not messages.
+        UsageError: The segments do not form messages.
     """
     found: list[Written] = []
     for index, segment in enumerate(segments):
@@ -64,8 +64,8 @@ def _extended(written: Written, segment: Segment) -> Written:
         case Hole(node):
             turn = replace(turn, text=f"{turn.text}[{node}]")
         case Generated():
-            said = segment.thinking + segment.content if segment.calls else segment.text
-            turn = replace(turn, text=turn.text + said, calls=turn.calls + segment.calls)
+            text = segment.thinking + segment.content if segment.calls else segment.text
+            turn = replace(turn, text=turn.text + text, calls=turn.calls + segment.calls)
             return replace(written, turn=turn, generated=(*written.generated, segment))
         case CallMade():
             turn = replace(turn, calls=(*turn.calls, segment))

@@ -77,11 +77,11 @@ class ChatAnswer:
         """The content and the calls that more text brings."""
         if self._scanner is None:
             return text, []
-        calls = [self._call(one) for one in self._scanner.push(text)]
+        calls = [self._call(one) for one in self._scanner.feed_text(text)]
         return self._fresh(self._scanner.content), calls
 
     def _flush(self) -> str:
-        return "" if self._scanner is None else self._fresh(self._scanner.flush())
+        return "" if self._scanner is None else self._fresh(self._scanner.end_text())
 
     def _fresh(self, content: str) -> str:
         """The part of the content that has not been sent yet."""

@@ -1,20 +1,21 @@
-"""From a Python type to tokens that cannot be wrong.
+"""Structured output: from a Python type to tokens that cannot violate it.
 
-A type, schema, regex, choice or grammar becomes a `ConstraintSpec` (the language's side), a spec
-becomes a `CompiledConstraint` for a vocabulary, and each sequence walks its own `ConstraintState`
-(the engine's side). The scanners read what comes back. No torch and no engine here.
+A type, schema, regex, choice or grammar becomes a `ConstraintSpec` (the language's side). A spec is
+compiled to a `CompiledConstraint` for a vocabulary, and each sequence has its own `ConstraintState`
+(the engine's side), which fills grammar bitmasks and finds forced tokens (jump-forward). The
+scanners parse the output. No torch and no engine here.
 """
 
 from agentrt.structured.call_text import CallScanner, CallText
 from agentrt.structured.calls import calls_spec
 from agentrt.structured.closing.budget import Budgeted
-from agentrt.structured.masks import MaskPool, fill_masks
+from agentrt.structured.masks import MaskPool, fill_bitmasks
 from agentrt.structured.matcher import (
     CompiledConstraint,
     ConstraintState,
     MaskRow,
     MaskRows,
-    mask_words,
+    bitmask_words,
 )
 from agentrt.structured.partial import NOTHING, PartialJson
 from agentrt.structured.sandbox.cache import CacheCounts, CompileCache
@@ -48,16 +49,16 @@ __all__ = [
     "PartialJson",
     "Shape",
     "array_shape",
+    "bitmask_words",
     "calls_spec",
     "cfg_shape",
     "checked_schema_shape",
     "checked_shape_of",
     "choice_shape",
     "compile_constraint",
-    "fill_masks",
+    "fill_bitmasks",
     "json_schema_shape",
     "json_shape_of",
-    "mask_words",
     "regex_shape",
     "shape_of",
 ]

@@ -1,4 +1,4 @@
-"""Tool calls in the text of a model, each as soon as its arguments are whole."""
+"""Tool calls in a model's streamed text, each as soon as its arguments are complete."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class CallText:
     """One call as the model wrote it.
 
     Attributes:
-        name: Of the tool.
-        arguments_json: As written, not parsed.
+        name: Name of the tool.
+        arguments_json: Arguments as written, not parsed.
     """
 
     name: str
@@ -22,57 +22,57 @@ class CallText:
 
 
 class CallScanner:
-    """Finds calls in text that arrives in pieces; what is outside of frames is content.
+    """Finds calls in text that arrives in pieces; text outside of frames is content.
 
-    A call is out when its arguments close: nothing that follows can change it. Each character is
-    looked at once, but for a marker that two pieces share.
+    A call is returned when its arguments close: later text cannot change it. Each character is
+    scanned once, except in a marker that is split between two pieces.
 
     Attributes:
-        frame: How the model writes calls.
+        frame: Frame of the model's calls.
     """
 
     def __init__(self, frame: CallFrame) -> None:
         self.frame = frame
-        self._held = ""  # not told yet: may be the beginning of a marker
+        self._pending = ""  # pending: may be the beginning of a marker
         self._content: list[str] = []
         self._name = ""
         self._parts: list[str] = []
         self._value = ValueScanner()
-        self._place = "content"  # content | name | arguments | after | next
+        self._state = "content"  # content | name | arguments | after | next
         self._calls = 0
 
     @property
     def content(self) -> str:
-        """Text outside of frames so far, as far as it cannot become a frame any more."""
+        """Text outside of frames so far, without an end that may still become a frame."""
         return "".join(self._content)
 
     @property
     def calls(self) -> int:
-        """How many calls were found."""
+        """Number of calls found."""
         return self._calls
 
     @property
-    def inside(self) -> bool:
+    def in_call(self) -> bool:
         """Whether a frame is open: the text cannot end here."""
-        return self._place in ("name", "arguments", "after")
+        return self._state in ("name", "arguments", "after")
 
-    def push(self, text: str) -> list[CallText]:
-        """The calls that `text` completes."""
-        self._held += text
+    def feed_text(self, text: str) -> list[CallText]:
+        """Calls completed by `text`."""
+        self._pending += text
         found: list[CallText] = []
         while self._advance(found):
             pass
         return found
 
-    def flush(self) -> str:
-        """The text is over: everything still held outside of a frame is content. Returns it all."""
-        if not self.inside:
-            self._tell(len(self._held))
+    def end_text(self) -> str:
+        """End the text: a pending marker outside of a frame is content. Returns all content."""
+        if not self.in_call:
+            self._take_content(len(self._pending))
         return self.content
 
     def _advance(self, found: list[CallText]) -> bool:
-        """Do one thing with what is held; False when more text is needed."""
-        match self._place:
+        """Make one step in the pending text; False if more text is needed."""
+        match self._state:
             case "content":
                 return self._find_opening()
             case "name":
@@ -86,74 +86,74 @@ class CallScanner:
 
     def _find_opening(self) -> bool:
         opening = self.frame.first + self.frame.before
-        at = self._held.find(opening)
+        at = self._pending.find(opening)
         if at >= 0:
-            self._tell(at)
+            self._take_content(at)
             self._open(len(opening))
             return True
-        self._tell(len(self._held) - _overlap(self._held, opening))
+        self._take_content(len(self._pending) - _overlap(self._pending, opening))
         return False
 
     def _find_name(self) -> bool:
-        at = self._held.find(self.frame.middle)
+        at = self._pending.find(self.frame.middle)
         if at < 0:
             return False
-        self._name = self._held[:at]
-        self._held = self._held[at + len(self.frame.middle) :]
+        self._name = self._pending[:at]
+        self._pending = self._pending[at + len(self.frame.middle) :]
         self._value = ValueScanner()
-        self._place = "arguments"
+        self._state = "arguments"
         return True
 
     def _find_arguments(self, found: list[CallText]) -> bool:
-        start = 0 if self._value.started else skip_space(self._held, 0)
-        if start == len(self._held):
-            self._held = ""
+        start = 0 if self._value.started else skip_space(self._pending, 0)
+        if start == len(self._pending):
+            self._pending = ""
             return False
-        end = self._value.feed(self._held, start)
-        self._parts.append(self._held[start:end])
-        self._held = "" if end is None else self._held[end:]
+        end = self._value.feed(self._pending, start)
+        self._parts.append(self._pending[start:end])
+        self._pending = "" if end is None else self._pending[end:]
         if end is None:
             return False
         found.append(CallText(self._name, "".join(self._parts)))
         self._parts.clear()
         self._calls += 1
-        self._place = "after"
+        self._state = "after"
         return True
 
     def _expect_after(self) -> bool:
         after = self.frame.after
-        if self._held.startswith(after):
-            self._held = self._held[len(after) :]
-            self._place = "next"
+        if self._pending.startswith(after):
+            self._pending = self._pending[len(after) :]
+            self._state = "next"
             return True
-        if after.startswith(self._held):
+        if after.startswith(self._pending):
             return False
-        self._place = "content"  # a frame that the model did not close: what follows is content
+        self._state = "content"  # the model did not close the frame: content follows
         return True
 
     def _find_next(self) -> bool:
-        """After a call: another one, the end of the list, or content."""
+        """Parse what follows a call: another call, the end of the list, or content."""
         again = self.frame.between + self.frame.before
-        if self._held.startswith(again):
+        if self._pending.startswith(again):
             self._open(len(again))
             return True
-        if self.frame.last and self._held.startswith(self.frame.last):
-            self._held = self._held[len(self.frame.last) :]
-            self._place = "content"
+        if self.frame.last and self._pending.startswith(self.frame.last):
+            self._pending = self._pending[len(self.frame.last) :]
+            self._state = "content"
             return True
-        if again.startswith(self._held) or self.frame.last.startswith(self._held):
+        if again.startswith(self._pending) or self.frame.last.startswith(self._pending):
             return False
-        self._place = "content"
+        self._state = "content"
         return True
 
     def _open(self, marker_chars: int) -> None:
-        self._held = self._held[marker_chars:]
-        self._place = "name"
+        self._pending = self._pending[marker_chars:]
+        self._state = "name"
 
-    def _tell(self, chars: int) -> None:
+    def _take_content(self, chars: int) -> None:
         if chars:
-            self._content.append(self._held[:chars])
-            self._held = self._held[chars:]
+            self._content.append(self._pending[:chars])
+            self._pending = self._pending[chars:]
 
 
 def _overlap(text: str, marker: str) -> int:

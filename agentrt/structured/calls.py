@@ -25,16 +25,16 @@ def calls_spec(
     min_calls: int = 1,
     max_calls: int = 32,
 ) -> ConstraintSpec:
-    """The constraint "call these tools", or answer by `final_schema` when it is given.
+    """The constraint "call these tools", or answer by `final_schema` if that is given.
 
     Args:
-        tools: What may be called; their arguments are narrowed by `for_generation`.
+        tools: Tools offered; their arguments are narrowed by `for_generation`.
         final_schema: JSON Schema of an answer instead of calls.
-        min_calls: Fewest calls; 0 allows none at all.
-        max_calls: Most calls.
+        min_calls: Minimum number of calls; 0 allows none at all.
+        max_calls: Maximum number of calls.
 
     Raises:
-        ConstraintError: A schema cannot be enforced, or the counts make no sense.
+        ConstraintError: A schema cannot be enforced, or the counts are contradictory.
     """
     if not 0 <= min_calls <= max_calls or not 1 <= max_calls <= MAX_CALLS:
         raise ConstraintError(
@@ -64,9 +64,9 @@ def calls_lark(spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, in
     """The Lark grammar of a `calls` constraint in a model's frame.
 
     Args:
-        spec: Of kind `calls`.
-        frame: How the model writes calls.
-        special_ids: Ids of special tokens, which are no text in the grammar.
+        spec: Spec of kind `calls`.
+        frame: Frame of the model's calls.
+        special_ids: Ids of special tokens, which are not text in the grammar.
     """
     tokens = {text: special_ids[text] for text in frame.special if text in special_ids}
     rules: list[str] = []
@@ -88,20 +88,20 @@ def calls_lark(spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, in
 def shortest_calls(
     spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, int]
 ) -> list[str | int] | None:
-    """The shortest output that was found: pieces of text and ids of special tokens."""
+    """The shortest output found: pieces of text and ids of special tokens."""
     tokens = {text: special_ids[text] for text in frame.special if text in special_ids}
     texts = [_call_text(tool, frame) for tool in spec.tools]
-    whole: list[str] = []
+    complete: list[str] = []
     if spec.tools and None not in texts:
         one = min((text for text in texts if text is not None), key=len)
         count = max(spec.min_calls, 1)
-        whole.append(frame.first + frame.between.join([one] * count) + frame.last)
+        complete.append(frame.first + frame.between.join([one] * count) + frame.last)
     if spec.tools and spec.min_calls == 0:
-        whole.append(frame.first + frame.last)
+        complete.append(frame.first + frame.last)
     final = shortest_instance(json.loads(spec.source)) if spec.source else None
     if final is not None:
-        whole.append(final)
-    return pieces(min(whole, key=len), tokens) if whole else None
+        complete.append(final)
+    return pieces(min(complete, key=len), tokens) if complete else None
 
 
 def _call_text(tool: ToolSchema, frame: CallFrame) -> str | None:
@@ -116,11 +116,11 @@ def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
     found: list[str | int] = []
     rest = text
     while rest:
-        places = [(rest.find(token), -len(token), token) for token in tokens if token in rest]
-        if not places:
+        positions = [(rest.find(token), -len(token), token) for token in tokens if token in rest]
+        if not positions:
             found.append(rest)
             break
-        at, _, token = min(places)
+        at, _, token = min(positions)
         if at:
             found.append(rest[:at])
         found.append(tokens[token])
@@ -129,7 +129,7 @@ def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
 
 
 def literal(text: str, tokens: dict[str, int]) -> str:
-    """`text` as Lark: special tokens by id, the rest as strings; "" when there is nothing."""
+    """`text` as Lark: special tokens by id, the rest as strings; "" for no text."""
     return " ".join(
         f"<[{piece}]>" if isinstance(piece, int) else _quoted(piece)
         for piece in pieces(text, tokens)
@@ -140,13 +140,13 @@ def _list_of_calls(spec: ConstraintSpec, frame: CallFrame, tokens: dict[str, int
     between = literal(frame.between, tokens)
     again = f"({between} call)" if between else "call"
     fewest = max(spec.min_calls, 1)
-    whole = f"call {again}{{{fewest - 1},{spec.max_calls - 1}}}" if spec.max_calls > 1 else "call"
+    calls = f"call {again}{{{fewest - 1},{spec.max_calls - 1}}}" if spec.max_calls > 1 else "call"
     first, last = literal(frame.first, tokens), literal(frame.last, tokens)
     if spec.min_calls > 0:
-        return f"{first} {whole} {last}".strip()
+        return f"{first} {calls} {last}".strip()
     if first or last:
-        return f"{first} ({whole})? {last}".strip()
-    return f"({whole})?"
+        return f"{first} ({calls})? {last}".strip()
+    return f"({calls})?"
 
 
 def _checked(tool: ToolSchema) -> ToolSchema:
@@ -165,7 +165,7 @@ def _checked(tool: ToolSchema) -> ToolSchema:
 
 
 def _in_json(name: str) -> str:
-    """A name as it stands inside a JSON string."""
+    """A name as written inside a JSON string."""
     return json.dumps(name, ensure_ascii=False)[1:-1]
 
 

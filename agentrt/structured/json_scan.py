@@ -1,4 +1,4 @@
-"""Finding where a JSON value ends, while its text is still arriving. Each character is fed once."""
+"""Finding the end of a JSON value while its text is still arriving. Each character is fed once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _SPACE = " \t\n\r"
 
 
 class ValueScanner:
-    """Watches one JSON value go by and tells where it ends.
+    """Finds the end of one JSON value.
 
     Objects, arrays and strings end at their closing character; numbers and words before the
-    character that follows them.
+    next character.
     """
 
     __slots__ = ("_depth", "_escaped", "_in_string", "_scalar", "_started")
@@ -32,12 +32,12 @@ class ValueScanner:
         return self._started
 
     def feed(self, text: str, start: int) -> int | None:
-        """Go on through `text[start:]`.
+        """Scan `text[start:]`.
 
         The first call must begin at the value's first character.
 
         Returns:
-            Index just behind the value, or None when it goes on.
+            Index after the value, or None if it continues.
         """
         at = start
         if not self._started and at < len(text):
@@ -60,7 +60,7 @@ class ValueScanner:
         return None
 
     def _closes(self, mark: str) -> bool:
-        """Take one structural character; whether the value ends with it."""
+        """Consume one structural character; returns whether the value ends with it."""
         if mark == "\\":
             self._escaped = True
         elif mark == '"':

@@ -1,8 +1,8 @@
-"""What engines and the language know of a constraint: the compiled form and its state.
+"""Structured output as seen by engines and the language: a compiled constraint and its state.
 
-Masks are rows of int32 words, least significant bit first, 1 = allowed: `ceil(logits_size / 32)`
-words a row. Ending an output is a matter of the state, not of the library beneath: the end tokens
-are accepted exactly where the text so far is whole.
+Bitmasks are rows of int32 words, least significant bit first, 1 = allowed: `ceil(logits_size / 32)`
+words a row. The end of an output is decided by the state, not by the library: the end tokens are
+accepted exactly where the text so far is complete.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 MaskRow = NDArray[np.int32]
-"""One row of a mask. [ceil(logits_size / 32)]"""
+"""One row of a grammar bitmask. [ceil(logits_size / 32)]"""
 
 MaskRows = NDArray[np.int32]
-"""A batch of masks. [rows, ceil(logits_size / 32)]"""
+"""Grammar bitmask of a batch. [rows, ceil(logits_size / 32)]"""
 
 
 class Masking(Protocol):
-    """What says which tokens may come next."""
+    """Source of the allowed next tokens."""
 
-    def fill_mask(self, row: MaskRow) -> bool:
-        """Write them; False when everything may come (row untouched)."""
+    def fill_bitmask(self, row: MaskRow) -> bool:
+        """Write the allowed tokens; False if all are allowed (row untouched)."""
         ...
 
 
 class ConstraintState(Protocol):
-    """Where one sequence stands in its constraint. One thread at a time."""
+    """State of one sequence in its constraint (vLLM: StructuredOutputGrammar). Not thread-safe."""
 
-    def fill_mask(self, row: MaskRow) -> bool:
-        """Write the tokens that may come next; False when everything may (row untouched).
+    def fill_bitmask(self, row: MaskRow) -> bool:
+        """Write the allowed next tokens; False if all are allowed (row untouched).
 
         Raises:
-            ConstraintError: The grammar is too ambiguous to go on from here.
+            ConstraintError: The grammar is too ambiguous to continue from here.
         """
         ...
 
     def advance(self, tokens: Sequence[int]) -> int:
-        """Take tokens, end tokens among them; stops at the first refusal.
+        """Accept tokens, end tokens included; stops at the first refusal.
 
         Returns:
-            How many were taken.
+            Number of accepted tokens.
         """
         ...
 
@@ -52,61 +52,61 @@ class ConstraintState(Protocol):
         ...
 
     def fork(self) -> ConstraintState:
-        """An independent copy."""
+        """Make an independent copy."""
         ...
 
-    def forced(self, limit: int) -> list[int]:
-        """Tokens that must come next whatever the model says, at most `limit`, may be none.
+    def forced_tokens(self, limit: int) -> list[int]:
+        """Tokens that must come next (jump-forward), at most `limit`, possibly none.
 
-        Only those that no continuation could spell otherwise; never an end token.
+        Only tokens without another spelling in any continuation; never an end token.
         """
         ...
 
     def forced_text(self) -> bytes:
-        """Bytes that must come next, however they are spelled; may stop short of where they do."""
+        """Bytes that must come next, in any spelling; may be fewer than are determined."""
         ...
 
     def completion(self, limit: int) -> list[int] | None:
-        """At most `limit` tokens that lead to a whole text, verified; None when none was found.
+        """At most `limit` tokens that complete the text, verified; None if none were found.
 
-        The end token is not among them. [] where the text is whole already.
+        The end token is not included. [] if the text is complete already.
         """
         ...
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
-        """Whether these tokens would make the text whole. The state stays where it is."""
+        """Whether these tokens would complete the text. The state does not change."""
         ...
 
     def can_stop(self) -> bool:
-        """Whether the text so far is whole."""
+        """Whether the text so far is complete."""
         ...
 
     def must_stop(self) -> bool:
-        """Whether nothing but an end token may follow."""
+        """Whether only an end token is allowed."""
         ...
 
 
 class CompiledConstraint(Protocol):
-    """A constraint ready for one vocabulary. Immutable; shared by all its sequences."""
+    """A constraint compiled for one vocabulary. Immutable; shared by all its sequences."""
 
     @property
     def backend(self) -> str:
-        """The library beneath."""
+        """Name of the library."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it holds."""
+        """Approximate memory of the constraint."""
         ...
 
     @property
     def shortest(self) -> tuple[int, ...] | None:
-        """The shortest whole text that was found, without end token; None: not closable."""
+        """The shortest complete text found, without end token; None: not closable."""
         ...
 
     @property
     def min_tokens(self) -> int | None:
-        """How many tokens `shortest` has."""
+        """Number of tokens in `shortest`."""
         ...
 
     @property
@@ -119,13 +119,13 @@ class CompiledConstraint(Protocol):
         ...
 
 
-def mask_words(logits_size: int) -> int:
-    """Words in the row of a vocabulary as wide as the model's logits."""
+def bitmask_words(logits_size: int) -> int:
+    """Words in a bitmask row, for a vocabulary as wide as the model's logits."""
     return (logits_size + 31) // 32
 
 
 def allowed_ids(row: MaskRow) -> list[int]:
-    """The token ids whose bits are set, ascending."""
+    """Token ids with a set bit, ascending."""
     bits = np.unpackbits(row.view(np.uint8), bitorder="little")
     found: list[int] = np.flatnonzero(bits).tolist()
     return found

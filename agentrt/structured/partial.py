@@ -1,4 +1,4 @@
-"""What is known of a JSON value while it is still being written."""
+"""Partial parsing of a JSON value that is still being written (streaming)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NOTHING = object()
 
 
 class PartialJson:
-    """The best reading of a JSON text that is not complete: open strings and brackets closed.
+    """The best reading of an incomplete JSON text: open strings and brackets are closed.
 
-    A key without a value and a number or word that may go on are left out.
+    A key without a value is left out, and so is a number or word that may continue.
     """
 
     def __init__(self) -> None:
@@ -26,8 +26,8 @@ class PartialJson:
         self._in_string = False
         self._escaped = False
 
-    def push(self, text: str) -> None:
-        """More of the text."""
+    def feed_text(self, text: str) -> None:
+        """Append text."""
         self._text += text
         at = 1 if self._escaped and text else 0
         self._escaped = self._escaped and not text
@@ -42,10 +42,10 @@ class PartialJson:
 
     def value(self) -> Any:
         """The value so far, or `NOTHING`."""
-        known = self._text if self._in_string else _NUMBER_END.sub("", self._text)
-        if not known.strip():
+        text = self._text if self._in_string else _NUMBER_END.sub("", self._text)
+        if not text.strip():
             return NOTHING
         try:
-            return from_json(known, allow_partial="trailing-strings")
+            return from_json(text, allow_partial="trailing-strings")
         except ValueError:
             return NOTHING

@@ -1,4 +1,4 @@
-"""A `Vocab` as the libraries beneath want it, built once and kept by fingerprint."""
+"""A `Vocab` in the form of the grammar libraries, built once and cached by fingerprint."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 _IN_STRING = r'[^"\\\x00-\x1F\x7F]'
 _SLICES = [f"{_IN_STRING}{{1,{most}}}" for most in (1, 2, 4, 7, 10, 16)] + [f"{_IN_STRING}+"]
-"""Tokens are kept apart by how many characters they put into a JSON string: where a bounded string
-has room for so many, all of a slice are allowed at once. Measured over 128k tokens and schemas with
-`maxLength`: the slowest masks take 0.55 ms, with the library's own slices 0.81 ms."""
+"""Slices of the vocabulary by the number of characters that a token puts into a JSON string: if a
+bounded string has room for so many, a whole slice is allowed at once. Measured over 128k tokens and
+schemas with `maxLength`: the slowest masks take 0.55 ms, with the library's own slices 0.81 ms."""
 
 
 class PerVocab(Generic[T]):
-    """Keeps what is dear to build from a vocabulary, for the few last used."""
+    """Cache of a costly value built from a vocabulary, for the few used last."""
 
     def __init__(self, build: Callable[[Vocab], T], keep: int = 4) -> None:
         self._build = build
@@ -45,13 +45,13 @@ class PerVocab(Generic[T]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alphabet:
-    """A vocabulary with what grammars need of it at hand.
+    """A vocabulary prepared for grammars.
 
     Attributes:
         vocab: The vocabulary.
-        tokenizer: For llguidance.
-        byte_ids: By byte: the token that is just this byte; None where there is none.
-        longest_bytes: Bytes of the longest token.
+        tokenizer: Tokenizer for llguidance.
+        byte_ids: Token of each single byte; None for a byte without one.
+        longest_bytes: Length of the longest token in bytes.
     """
 
     vocab: Vocab
@@ -59,10 +59,10 @@ class Alphabet:
     byte_ids: tuple[int | None, ...]
     longest_bytes: int
 
-    def spell(self, text: bytes) -> list[int]:
-        """The tokens that the model's own tokenizer makes of `text`, which is data.
+    def tokenize(self, text: bytes) -> list[int]:
+        """Tokens of `text` by the model's own tokenizer; `text` is data.
 
-        The tokenizer would read the name of a special token as that token: it is broken up.
+        The name of a special token would become that token, so it is split.
         """
         named = [at for name in self.vocab.special_ids if (at := text.find(name.encode())) >= 0]
         if not named:
@@ -70,11 +70,11 @@ class Alphabet:
             return tokens
         cut = min(named)
         first = self.byte_ids[text[cut]]
-        head = self.spell(text[:cut]) if cut else []
-        return head + ([] if first is None else [first]) + self.spell(text[cut + 1 :])
+        head = self.tokenize(text[:cut]) if cut else []
+        return head + ([] if first is None else [first]) + self.tokenize(text[cut + 1 :])
 
     def bytes_of(self, tokens: list[int]) -> bytes | None:
-        """The text of tokens; None when a special token is among them."""
+        """The text of tokens; None if a special token is among them."""
         table = self.vocab.token_bytes
         pieces = [table[token] if token < len(table) else b"" for token in tokens]
         return b"".join(pieces) if all(pieces) else None
@@ -101,4 +101,4 @@ def _build(vocab: Vocab) -> Alphabet:
 
 
 alphabet_of: PerVocab[Alphabet] = PerVocab(_build)
-"""The alphabet of a vocabulary; kept for the four last used."""
+"""The `Alphabet` of a vocabulary; cached for the four used last."""

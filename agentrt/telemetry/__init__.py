@@ -1,4 +1,4 @@
-"""Traces of runs: built when a run is over, as OpenTelemetry spans with GenAI names."""
+"""Traces of finished runs, as OpenTelemetry spans with GenAI names."""
 
 from agentrt.base.ids import trace_id_of
 from agentrt.telemetry.build import build

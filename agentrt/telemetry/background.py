@@ -1,7 +1,7 @@
-"""Spans that Jaeger's critical path would wrongly take, and how they are kept out.
+"""Background spans: nodes that Jaeger's critical path would wrongly go through.
 
-Jaeger walks back from the end of a span through whichever child ended last. While a program's own
-code runs, an undemanded node may end; the walk would go through it. Such a node is published as
+Jaeger walks back from the end of a span through the child that ended last. An undemanded node may
+end while a program's own code runs, and the walk would go through it. Such a node is published as
 background work: a CONSUMER span below a short PRODUCER span, which that walk leaves out. The same
 holds for prefill before a prompt was complete.
 """
@@ -20,30 +20,30 @@ _FOREVER = 1 << 62
 
 
 @record
-class Stretch:
-    """A stretch of the path below a program: one of its children, or one item of it."""
+class PathInterval:
+    """An interval of the path below a program: one of its children, or one item of it."""
 
     start_us: int
     end_us: int
 
 
 class Background:
-    """Which nodes of a record to publish as background work.
+    """Nodes of a record to publish as background work.
 
     Args:
-        record: A run that is over.
+        record: A finished run.
         path: Critical path of the run.
-        timeline: Where its spans lie.
+        timeline: Positions of its spans.
     """
 
     def __init__(self, record: RunRecord, path: tuple[PathStep, ...], timeline: Timeline) -> None:
         self._timeline = timeline
-        self._through: dict[NodeId, dict[NodeId, list[Stretch]]] = defaultdict(dict)
+        self._through: dict[NodeId, dict[NodeId, list[PathInterval]]] = defaultdict(dict)
         self.critical: set[NodeId] = set()
         self.items: dict[NodeId, int] = {}
         self.stops: set[NodeId] = set()
         for step in path:
-            self._follow(record, step)
+            self._add_path_step(record, step)
         self._ends: dict[NodeId, list[int]] = {}
         self.nodes: set[NodeId] = set()
         for program_id, through in self._through.items():
@@ -55,18 +55,18 @@ class Background:
             for child in record.nodes[program_id].children:
                 in_part = child.node_id in self.items or child.node_id in self.stops
                 whole = child.node_id in through and not in_part
-                if not whole and self._would_be_taken(child, stretches):
+                if not whole and self._misleads_walk(child, stretches):
                     self.nodes.add(child.node_id)
 
-    def spot_us(self, program_id: NodeId, wanted_us: int) -> int:
-        """Where a PRODUCER of 1 us below a program is harmless: not just behind a path span."""
+    def producer_at_us(self, program_id: NodeId, wanted_us: int) -> int:
+        """Instant for a PRODUCER of 1 us below a program: not right after a path span."""
         ends = self._ends.get(program_id, [])
-        while (place := bisect_right(ends, wanted_us + 1)) and wanted_us < ends[place - 1] + GAP_US:
-            wanted_us = ends[place - 1] + GAP_US
+        while (index := bisect_right(ends, wanted_us + 1)) and wanted_us < ends[index - 1] + GAP_US:
+            wanted_us = ends[index - 1] + GAP_US
         start_us, end_us = self._timeline.start_us[program_id], self._timeline.end_us[program_id]
         return wanted_us if start_us <= wanted_us < end_us else start_us
 
-    def _follow(self, record: RunRecord, step: PathStep) -> None:
+    def _add_path_step(self, record: RunRecord, step: PathStep) -> None:
         node = record.nodes.get(step.node_id)
         if node is None:
             return
@@ -82,21 +82,21 @@ class Background:
             through += self._in_part(node, item)
         while parent_id is not None and (parent := record.nodes.get(parent_id)) is not None:
             start_us = self._timeline.start_us[node.node_id]
-            whole = Stretch(start_us, self._timeline.end_us[node.node_id])
+            whole = PathInterval(start_us, self._timeline.end_us[node.node_id])
             self._through[parent_id].setdefault(node.node_id, [whole])
             node, parent_id = parent, parent.declared.parent
 
-    def _in_part(self, node: NodeRecord, last_item: int | None) -> list[Stretch]:
+    def _in_part(self, node: NodeRecord, last_item: int | None) -> list[PathInterval]:
         """A node's time on the path: its end after a cancellation, or its items up to one."""
         if last_item is None:
-            return [Stretch(*self._timeline.stop_us[node.node_id])]
+            return [PathInterval(*self._timeline.stop_us[node.node_id])]
         until_us = self._timeline.item_us[(node.node_id, last_item)][1]
-        placed = (self._timeline.item_us[(node.node_id, item)] for item in node.items)
-        return [Stretch(start, end) for start, end in placed if end <= until_us]
+        items = (self._timeline.item_us[(node.node_id, item)] for item in node.items)
+        return [PathInterval(start, end) for start, end in items if end <= until_us]
 
-    def _would_be_taken(self, child: NodeRecord, stretches: list[Stretch]) -> bool:
+    def _misleads_walk(self, child: NodeRecord, stretches: list[PathInterval]) -> bool:
         """Whether a child ends where the program's own code ran, between two path spans."""
         end_us = self._timeline.end_us[child.node_id]
-        place = bisect_right(stretches, end_us, key=lambda stretch: stretch.end_us)
-        next_us = stretches[place].start_us if place < len(stretches) else _FOREVER
+        index = bisect_right(stretches, end_us, key=lambda stretch: stretch.end_us)
+        next_us = stretches[index].start_us if index < len(stretches) else _FOREVER
         return end_us < next_us

@@ -1,4 +1,4 @@
-"""The spans of a run, built from its record when it is over: nothing here runs while it does."""
+"""The spans of a finished run, built from its record."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from agentrt.telemetry import names
 from agentrt.telemetry.background import Background
 from agentrt.telemetry.content import (
     Capture,
-    clean,
     content_of,
-    cut,
     redact,
+    sanitize,
+    truncate,
     without_content,
 )
 from agentrt.telemetry.decisions import decision_events
@@ -40,11 +40,11 @@ _ENGINE_STAGES = {"queue", "kv_reload", "constraint", "prefill", "decode"}
 
 
 def build(record: RunRecord, capture: Capture = "NO_CONTENT") -> Trace:
-    """The trace of a run that is over, however it ended.
+    """The trace of a finished run, however it ended.
 
     Args:
         record: The run.
-        capture: Where message content goes, if anywhere.
+        capture: Destination of message content, if any.
     """
     return _Builder(record, capture).trace()
 
@@ -79,7 +79,7 @@ class _Builder:
         return run_attributes(self.record, found, nodes, work_s(self.record, self.causes))
 
     def _bare_root(self, name: str) -> None:
-        """A run that failed before its program began still has a span."""
+        """Add a span for a run that failed before its program began."""
         start_us = self.timeline.us(self.record.started_at_s)
         end_us = max(start_us + 1, self.timeline.us(self.record.ended_at_s))
         root = Span(f"{names.INVOKE_WORKFLOW} {name}", self.ids.next(), None, start_us, end_us)
@@ -115,14 +115,14 @@ class _Builder:
             self._tool(span, node)
 
     def _describe(self, span: Span, node: NodeRecord, given: Attributes) -> None:
-        span.attributes.update(clean(without_content(given)))
+        span.attributes.update(sanitize(without_content(given)))
         if self.capture != "NO_CONTENT" and (content := content_of(given)):
             if self.capture in {"SPAN_ONLY", "SPAN_AND_EVENT"}:
                 span.attributes.update(content)
             if self.capture in {"EVENT_ONLY", "SPAN_AND_EVENT"}:
                 span.events += (SpanEvent(names.DETAILS_EVENT, span.end_us, content),)
         if node.finished is not None and node.finished.error is not None:
-            span.error = cut(redact(node.finished.error.message))
+            span.error = truncate(redact(node.finished.error.message))
         if node.first_token_at_s is not None:
             at_us = self._inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
@@ -134,20 +134,20 @@ class _Builder:
         self._link(span, node)
 
     def _failed(self, span: Span, attempt: AttemptFailed) -> SpanEvent:
-        """An answer that did not pass; why not may quote it."""
-        told: Attributes = {names.ATTEMPT: attempt.attempt + 1}
+        """Event of an answer that failed its check; the reason may quote it, so it is content."""
+        attributes: Attributes = {names.ATTEMPT: attempt.attempt + 1}
         if self.capture != "NO_CONTENT":
-            told[names.CHECK_REASON] = cut(redact(attempt.reason))
-        return SpanEvent(names.CHECK_FAILED, self._inside(span, attempt.at_s), told)
+            attributes[names.CHECK_REASON] = truncate(redact(attempt.reason))
+        return SpanEvent(names.CHECK_FAILED, self._inside(span, attempt.at_s), attributes)
 
     def _end_of_run(self, span: Span) -> None:
         finished = self.record.finished
         if finished is not None and finished.error is not None:
-            span.error = cut(redact(finished.error.message))
+            span.error = truncate(redact(finished.error.message))
             span.attributes[names.ERROR_TYPE] = finished.error.type
 
     def _link(self, span: Span, node: NodeRecord) -> None:
-        """Data edges and forks; a span that does not exist yet cannot be one's input."""
+        """Link data edges and forks; a later span cannot be an input of this one."""
         declared = node.declared
         linked: list[tuple[NodeId | None, str]] = [(dep, "value") for dep in declared.deps]
         linked += [(declared.plan, "item"), (declared.fork_of, "fork")]
@@ -161,7 +161,7 @@ class _Builder:
         )
 
     def _engine(self, span: Span, node: NodeRecord) -> None:
-        """Spans of the engine's work for a generation, stage by stage, on a lane of their own."""
+        """Add spans of the engine's work for a generation, stage by stage, in its own service."""
         ledger = node.ledger
         at_us = span.start_us
         late_s = 0.0
@@ -185,7 +185,7 @@ class _Builder:
         self._early_prefill(span, node, late_s)
 
     def _early_prefill(self, span: Span, node: NodeRecord, late_s: float) -> None:
-        """Prompt parts computed while later ones were pending: background, for the path."""
+        """Add prefill of early parts, while later ones were pending: background, off the path."""
         ledger, parent_id = node.ledger, node.declared.parent
         if ledger is None or parent_id is None or not node.sent or ledger.admitted_at_s <= 0.0:
             return
@@ -204,8 +204,8 @@ class _Builder:
         span.attributes[names.PREFILL_EARLY_MS] = made.attributes[names.PREFILL_EARLY_MS]
 
     def _producer(self, program_id: NodeId, parent: str, node: NodeRecord, at_us: int) -> str:
-        """A span of 1 us below a program, for background work to hang from."""
-        at_us = self.background.spot_us(program_id, at_us)
+        """A span of 1 us below a program, as the parent of background work."""
+        at_us = self.background.producer_at_us(program_id, at_us)
         span = Span(
             f"start {node.kind}", self.ids.next(), parent, at_us, at_us + 1, kind="producer"
         )
@@ -214,7 +214,7 @@ class _Builder:
         return span.span_id
 
     def _items(self, node: NodeRecord) -> None:
-        """Items of a streamed output up to the one where the critical path leaves it."""
+        """Add spans of streamed items up to the one at which the critical path leaves the node."""
         last, parent_id = self.background.items.get(node.node_id), node.declared.parent
         parent = self.span_ids.get(parent_id) if parent_id else None
         if last is None or parent is None:
@@ -233,7 +233,7 @@ class _Builder:
             self.spans.append(made)
 
     def _stop(self, node: NodeRecord, program_id: NodeId) -> None:
-        """From the cancellation of a node to its end, where the critical path goes through it."""
+        """Add the time from a node's cancellation to its end, if it is on the critical path."""
         start_us, end_us = self.timeline.stop_us[node.node_id]
         parent = self.span_ids[program_id]
         made = Span(f"cancel {node.kind}", self.ids.next(), parent, start_us, end_us)
@@ -241,7 +241,7 @@ class _Builder:
         self.spans.append(made)
 
     def _tool(self, span: Span, node: NodeRecord) -> None:
-        """How long it waited for a worker, and its tries where there were several."""
+        """Add the time spent waiting for a worker, and the attempts if there are several."""
         queued = [one for one in stages(self.record, node, self.causes) if one.label == "queue"]
         if queued:
             queued_ms = round(sum(one.length_s for one in queued) * 1e3, 3)
@@ -261,13 +261,13 @@ class _Builder:
             made = Span("attempt", self.ids.next(), span.span_id, start_us, end_us)
             made.attributes = {names.NODE_ID: node.node_id, names.ATTEMPT: number}
             if attempt.error is not None:
-                made.error = cut(redact(attempt.error.message))
+                made.error = truncate(redact(attempt.error.message))
                 made.attributes[names.ERROR_TYPE] = attempt.error.type
             self.spans.append(made)
             at_us = end_us + GAP_US
 
     def _child(self, parent: str, name: str, start_us: int, end_us: int, node: NodeRecord) -> Span:
-        span = Span(name, self.ids.next(), parent, start_us, end_us, lane="engine")
+        span = Span(name, self.ids.next(), parent, start_us, end_us, service="engine")
         span.attributes = {names.NODE_ID: node.node_id}
         self.spans.append(span)
         return span

@@ -1,4 +1,4 @@
-"""Message content in traces: off unless asked for, redacted, and never too long."""
+"""Message content in traces: captured on request only, redacted, and of bounded length."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SECRET_VALUE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|\bBearer\s+[A-Za-z0-9._~+/-]
 
 
 def capture_of(environment: Mapping[str, str]) -> Capture:
-    """Content capture according to the environment; an unknown value captures nothing."""
-    asked = environment.get(CAPTURE_VARIABLE, "").strip().upper()
-    match asked:
+    """Content capture by the environment; an unknown value captures nothing."""
+    value = environment.get(CAPTURE_VARIABLE, "").strip().upper()
+    match value:
         case "SPAN_ONLY" | "EVENT_ONLY" | "SPAN_AND_EVENT":
-            return asked
+            return value
         case "TRUE":
             return "SPAN_ONLY"  # the older spelling
         case _:
@@ -35,61 +35,61 @@ def capture_of(environment: Mapping[str, str]) -> Capture:
 
 
 def without_content(attributes: Attributes) -> Attributes:
-    """The attributes that carry no message content."""
+    """The attributes without message content."""
     return {key: value for key, value in attributes.items() if key not in CONTENT}
 
 
 def content_of(attributes: Attributes) -> Attributes:
-    """The attributes that do, redacted and cut, each still valid JSON where it was."""
+    """The attributes with message content, redacted and cut, still valid JSON if they were."""
     return {
-        key: clean_json(value) if isinstance(value, str) else value
+        key: sanitize_json(value) if isinstance(value, str) else value
         for key, value in attributes.items()
         if key in CONTENT
     }
 
 
-def clean(attributes: Attributes) -> Attributes:
-    """Attributes fit to leave the process: secrets redacted, long text cut."""
-    return {key: _clean_value(key, value) for key, value in attributes.items()}
+def sanitize(attributes: Attributes) -> Attributes:
+    """Attributes fit for export: secrets redacted, long text truncated."""
+    return {key: _sanitize_value(key, value) for key, value in attributes.items()}
 
 
-def clean_json(text: str) -> str:
+def sanitize_json(text: str) -> str:
     """A JSON text without secrets, at most `LIMIT_BYTES` long and still valid; or plain text."""
     try:
         value = json.loads(text)
     except ValueError:
-        return cut(redact(text))
+        return truncate(redact(text))
     value = _redact_deep(value)
     for longest in (LIMIT_BYTES, 1024, 256, 64, 16):
         dumped = json.dumps(_shorten(value, longest), ensure_ascii=False, separators=(",", ":"))
         if len(dumped.encode()) <= LIMIT_BYTES:
             return dumped
-    return json.dumps(cut(dumped, LIMIT_BYTES // 2 - 2), ensure_ascii=False)  # as one text
+    return json.dumps(truncate(dumped, LIMIT_BYTES // 2 - 2), ensure_ascii=False)  # as one string
 
 
 def redact(text: str) -> str:
-    """Text without what looks like a key."""
+    """Text without anything that looks like a key."""
     return _SECRET_VALUE.sub(REDACTED, text)
 
 
-def cut(text: str, limit_bytes: int = LIMIT_BYTES) -> str:
-    """At most `limit_bytes` of UTF-8, a cut marked."""
+def truncate(text: str, limit_bytes: int = LIMIT_BYTES) -> str:
+    """At most `limit_bytes` of UTF-8, with a mark if truncated."""
     if len(text) * 4 <= limit_bytes:
         return text
     raw = text.encode()
     if len(raw) <= limit_bytes:
         return text
-    room = limit_bytes - len(CUT.encode())
-    return raw[:room].decode(errors="ignore") + CUT
+    kept_bytes = limit_bytes - len(CUT.encode())
+    return raw[:kept_bytes].decode(errors="ignore") + CUT
 
 
-def _clean_value(key: str, value: Any) -> Any:
+def _sanitize_value(key: str, value: Any) -> Any:
     if isinstance(value, str):
         if _is_secret(key):
             return REDACTED
-        return cut(redact(value) if "sk-" in value or "earer" in value else value)
+        return truncate(redact(value) if "sk-" in value or "earer" in value else value)
     if isinstance(value, tuple):
-        return tuple([_clean_value(key, part) for part in value])
+        return tuple([_sanitize_value(key, part) for part in value])
     return value
 
 
@@ -110,9 +110,9 @@ def _redact_deep(value: Any) -> Any:
 
 
 def _shorten(value: Any, longest: int) -> Any:
-    """Strings to at most `longest` bytes, lists to at most `longest` parts."""
+    """Truncate strings to at most `longest` bytes, lists to at most `longest` items."""
     if isinstance(value, dict):
         return {key: _shorten(part, longest) for key, part in value.items()}
     if isinstance(value, list):
         return [_shorten(part, longest) for part in value[:longest]]
-    return cut(value, longest) if isinstance(value, str) else value
+    return truncate(value, longest) if isinstance(value, str) else value

@@ -14,7 +14,7 @@ def decision_events(
 ) -> tuple[SpanEvent, ...]:
     """One event a decision, within the span.
 
-    A node may be held back, or placed for the known part of its prompt, before its span begins:
+    A node may be held back, or admitted with the known part of its prompt, before its span begins:
     the exact instant is an attribute.
 
     Args:
@@ -35,12 +35,12 @@ def decision_events(
 
 
 def _attributes(decision: Scheduled, zero_s: float) -> Attributes:
-    told: Attributes = {
+    attributes: Attributes = {
         names.DECISION: decision.decision,
         names.DECISION_REASON: decision.reason,
         names.AT_MS: round((decision.at_s - zero_s) * 1e3, 3),
     }
     if decision.policy:
-        told[names.POLICY] = decision.policy
-    told.update({names.TERM.format(name): round(value, 6) for name, value in decision.terms})
-    return told
+        attributes[names.POLICY] = decision.policy
+    attributes.update({names.TERM.format(name): round(value, 6) for name, value in decision.terms})
+    return attributes

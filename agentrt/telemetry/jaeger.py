@@ -1,7 +1,7 @@
-"""Traces as Jaeger JSON, which Jaeger's UI opens by drag and drop, with no server behind it.
+"""Traces as Jaeger JSON, which Jaeger's UI opens by drag and drop, without a server.
 
-The text is put together by hand: most of a file is tags, and a tag's text up to its value is the
-same in every span, so it is made once. That is four times as fast as one big `json.dumps`.
+The text is assembled by hand: most of a file is tags, and a tag's text up to its value is the same
+in every span, so it is cached. That is four times as fast as one big `json.dumps`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import get_args
 from agentrt.protocol.events import AttributeValue
 from agentrt.telemetry import names
 from agentrt.telemetry.resource import Resources
-from agentrt.telemetry.span import Attributes, Lane, Span, SpanEvent, SpanKind, Trace
+from agentrt.telemetry.span import Attributes, Service, Span, SpanEvent, SpanKind, Trace
 
-_PROCESS: dict[Lane, str] = {"runtime": "p1", "engine": "p2"}
-_EXACT = 2**53  # beyond it a browser rounds integers
+_PROCESS: dict[Service, str] = {"runtime": "p1", "engine": "p2"}
+_EXACT = 2**53  # browsers round larger integers
 _END = '],"total":0,"limit":0,"offset":0,"errors":null}'
 
 
 def jaeger_json(traces: Sequence[Trace], resources: Resources) -> str:
-    """The text of a file with these traces, whole."""
+    """The complete text of a file with these traces."""
     return '{"data":[' + ",".join([_trace(trace, resources) for trace in traces]) + _END
 
 
 def _trace(trace: Trace, resources: Resources) -> str:
     trace_id = f'"traceID":"{trace.trace_id}"'
     spans = ",".join([_span(span, trace_id) for span in trace.spans])
-    lanes = sorted({span.lane for span in trace.spans}, reverse=True)
-    processes = ",".join([f'"{_PROCESS[lane]}":{_process(resources.of(lane))}' for lane in lanes])
+    services = sorted({span.service for span in trace.spans}, reverse=True)
+    processes = ",".join([f'"{_PROCESS[one]}":{_process(resources.of(one))}' for one in services])
     return f'{{{trace_id},"spans":[{spans}],"processes":{{{processes}}}}}'
 
 
@@ -62,7 +62,7 @@ def _span(span: Span, trace_id: str) -> str:
         f'"references":[{",".join(references)}],"startTime":{span.start_us},'
         f'"duration":{max(1, span.end_us - span.start_us)},"tags":[{",".join(tags)}],'
         f'"logs":[{",".join([_log(event) for event in span.events])}],'
-        f'"processID":"{_PROCESS[span.lane]}","warnings":null}}'
+        f'"processID":"{_PROCESS[span.service]}","warnings":null}}'
     )
 
 
@@ -79,8 +79,8 @@ def _tag(key: str, value: AttributeValue) -> str:
     if isinstance(value, str):
         return f"{_head(key, 'string')}{encode_basestring(value)}}}"
     if isinstance(value, float):
-        told = value if -math.inf < value < math.inf else 0.0  # JSON has no other
-        return f"{_head(key, 'float64')}{told!r}}}"
+        finite = value if -math.inf < value < math.inf else 0.0  # not in JSON
+        return f"{_head(key, 'float64')}{finite!r}}}"
     if isinstance(value, tuple):
         listed = json.dumps(list(value), ensure_ascii=False, separators=(",", ":"))
         return f"{_head(key, 'string')}{encode_basestring(listed)}}}"
@@ -93,7 +93,7 @@ def _tag(key: str, value: AttributeValue) -> str:
 
 @lru_cache(maxsize=4096)
 def _head(key: str, kind: str) -> str:
-    """A tag's text up to its value; keys are few."""
+    """A tag's text up to its value; there are few keys."""
     return f'{{"key":{encode_basestring(key)},"type":"{kind}","value":'
 
 

@@ -1,4 +1,4 @@
-"""Traces as files in a folder that never grows without end."""
+"""Trace files in a folder of bounded size."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _OURS = re.compile(r"\d{8}T\d{6}\.\d{3}Z-.+-[0-9a-f]{32}\.json")
 class JaegerFile:
     """Writes each run as one Jaeger JSON file.
 
-    The oldest of its own files are removed when there are too many or they are too large; any
-    other file in the folder is left alone.
+    The oldest of its own files are removed if there are too many or they are too large; other files
+    in the folder are left alone.
 
     Args:
-        folder: Made when it does not exist.
-        max_files: Most files to keep.
-        max_bytes: Most bytes to keep; the newest file is kept whatever its size.
+        folder: Folder of the files; created if missing.
+        max_files: Maximum number of files to keep.
+        max_bytes: Maximum size to keep; the newest file is kept whatever its size.
         resources: Resources of the spans; None reads the environment.
     """
 
@@ -44,7 +44,7 @@ class JaegerFile:
         self._resources = resources or resources_of(os.environ)
 
     def export(self, traces: Sequence[Trace]) -> Path:
-        """Write one file; the first trace names it.
+        """Write one file, named after the first trace.
 
         Raises:
             OSError: The folder cannot be written.
@@ -61,7 +61,7 @@ class JaegerFile:
         return path
 
     def _prune(self, keep: Path) -> None:
-        """Remove the oldest; names begin with the time, so their order is that of age."""
+        """Remove the oldest files; names begin with the time, so they sort by age."""
         ours = [path for path in self._folder.iterdir() if _OURS.fullmatch(path.name)]
         ours = [keep, *sorted((path for path in ours if path != keep), reverse=True)]
         total_bytes = 0
@@ -71,7 +71,7 @@ class JaegerFile:
                 if path != keep and (count > self._max_files or total_bytes > self._max_bytes):
                     path.unlink()
             except FileNotFoundError:
-                continue  # another process was faster
+                continue  # removed by another process
 
 
 def _file_name(trace: Trace) -> str:

@@ -1,7 +1,7 @@
 """Names of spans, attributes and events, in one place.
 
-The GenAI conventions move fast and their Python constants are all marked deprecated, so this table
-is our own: profile 1.36 to 1.42, which trace viewers understand today. `agentrt.*` is ours.
+The GenAI conventions change fast and their Python constants are all marked deprecated, so this
+table is our own: profile 1.36 to 1.42, supported by trace viewers today. `agentrt.*` is ours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INVOKE_WORKFLOW = "invoke_workflow"
 CHAT = "chat"
 EXECUTE_TOOL = "execute_tool"
 
-# Message content: exported only when the user asked for it.
+# Message content: exported only on the user's request.
 CONTENT = frozenset(
     {
         "gen_ai.input.messages",

@@ -24,14 +24,14 @@ def span_name(node: NodeRecord) -> str:
 
 
 def span_kind(node: NodeRecord) -> SpanKind:
-    """A call of a remote engine is a client's; all else happens in this program."""
+    """Kind `client` for a call of a remote engine; everything else is internal."""
     return "client" if node.sent and node.sent[-1].backend == "remote" else "internal"
 
 
 def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attributes:
-    """Attributes of any node, without what the runtime gave it."""
+    """Attributes of any node, without those given by the runtime."""
     declared, finished = node.declared, node.finished
-    told: Attributes = {
+    attributes: Attributes = {
         names.NODE_ID: declared.node_id,
         names.NODE_NAME: declared.name,
         names.NODE_KIND: declared.kind,
@@ -40,29 +40,29 @@ def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attr
         names.CRITICAL: critical,
     }
     if declared.deps:
-        told[names.NODE_DEPS] = tuple(declared.deps)
+        attributes[names.NODE_DEPS] = tuple(declared.deps)
     if declared.plan is not None:
-        told[names.NODE_ITEM] = declared.plan_item
+        attributes[names.NODE_ITEM] = declared.plan_item
     match declared.kind:
         case "program":
-            told[names.OPERATION] = names.INVOKE_WORKFLOW
-            told[names.WORKFLOW] = declared.name
+            attributes[names.OPERATION] = names.INVOKE_WORKFLOW
+            attributes[names.WORKFLOW] = declared.name
         case "generate":
-            _generation(told, node)
+            _generation(attributes, node)
         case "tool":
-            told[names.OPERATION] = names.EXECUTE_TOOL
-            told[names.TOOL_NAME] = declared.name
-            told[names.TOOL_TYPE] = "function"
+            attributes[names.OPERATION] = names.EXECUTE_TOOL
+            attributes[names.TOOL_NAME] = declared.name
+            attributes[names.TOOL_TYPE] = "function"
             if len(node.attempts) > 1:
-                told[names.ATTEMPT] = len(node.attempts)
+                attributes[names.ATTEMPT] = len(node.attempts)
         case "ask":
             pass
     if finished is not None:
         if finished.outcome == "cancelled":
-            told[names.CANCELLED_REASON] = finished.reason or "cancelled"
+            attributes[names.CANCELLED_REASON] = finished.reason or "cancelled"
         if finished.error is not None:
-            told[names.ERROR_TYPE] = finished.error.type
-    return told
+            attributes[names.ERROR_TYPE] = finished.error.type
+    return attributes
 
 
 def given_attributes(node: NodeRecord) -> Attributes:
@@ -76,10 +76,10 @@ def given_attributes(node: NodeRecord) -> Attributes:
 def run_attributes(
     record: RunRecord, split: Split, path: list[NodeId], work_s: float
 ) -> Attributes:
-    """Attributes of the root span: what the whole run was."""
+    """Attributes of the root span, about the whole run."""
     started = record.started
     assert started is not None
-    told: Attributes = {
+    attributes: Attributes = {
         names.RUN_ID: record.run_id,
         names.PROGRAM: started.source,
         names.SEED: started.seed,
@@ -90,72 +90,72 @@ def run_attributes(
         names.PATH_NODES: tuple(path),
     }
     for label, seconds in split.parts().items():
-        told[names.SPLIT_MS.format(label)] = _ms(seconds)
+        attributes[names.SPLIT_MS.format(label)] = _ms(seconds)
     if started.deadline_s is not None:
-        told[names.DEADLINE_MS] = _ms(started.deadline_s)
-        told[names.DEADLINE_MET] = record.compound_s <= started.deadline_s
+        attributes[names.DEADLINE_MS] = _ms(started.deadline_s)
+        attributes[names.DEADLINE_MET] = record.compound_s <= started.deadline_s
     nodes = record.nodes.values()
     retries = sum(max(0, len(node.attempts) - 1) + len(node.failed) for node in nodes)
     if retries:
-        told[names.RETRIES] = retries
+        attributes[names.RETRIES] = retries
     if record.downs:
-        told[names.ENGINE_DOWNS] = len(record.downs)
+        attributes[names.ENGINE_DOWNS] = len(record.downs)
     if started.tenant:
-        told[names.TENANT] = started.tenant
+        attributes[names.TENANT] = started.tenant
     if started.priority:
-        told[names.PRIORITY] = started.priority
+        attributes[names.PRIORITY] = started.priority
     if record.finished is None:
-        told[names.CANCELLED_REASON] = "the run did not end"
-    return told
+        attributes[names.CANCELLED_REASON] = "the run did not end"
+    return attributes
 
 
-def _generation(told: Attributes, node: NodeRecord) -> None:
-    told[names.OPERATION] = names.CHAT
+def _generation(attributes: Attributes, node: NodeRecord) -> None:
+    attributes[names.OPERATION] = names.CHAT
     json_wanted = node.declared.attributes.get(names.CONSTRAINT_KIND) == "json"
-    told[names.OUTPUT_TYPE] = "json" if json_wanted else "text"
+    attributes[names.OUTPUT_TYPE] = "json" if json_wanted else "text"
     if node.sent:
         sent = node.sent[-1]
         if node.sent[0].held_s > 0.0:
-            told[names.STAGE_MS.format("admission")] = _ms(node.sent[0].held_s)
-        told[names.ENGINE] = sent.backend
-        told[names.PROVIDER] = "agentrt" if sent.backend == "embedded" else sent.backend
-        told[names.REQUEST_MODEL] = sent.model
-        told[names.RESPONSE_MODEL] = sent.model
+            attributes[names.STAGE_MS.format("admission")] = _ms(node.sent[0].held_s)
+        attributes[names.ENGINE] = sent.backend
+        attributes[names.PROVIDER] = "agentrt" if sent.backend == "embedded" else sent.backend
+        attributes[names.REQUEST_MODEL] = sent.model
+        attributes[names.RESPONSE_MODEL] = sent.model
     finished = node.finished
     if finished is not None:
         if finished.finish_reason:
-            told[names.FINISH_REASONS] = (finished.finish_reason,)
+            attributes[names.FINISH_REASONS] = (finished.finish_reason,)
         if finished.closed_early:
-            told[names.CLOSED_EARLY] = True
+            attributes[names.CLOSED_EARLY] = True
         if finished.ledger is not None:
-            _ledger(told, finished.ledger)
+            _ledger(attributes, finished.ledger)
     if node.failed:
-        told[names.ATTEMPT] = len(node.failed) + 1
-        told[names.CHECK_TOKENS] = sum(one.ledger.output_tokens for _, one in node.failed)
+        attributes[names.ATTEMPT] = len(node.failed) + 1
+        attributes[names.CHECK_TOKENS] = sum(one.ledger.output_tokens for _, one in node.failed)
     if node.lost:
-        told[names.PREFIX_LOST] = sum(lost.lost_tokens for lost in node.lost)
-        told[names.PREFIX_LOST_REASON] = node.lost[-1].reason
+        attributes[names.PREFIX_LOST] = sum(lost.lost_tokens for lost in node.lost)
+        attributes[names.PREFIX_LOST_REASON] = node.lost[-1].reason
 
 
-def _ledger(told: Attributes, ledger: Ledger) -> None:
-    told[names.INPUT_TOKENS] = ledger.prompt_tokens
-    told[names.OUTPUT_TOKENS] = ledger.output_tokens
-    told[names.CACHED_TOKENS] = ledger.cached_tokens
-    told[names.PREFIX_CACHED] = ledger.cached_tokens
-    told[names.TIMING_SOURCE] = ledger.source
+def _ledger(attributes: Attributes, ledger: Ledger) -> None:
+    attributes[names.INPUT_TOKENS] = ledger.prompt_tokens
+    attributes[names.OUTPUT_TOKENS] = ledger.output_tokens
+    attributes[names.CACHED_TOKENS] = ledger.cached_tokens
+    attributes[names.PREFIX_CACHED] = ledger.cached_tokens
+    attributes[names.TIMING_SOURCE] = ledger.source
     for label in ("queue", "prefill", "decode", "constraint", "kv_reload"):
         seconds: float = getattr(ledger, f"{label}_s")
         if seconds or label in {"queue", "prefill", "decode"}:
-            told[names.STAGE_MS.format(label)] = _ms(seconds)
+            attributes[names.STAGE_MS.format(label)] = _ms(seconds)
     begun_at_s = max(ledger.received_at_s, ledger.completed_at_s)
     if ledger.first_token_at_s > 0.0:
         first_s = max(0.0, ledger.first_token_at_s - begun_at_s)
-        told[names.TIME_TO_FIRST_CHUNK] = round(first_s, 6)
+        attributes[names.TIME_TO_FIRST_CHUNK] = round(first_s, 6)
         if ledger.output_tokens > 1:
             rest_s = ledger.finished_at_s - ledger.first_token_at_s
-            told[names.ITL_MEAN] = _ms(rest_s / (ledger.output_tokens - 1))
+            attributes[names.ITL_MEAN] = _ms(rest_s / (ledger.output_tokens - 1))
     if ledger.steps:
-        told[names.BATCH_MEAN] = round(ledger.batch_size_sum / ledger.steps, 2)
+        attributes[names.BATCH_MEAN] = round(ledger.batch_size_sum / ledger.steps, 2)
     optional: tuple[tuple[str, AttributeValue], ...] = (
         (names.PREFILL_CHUNKS, ledger.prefill_chunks),
         (names.RECOMPUTED, ledger.recomputed_tokens),
@@ -163,7 +163,7 @@ def _ledger(told: Attributes, ledger: Ledger) -> None:
         (names.THINKING_TOKENS, ledger.thinking_tokens),
         (names.PREEMPTED, ledger.preemptions),
     )
-    told.update((key, value) for key, value in optional if value)
+    attributes.update((key, value) for key, value in optional if value)
 
 
 def _ms(seconds: float) -> float:

@@ -1,7 +1,7 @@
 """Traces to a collector over OTLP/HTTP.
 
-Loaded only when an endpoint is set: the SDK and its exporter take 160 ms to import. A collector
-that does not answer costs one warning and the spans, never the run.
+Loaded only if an endpoint is set: the SDK and its exporter take 160 ms to import. A collector that
+does not answer costs one warning and the spans, never the run.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from agentrt.telemetry import names
 from agentrt.telemetry.resource import resources_of
-from agentrt.telemetry.span import Lane, Span, Trace
+from agentrt.telemetry.span import Service, Span, Trace
 
 QUEUE_SPANS = 65_536
 BATCH_SPANS = 512
 DELAY_MS = 500
 FLUSH_S = 5.0
-TIMEOUT_S = 2.0  # of one request, so that a collector that is down costs a second, not ten
+TIMEOUT_S = 2.0  # limit of one request, so that a dead collector costs a second, not ten
 _SCOPE = InstrumentationScope(names.SCOPE)
 _NOISY = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
@@ -44,13 +44,13 @@ _KINDS = {
 
 
 class OtlpExport:
-    """Hands spans to OpenTelemetry's batch processor, and counts those that did not arrive.
+    """Passes spans to OpenTelemetry's batch processor, and counts those that were lost.
 
     Args:
         endpoint: Full address of the collector's traces path.
-        environment: For resource attributes; headers, timeout, compression, certificates, sampler,
-            limits and queue sizes are read from the process environment by the SDK.
-        warn: Told once, in one line, when spans are lost.
+        environment: Source of resource attributes; headers, timeout, compression, certificates,
+            sampler, limits and queue sizes are read from the process environment by the SDK.
+        warn: Called once, with one line, if spans are lost.
     """
 
     def __init__(
@@ -61,26 +61,26 @@ class OtlpExport:
         warn: Callable[[str], None],
     ) -> None:
         environment = os.environ if environment is None else environment
-        for name in _NOISY:  # the SDK logs every failed batch; we say it once
+        for name in _NOISY:  # the SDK logs every failed batch; reported once here
             logging.getLogger(name).setLevel(logging.CRITICAL)
         timed = any(name in environment for name in _TIMEOUTS)
         exporter = OTLPSpanExporter(endpoint=endpoint, timeout=None if timed else TIMEOUT_S)
         self._counted = _Counted(exporter)
-        queue = _whole(environment, "OTEL_BSP_MAX_QUEUE_SIZE", QUEUE_SPANS)
-        batch = _whole(environment, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", BATCH_SPANS)
-        delay = _whole(environment, "OTEL_BSP_SCHEDULE_DELAY", DELAY_MS)
+        queue = _positive_int(environment, "OTEL_BSP_MAX_QUEUE_SIZE", QUEUE_SPANS)
+        batch = _positive_int(environment, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", BATCH_SPANS)
+        delay = _positive_int(environment, "OTEL_BSP_SCHEDULE_DELAY", DELAY_MS)
         self._processor = BatchSpanProcessor(
             self._counted,
             max_queue_size=queue,
             schedule_delay_millis=delay,
             max_export_batch_size=min(batch, queue),
         )
-        self._room_spans = queue
+        self._max_spans = queue
         self._endpoint = endpoint
         self._warn = warn
         self._warned = False
         resources = resources_of(environment)
-        self._resources: dict[Lane, Resource] = {
+        self._resources: dict[Service, Resource] = {
             "runtime": Resource.create(resources.runtime),
             "engine": Resource.create(resources.engine),
         }
@@ -89,33 +89,33 @@ class OtlpExport:
 
     @property
     def dropped_spans(self) -> int:
-        """Spans given up so far: no room in the queue, or refused by the collector."""
+        """Spans lost so far: the queue was full, or the collector refused them."""
         return self._counted.dropped_spans
 
     def export(self, traces: Sequence[Trace]) -> None:
-        """Queue the spans of traces that the sampler takes; never waits for the collector."""
+        """Queue the spans of sampled traces; never waits for the collector."""
         for trace in traces:
             if not self._sampled(trace):
                 continue
             for span in trace.spans:
-                if self._counted.waiting(+1) > self._room_spans:
-                    self._counted.lose(1)
+                if self._counted.add_waiting(+1) > self._max_spans:
+                    self._counted.count_lost(1)
                 else:
                     self._processor.on_end(self._readable(span, int(trace.trace_id, 16)))
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
-        """Send what is queued, for at most `timeout_s`; False when some is left or was lost."""
-        # The processor's own force_flush takes a timeout and does not heed it.
+        """Send the queue, for at most `timeout_s`; False if some spans are left or were lost."""
+        # The processor's own force_flush ignores its timeout.
         thread = threading.Thread(target=self._processor.force_flush, daemon=True)
         thread.start()
         thread.join(timeout_s)
-        self._complain(unanswered=thread.is_alive())
+        self._report_lost(unanswered=thread.is_alive())
         return not thread.is_alive() and not self.dropped_spans
 
     def close(self, timeout_s: float = FLUSH_S) -> None:
         """Flush and end, for at most `timeout_s`."""
         if not self.flush(timeout_s):
-            self._counted.shutdown()  # ends retries under way
+            self._counted.shutdown()  # ends running retries
         closing = threading.Thread(target=self._processor.shutdown, daemon=True)
         closing.start()
         closing.join(0.5)
@@ -127,11 +127,11 @@ class OtlpExport:
         )
         return result.decision is Decision.RECORD_AND_SAMPLE
 
-    def _complain(self, *, unanswered: bool) -> None:
-        lost = self.dropped_spans + (self._counted.waiting(0) if unanswered else 0)
+    def _report_lost(self, *, unanswered: bool) -> None:
+        lost = self.dropped_spans + (self._counted.add_waiting(0) if unanswered else 0)
         if lost and not self._warned:
             self._warned = True
-            self._warn(f"{lost} spans did not reach {self._endpoint}: {self._counted.why}")
+            self._warn(f"{lost} spans did not reach {self._endpoint}: {self._counted.reason}")
 
     def _readable(self, span: Span, trace_id: int) -> ReadableSpan:
         parent = None if span.parent_id is None else _context(trace_id, span.parent_id)
@@ -140,7 +140,7 @@ class OtlpExport:
             name=span.name,
             context=_context(trace_id, span.span_id),
             parent=parent,
-            resource=self._resources[span.lane],
+            resource=self._resources[span.service],
             attributes=span.attributes,
             events=[
                 Event(event.name, event.attributes, event.at_us * 1000)
@@ -159,28 +159,28 @@ class OtlpExport:
 
 
 class _Counted(SpanExporter):
-    """Counts what an exporter could not deliver."""
+    """Counts the spans that an exporter could not deliver."""
 
     def __init__(self, inner: SpanExporter) -> None:
         self._inner = inner
         self._lock = threading.Lock()
         self._waiting = 0
         self.dropped_spans = 0
-        self.why = "no answer"
+        self.reason = "no answer"
         self._over = False
 
-    def waiting(self, more: int) -> int:
-        """Spans on their way, `more` included."""
+    def add_waiting(self, more: int) -> int:
+        """Change the number of spans in the queue by `more` and return it."""
         with self._lock:
             self._waiting += more
             return self._waiting
 
-    def lose(self, count: int) -> None:
-        """Give up spans for which there is no room."""
+    def count_lost(self, count: int) -> None:
+        """Count spans as lost for lack of room."""
         with self._lock:
             self._waiting -= count
             self.dropped_spans += count
-            self.why = "the queue is full"
+            self.reason = "the queue is full"
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         result = SpanExportResult.FAILURE
@@ -202,8 +202,8 @@ class _Counted(SpanExporter):
         return self._inner.force_flush(timeout_millis)
 
 
-def _whole(environment: Mapping[str, str], name: str, default: int) -> int:
-    """A positive whole number of the environment; as the SDK does, what is none is passed over."""
+def _positive_int(environment: Mapping[str, str], name: str, default: int) -> int:
+    """A positive integer in the environment; like the SDK, ignores anything else."""
     given = environment.get(name, "").strip()
     return int(given) if given.isdecimal() and int(given) > 0 else default
 

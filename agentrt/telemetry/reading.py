@@ -1,4 +1,4 @@
-"""Trace files read back: Jaeger JSON as this package writes it, as spans again."""
+"""Reading of trace files: spans from Jaeger JSON as written by this package."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, cast, get_args
 from agentrt.base.errors import UsageError
 from agentrt.protocol.events import AttributeValue
 from agentrt.telemetry import names
-from agentrt.telemetry.span import Attributes, Lane, Span, SpanEvent, SpanKind, SpanLink, Trace
+from agentrt.telemetry.span import Attributes, Service, Span, SpanEvent, SpanKind, SpanLink, Trace
 
 _HINT = "give a file that `agentrt run` wrote, or see `agentrt trace list`"
 
 
 def read(path: Path) -> tuple[Trace, ...]:
-    """The traces of a file, that of the run first.
+    """The traces of a file, the run's first.
 
     Raises:
         UsageError: The file cannot be read or has no trace.
@@ -33,7 +33,7 @@ def read(path: Path) -> tuple[Trace, ...]:
 
 
 def words_of(attributes: Attributes, name: str) -> tuple[str, ...]:
-    """An attribute that holds several texts; () when it is not there."""
+    """The texts in an attribute; () if it is missing."""
     value = attributes.get(name)
     if isinstance(value, tuple):
         return tuple(map(str, value))
@@ -43,21 +43,21 @@ def words_of(attributes: Attributes, name: str) -> tuple[str, ...]:
 
 
 def number_of(attributes: Attributes, name: str) -> float:
-    """An attribute that holds a number; 0 when it is not there."""
+    """The number in an attribute; 0 if it is missing."""
     value = attributes.get(name, 0.0)
     return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _trace(data: dict[str, Any]) -> Trace:
-    lanes: dict[str, Lane] = {
+    services: dict[str, Service] = {
         key: "runtime" if process["serviceName"] == names.RUNTIME_SERVICE else "engine"
         for key, process in data["processes"].items()
     }
-    spans = tuple(_span(one, lanes) for one in data["spans"])
+    spans = tuple(_span(one, services) for one in data["spans"])
     return Trace(data["traceID"], spans[0].name.rpartition(" ")[2], spans)
 
 
-def _span(data: dict[str, Any], lanes: dict[str, Lane]) -> Span:
+def _span(data: dict[str, Any], services: dict[str, Service]) -> Span:
     attributes = _attributes(data["tags"])
     kind = attributes.pop("span.kind", "internal")
     error = attributes.pop("otel.status_description", None)
@@ -69,7 +69,7 @@ def _span(data: dict[str, Any], lanes: dict[str, Lane]) -> Span:
         parent_id=parents[0]["spanID"] if parents else None,
         start_us=data["startTime"],
         end_us=data["startTime"] + data["duration"],
-        lane=lanes.get(data["processID"], "runtime"),
+        service=services.get(data["processID"], "runtime"),
         kind=cast(SpanKind, kind) if kind in get_args(SpanKind) else "internal",
         attributes=attributes,
         events=tuple(_event(one) for one in data["logs"]),

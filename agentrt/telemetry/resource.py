@@ -1,4 +1,4 @@
-"""Resources of spans: one service per lane, so that each has its own colour."""
+"""Resources of spans: one service for the runtime and one for the engine, in different colours."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import unquote
 
 from agentrt.telemetry.names import RUNTIME_SERVICE
-from agentrt.telemetry.span import Attributes, Lane
+from agentrt.telemetry.span import Attributes, Service
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resource attributes of each lane."""
+    """Resource attributes of each service."""
 
     runtime: Attributes
     engine: Attributes
 
-    def of(self, lane: Lane) -> Attributes:
-        """The attributes of one lane, `service.name` among them."""
-        return self.runtime if lane == "runtime" else self.engine
+    def of(self, service: Service) -> Attributes:
+        """The attributes of one service, `service.name` included."""
+        return self.runtime if service == "runtime" else self.engine
 
 
 def resources_of(environment: Mapping[str, str]) -> Resources:
-    """Resource according to `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`."""
+    """Resources by `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`."""
     given: Attributes = {}
     for pair in environment.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
         key, equals, value = pair.partition("=")

@@ -19,15 +19,15 @@ _OTLP_PORT = 4318
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How traces are made and where they go.
+    """Settings of the making and the destination of traces.
 
     Attributes:
         enabled: False with `OTEL_SDK_DISABLED=true` or `OTEL_TRACES_EXPORTER=none`.
-        endpoint: Set when spans go to a collector over OTLP/HTTP; "" writes files.
-        capture: Where message content goes.
-        steps_every: One engine step in so many is told; 0 none.
+        endpoint: Address of a collector over OTLP/HTTP; "" writes files.
+        capture: Destination of message content.
+        steps_every: Trace one engine step in so many; 0 none.
         folder: Folder of the files.
-        viewer: Address of a page that shows a trace, with `{trace_id}` in it; "" when unknown.
+        viewer: Address of a page that shows a trace, with `{trace_id}` in it; "" if unknown.
     """
 
     enabled: bool = True
@@ -38,7 +38,7 @@ class Settings:
     viewer: str = ""
 
     def url_of(self, run_id: RunId) -> str | None:
-        """Where the trace of a run can be looked at; None when it goes to a file, or unknown."""
+        """Address of a page with the trace of a run; None if it is in a file, or unknown."""
         viewer = self.viewer or _jaeger_beside(self.endpoint)
         if not self.enabled or not self.endpoint or not viewer:
             return None
@@ -49,7 +49,7 @@ def settings_of(environment: Mapping[str, str], folder: Path = RUNS_FOLDER) -> S
     """Read the environment.
 
     Raises:
-        UsageError: A value cannot be understood, or asks for what there is not.
+        UsageError: A value is malformed or unsupported.
     """
     steps = environment.get(STEPS_VARIABLE, "").strip() or "0"
     if not steps.isdecimal():
@@ -70,7 +70,7 @@ def settings_of(environment: Mapping[str, str], folder: Path = RUNS_FOLDER) -> S
 
 
 def _endpoint(environment: Mapping[str, str]) -> str:
-    """Where OTLP/HTTP goes: the variable for traces as it is, the general one as a base."""
+    """Endpoint of OTLP/HTTP: the variable for traces as it is, the general one as a base."""
     own = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "").strip()
     base = environment.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
     if not own and not base:
@@ -94,7 +94,7 @@ def _endpoint(environment: Mapping[str, str]) -> str:
 
 
 def _jaeger_beside(endpoint: str) -> str:
-    """Jaeger takes OTLP at port 4318 and shows traces at 16686 of the same host."""
+    """Viewer of a Jaeger at this endpoint: it takes OTLP at port 4318, its UI is at 16686."""
     try:
         address = urlsplit(endpoint)
         port = address.port

@@ -1,6 +1,6 @@
-"""Spans as plain values, before any exporter gives them a form.
+"""Spans as plain values, independent of an exporter.
 
-Instants are whole microseconds since 1970: what Jaeger shows, and exact as an integer.
+Instants are whole microseconds since 1970: the resolution of Jaeger, and exact as an integer.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Literal
 from agentrt.base.record import record
 from agentrt.protocol.events import AttributeValue
 
-Lane = Literal["runtime", "engine"]
+Service = Literal["runtime", "engine"]
 SpanKind = Literal["internal", "server", "client", "producer", "consumer"]
 Attributes = dict[str, AttributeValue]
 
 
 @record
 class SpanEvent:
-    """A moment within a span."""
+    """An event at one instant of a span."""
 
     name: str
     at_us: int
@@ -27,7 +27,7 @@ class SpanEvent:
 
 @record
 class SpanLink:
-    """Another span that this one has to do with, in the same trace or another."""
+    """A related span, in the same trace or another."""
 
     trace_id: str
     span_id: str
@@ -36,20 +36,20 @@ class SpanLink:
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """A stretch of time with a name.
+    """A named interval of time.
 
     Attributes:
-        name: Low in cardinality.
+        name: Name of low cardinality.
         span_id: 16 hex digits.
-        parent_id: The span it is part of; None for a root.
+        parent_id: Parent span; None for a root.
         start_us: First instant.
         end_us: Instant after the last, at least `start_us + 1`.
-        lane: Service it belongs to.
+        service: Service of the span.
         kind: OpenTelemetry's span kind.
-        attributes: By name.
-        events: In order of time.
-        links: To spans it depends on.
-        error: Message when it failed.
+        attributes: Attributes by name.
+        events: Events in order of time.
+        links: Links to spans that it depends on.
+        error: Message of a failure.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Span:
     parent_id: str | None
     start_us: int
     end_us: int
-    lane: Lane = "runtime"
+    service: Service = "runtime"
     kind: SpanKind = "internal"
     attributes: Attributes = field(default_factory=dict)
     events: tuple[SpanEvent, ...] = ()
@@ -67,12 +67,12 @@ class Span:
 
 @record
 class Trace:
-    """Spans that belong together; the first is a root.
+    """The spans of one trace; the first is a root.
 
     Attributes:
         trace_id: 32 hex digits.
-        name: For file names and lists.
-        spans: Parents before children.
+        name: Name for files and lists.
+        spans: Spans, parents before children.
     """
 
     trace_id: str
@@ -88,7 +88,7 @@ class SpanIds:
         self._count = 0
 
     def next(self) -> str:
-        """An id not given before."""
+        """The next unused id."""
         self._count += 1
         value = (self._base + self._count) & 0xFFFF_FFFF_FFFF_FFFF
         return f"{value:016x}" if value else self.next()

@@ -1,7 +1,7 @@
 """Engine steps as spans, in a trace of their own.
 
 A step serves nodes of many runs, so it belongs to none of their traces; it links to the generations
-in its batch. Only one step in N is told.
+in its batch. Only one step in N is traced.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from agentrt.protocol.step_output import StepRecord
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Span, SpanIds, SpanLink, Trace
 
-_MAX_LINKS = 128  # what OpenTelemetry keeps of a span's links by default
+_MAX_LINKS = 128  # OpenTelemetry's default limit of links
 
 
 def step_trace(record: RunRecord, run: Trace, every: int) -> Trace | None:
-    """The trace of one step in `every` of those that served a run; None when there are none.
+    """The trace of one in `every` steps that served a run; None if there are none.
 
     Args:
         record: The run.
         run: Trace of the run, to link to.
-        every: 0 tells no steps at all.
+        every: Sampling interval; 0 traces no steps at all.
     """
     started = record.started
     if every <= 0 or started is None:
@@ -47,7 +47,7 @@ def _span(
 ) -> Span:
     start_us = round(zero_us + step.started_at_s * 1e6)
     end_us = max(start_us + 1, round(zero_us + step.ended_at_s * 1e6))
-    span = Span(names.STEP, span_id, None, start_us, end_us, lane="engine")
+    span = Span(names.STEP, span_id, None, start_us, end_us, service="engine")
     span.attributes = {
         names.STEP_INDEX: step.index,
         names.BATCH_SIZE: len(step.requests),
@@ -62,7 +62,7 @@ def _span(
 
 
 def _spans_of(record: RunRecord, run: Trace) -> dict[RequestId, str]:
-    """Request -> span of its node."""
+    """Span of the node of each request."""
     by_node = {
         span.attributes[names.NODE_ID]: span.span_id
         for span in run.spans

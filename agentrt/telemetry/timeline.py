@@ -1,7 +1,7 @@
-"""Where spans begin and end, in whole microseconds.
+"""Start and end of spans, in whole microseconds.
 
-Jaeger's critical path counts a span as before another only when it ends strictly earlier, so what
-follows its cause begins 2 us after it. Shifts are that small; exact times are in the attributes.
+Jaeger's critical path counts a span as before another only if it ends strictly earlier, so a span
+begins 2 us after its cause. Shifts are that small; exact times are in the attributes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Timeline:
     """Start and end of every node, streamed item and cancellation of one record.
 
     Args:
-        record: A run that is over.
+        record: A finished run.
         causes: Causes of the same record.
     """
 
@@ -38,11 +38,11 @@ class Timeline:
         return round(self._zero_us + at_s * 1e6)
 
     def _place_all(self) -> None:
-        """In causal order, so that every cause has its place before what it causes."""
+        """Place in causal order, so that every cause is placed before its effects."""
         never = 1 << 62
         moments: list[tuple[int, int, NodeRecord, int | None]] = []
         for node in self._record.nodes.values():
-            # What is still open ends with the run, the innermost first.
+            # Open nodes end with the run, the innermost first.
             seq = node.finished_seq if node.finished else never - node.seq
             moments.append((seq, 0, node, None))
             moments += [(closed.seq, 1, node, index) for index, closed in node.items.items()]
@@ -88,7 +88,7 @@ class Timeline:
         return ready if waited is None else max(ready, self._after(waited))
 
     def _after(self, given: Input) -> int:
-        """The first instant that may follow an input."""
+        """The first instant after an input."""
         if given.item is not None:
             placed = self.item_us.get((given.node.node_id, given.item))
             return placed[1] + GAP_US if placed else 0

@@ -1,4 +1,4 @@
-"""Where the time of a node went, told from its trace alone."""
+"""Waits of a node: where its time went, from its trace alone."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Wait:
     Attributes:
         label: Kind of wait: `inputs`, `gate`, `queue`, `grammar`, `reload`, `prefill`, `decode`,
             `tool`, `work` (of a program's nodes) or `other`.
-        ms: How long.
-        why: In plain words.
+        ms: Duration.
+        why: Reason in plain words.
     """
 
     label: str
@@ -28,12 +28,12 @@ class Wait:
     why: str
 
 
-class Story:
-    """Nodes of a run as read from its trace.
+class TraceNodes:
+    """Nodes of a run, from its trace.
 
     Attributes:
-        root: The span of the run.
-        nodes: The span of each node, by id.
+        root: Span of the run.
+        nodes: Span of each node, by id.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -45,11 +45,11 @@ class Story:
         }
 
     def start_ms(self, span: Span) -> float:
-        """When its last input was there, since the run began."""
+        """Arrival of its last input, since the run began."""
         return (span.start_us - self.root.start_us) / 1e3
 
     def end_ms(self, span: Span) -> float:
-        """When it ended, since the run began."""
+        """End, since the run began."""
         return (span.end_us - self.root.start_us) / 1e3
 
     def decisions(self, span: Span) -> list[SpanEvent]:
@@ -58,15 +58,15 @@ class Story:
         return sorted(made, key=lambda event: number_of(event.attributes, names.AT_MS))
 
     def waits(self, span: Span) -> list[Wait]:
-        """The node's time from its declaration to its end, part by part; parts of no time left out.
+        """The node's time from its declaration to its end, part by part, empty parts left out.
 
-        Parts alternate: masks between the tokens, a new queue after lost pages.
+        Parts alternate in reality: masks between tokens, a new queue after a preemption.
         """
-        told = span.attributes
-        kind = told[names.NODE_KIND]
+        tags = span.attributes
+        kind = tags[names.NODE_KIND]
         waits = [self._inputs(span)]
         if kind == "generate":
-            waits += [self._gate(span), self._queue(span), *self._engine(span)]
+            waits += [self._admission(span), self._queue(span), *self._engine(span)]
         elif kind == "tool":
             queue_ms = _stage_ms(span, "queue")
             waits.append(Wait("queue", queue_ms, "for a worker that was free"))
@@ -79,15 +79,15 @@ class Story:
         return [wait for wait in waits if wait.ms >= _LEAST_MS]
 
     def _inputs(self, span: Span) -> Wait:
-        told = span.attributes
-        pending_ms = self.start_ms(span) - number_of(told, names.NODE_DECLARED_MS)
-        if names.NODE_DECLARED_MS not in told or pending_ms < _LEAST_MS:
+        tags = span.attributes
+        pending_ms = self.start_ms(span) - number_of(tags, names.NODE_DECLARED_MS)
+        if names.NODE_DECLARED_MS not in tags or pending_ms < _LEAST_MS:
             return Wait("inputs", 0.0, "")
-        needed = [self.nodes[one] for one in words_of(told, names.NODE_DEPS) if one in self.nodes]
+        needed = [self.nodes[one] for one in words_of(tags, names.NODE_DEPS) if one in self.nodes]
         if not needed:
             return Wait("inputs", pending_ms, "for what the program did first")
         last = max(needed, key=lambda one: one.end_us)
-        what = "the hole in its prompt was" if told[names.NODE_KIND] == "generate" else "it needed"
+        what = "the hole in its prompt was" if tags[names.NODE_KIND] == "generate" else "it needed"
         others = f", the last of {len(needed)}" if len(needed) > 1 else ""
         return Wait(
             "inputs",
@@ -96,7 +96,7 @@ class Story:
             f"which took {length_ms(last):.1f} ms",
         )
 
-    def _gate(self, span: Span) -> Wait:
+    def _admission(self, span: Span) -> Wait:
         reasons = {
             event.attributes.get(names.DECISION): str(event.attributes.get(names.DECISION_REASON))
             for event in self.decisions(span)
@@ -127,14 +127,14 @@ class Story:
         return Wait("queue", queue_ms, why)
 
     def _engine(self, span: Span) -> list[Wait]:
-        told = span.attributes
-        cached = int(number_of(told, names.CACHED_TOKENS))
-        computed = int(number_of(told, names.INPUT_TOKENS)) - cached
-        produced = int(number_of(told, names.OUTPUT_TOKENS))
-        early_ms = number_of(told, names.PREFILL_EARLY_MS)
+        tags = span.attributes
+        cached = int(number_of(tags, names.CACHED_TOKENS))
+        computed = int(number_of(tags, names.INPUT_TOKENS)) - cached
+        produced = int(number_of(tags, names.OUTPUT_TOKENS))
+        early_ms = number_of(tags, names.PREFILL_EARLY_MS)
         prefill_ms = max(0.0, _stage_ms(span, "prefill") - early_ms)
         early = f"; {early_ms:.1f} ms of it before, at no cost" if early_ms else ""
-        forced = int(number_of(told, names.FORCED))
+        forced = int(number_of(tags, names.FORCED))
         given = f", {forced} of them given by the grammar" if forced else ""
         return [
             Wait("grammar", _stage_ms(span, "constraint"), "compiling it and filling its masks"),
@@ -145,7 +145,7 @@ class Story:
 
 
 def length_ms(span: Span) -> float:
-    """How long a span is."""
+    """Duration of a span."""
     return (span.end_us - span.start_us) / 1e3
 
 

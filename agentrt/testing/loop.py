@@ -18,7 +18,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
-from agentrt.tools import calls_under_way
+from agentrt.tools import running_calls
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -51,7 +51,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
         `open_files` are those the loop watches, its own wake-up pipe among them.
         """
-        if open_files > 1 or self._calls_in_threads > 0 or calls_under_way(self) > 0:
+        if open_files > 1 or self._calls_in_threads > 0 or running_calls(self) > 0:
             return True
         return _anyio_thread_busy(self)
 

@@ -63,7 +63,7 @@ class CodecSpelling:
 
     def pieces(self, ids: tuple[int, ...], *, keep_special: bool) -> list[str]:
         detokenizer = self._codec.detokenizer(keep_special)
-        found = [detokenizer.push((token_id,)) for token_id in ids]
+        found = [detokenizer.feed_ids((token_id,)) for token_id in ids]
         return _with_tail(found, detokenizer.flush())
 
 

@@ -1,9 +1,9 @@
-"""Tools: what a function tells a model of itself, and how it is run. No node here."""
+"""Tools: the schema of a function for a model, and its execution. No node here."""
 
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.execute import execute
-from agentrt.tools.spec import Effects, ToolSpec, declared, prepare_declared
-from agentrt.tools.workers import calls_under_way
+from agentrt.tools.spec import Effects, ToolSpec, declared_tool, prepare_declared
+from agentrt.tools.workers import running_calls
 
 __all__ = [
     "AttemptEnded",
@@ -11,8 +11,8 @@ __all__ = [
     "Effects",
     "OnAttempt",
     "ToolSpec",
-    "calls_under_way",
-    "declared",
+    "declared_tool",
     "execute",
     "prepare_declared",
+    "running_calls",
 ]

@@ -1,4 +1,4 @@
-"""Attempts of a tool, told as they happen."""
+"""Attempts of a tool, reported as they happen."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class AttemptStarted:
     """An attempt began: it has a worker.
 
     Attributes:
-        attempt: Counts from 1.
-        at_s: When, on the run's clock.
+        attempt: Number of the attempt, from 1.
+        at_s: Instant on the run's clock.
     """
 
     attempt: int
@@ -26,9 +26,9 @@ class AttemptEnded:
     """An attempt is over.
 
     Attributes:
-        attempt: Counts from 1.
-        at_s: When, on the run's clock.
-        error: What it raised; None when it gave a result.
+        attempt: Number of the attempt, from 1.
+        at_s: Instant on the run's clock.
+        error: Error raised; None if it gave a result.
     """
 
     attempt: int

@@ -1,4 +1,4 @@
-"""What a docstring says of a function and its arguments: Google style, or plain text."""
+"""Description of a function and its arguments in its docstring: Google style, or plain text."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FIELD = re.compile(r":param\s+(?:[^:]*\s)?(\w+):\s*(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """A docstring taken apart.
+    """The parts of a docstring.
 
     Attributes:
         description: Everything before the first section, on one line a paragraph.
-        arguments: Name -> what is said of it.
+        arguments: Description of each argument, by name.
     """
 
     description: str = ""
@@ -29,7 +29,7 @@ class Documented:
 
 
 def read_docstring(text: str | None) -> Documented:
-    """Take a docstring apart; none gives an empty description."""
+    """Parse a docstring; None gives an empty description."""
     head: list[str] = []
     arguments: dict[str, str] = {}
     section = ""

@@ -1,8 +1,8 @@
 """Running a tool: in a worker thread or awaited, with timeout, retries and cancellation.
 
 `pure`, `read` and `idempotent` tools stop at once when cancelled (a thread that cannot be stopped
-is left to itself and its result dropped). A `write` tool that has started is waited for. A tool
-that calls `sys.exit`, as a command line's function does, has failed like one that raises.
+is abandoned and its result dropped). A running `write` tool is waited for. A tool that calls
+`sys.exit`, as a command-line function does, has failed like one that raises.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from agentrt.tools.spec import ToolSpec
 from agentrt.tools.workers import run_in_worker
 
 FIRST_BACKOFF_S = 0.1
-LONGEST_BACKOFF_S = 5.0
+MAX_BACKOFF_S = 5.0
 GRACE_S = 30.0
-MOST_SHOWN_CHARACTERS = 400
+MAX_SHOWN_CHARACTERS = 400
 
 
 async def execute(
@@ -42,28 +42,28 @@ async def execute(
     Args:
         spec: The tool.
         kwargs: Arguments by name; bound ones are added.
-        clock: For instants and durations in what is told.
-        on_attempt: Told of each attempt's start and end.
-        limiter: Worker threads that synchronous tools share.
-        grace_s: How long a cancelled `write` may go on.
+        clock: Clock of the reported instants and durations.
+        on_attempt: Called at each attempt's start and end.
+        limiter: Limit of worker threads, shared by synchronous tools.
+        grace_s: Time that a cancelled `write` may continue.
 
     Returns:
-        Whatever the tool returns.
+        The tool's result.
 
     Raises:
-        ToolFailed: It raised, or timed out, in its last attempt; caused by that.
+        ToolFailed: The last attempt raised or timed out; chained to that error.
     """
     clock = clock or MonotonicClock()
     arguments = {**spec.bound, **kwargs}
-    tell = on_attempt or _nobody
+    report = on_attempt or _ignore
     limiter = limiter or to_thread.current_default_thread_limiter()
     started_at_s = clock.now_s()
     for attempt in range(1, spec.retries + 2):
         try:
-            return await _attempt(spec, arguments, attempt, clock, tell, limiter, grace_s)
+            return await _attempt(spec, arguments, attempt, clock, report, limiter, grace_s)
         except (Exception, SystemExit) as error:
             if attempt <= spec.retries:
-                backoff_s = min(FIRST_BACKOFF_S * 2 ** (attempt - 1), LONGEST_BACKOFF_S)
+                backoff_s = min(FIRST_BACKOFF_S * 2 ** (attempt - 1), MAX_BACKOFF_S)
                 await anyio.sleep(backoff_s)
                 continue
             failed = _failed(spec, error, attempt)
@@ -84,20 +84,20 @@ async def _attempt(
     arguments: Mapping[str, Any],
     attempt: int,
     clock: Clock,
-    tell: OnAttempt,
+    report: OnAttempt,
     limiter: CapacityLimiter,
     grace_s: float,
 ) -> Any:
-    place = object()  # among the workers; given back when the function returns, wanted or not
+    slot = object()  # of the worker limit; released when the function returns, even if abandoned
     if not spec.is_async:
-        await limiter.acquire_on_behalf_of(place)
-    tell(AttemptStarted(attempt, clock.now_s()))
+        await limiter.acquire_on_behalf_of(slot)
+    report(AttemptStarted(attempt, clock.now_s()))
     error: ErrorRecord | None = None
     try:
         call: Callable[[], Awaitable[Any]] = partial(_awaited, spec, arguments)
         if not spec.is_async:
-            leave = partial(limiter.release_on_behalf_of, place)
-            call = partial(run_in_worker, partial(spec.fn, **arguments), leave)
+            release = partial(limiter.release_on_behalf_of, slot)
+            call = partial(run_in_worker, partial(spec.fn, **arguments), release)
         timed = partial(_timed, call, spec.timeout_s)
         if spec.effects == "write":
             return await _shielded(timed, grace_s)
@@ -106,7 +106,7 @@ async def _attempt(
         error = record_of(raised)
         raise
     finally:
-        tell(AttemptEnded(attempt, clock.now_s(), error))
+        report(AttemptEnded(attempt, clock.now_s(), error))
 
 
 async def _timed(call: Any, timeout_s: float | None) -> Any:
@@ -123,7 +123,7 @@ async def _awaited(spec: ToolSpec, arguments: Mapping[str, Any]) -> Any:
 
 
 async def _shielded(call: Any, grace_s: float) -> Any:
-    """Run `call` to its end even when cancelled, for at most `grace_s` more."""
+    """Run `call` to its end even if cancelled, for at most `grace_s` more."""
     done = anyio.Event()
     scope = CancelScope(shield=True)
     outcome: list[Any] = []
@@ -155,11 +155,11 @@ async def _shielded(call: Any, grace_s: float) -> Any:
 def _failed(spec: ToolSpec, error: Exception | SystemExit, attempts: int) -> ToolFailed:
     if isinstance(error, ToolFailed):
         return error
-    told = str(error) or "no message"
-    leaves = isinstance(error, SystemExit)
+    message = str(error) or "no message"
+    exits = isinstance(error, SystemExit)
     return ToolFailed(
-        f"{spec.name}: {type(error).__name__}: {told}",
-        hint="A tool ends by returning or raising: sys.exit is for programs" if leaves else "",
+        f"{spec.name}: {type(error).__name__}: {message}",
+        hint="A tool ends by returning or raising: sys.exit is for programs" if exits else "",
         tool=spec.name,
         attempts=attempts,
         where=raised_at(spec.fn, error),
@@ -171,8 +171,8 @@ def _shown(arguments: Mapping[str, Any]) -> str:
         text = dumps(arguments)
     except ValueError:
         text = repr(dict(arguments))
-    return text if len(text) <= MOST_SHOWN_CHARACTERS else text[:MOST_SHOWN_CHARACTERS] + "..."
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "..."
 
 
-def _nobody(_: AttemptStarted | AttemptEnded) -> None:
+def _ignore(_: AttemptStarted | AttemptEnded) -> None:
     return None

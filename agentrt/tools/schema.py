@@ -1,6 +1,6 @@
-"""Arguments as a model writes them: JSON Schema and validation.
+"""Arguments of a tool as a model writes them: JSON Schema and validation.
 
-Imported when a tool's schema is first needed, for pydantic is half of what `import agentrt` costs.
+Imported when a tool's schema is first needed, since pydantic is half the time of `import agentrt`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TOP_ORDER = ("type", "properties", "required", "additionalProperties", "$defs")
 def adapter_of(
     arguments: tuple[Argument, ...], descriptions: Mapping[str, str], name: str, where: str
 ) -> tuple[TypeAdapter[dict[str, Any]], dict[str, Any]]:
-    """What validates these arguments, and their JSON Schema.
+    """The validator of these arguments, and their JSON Schema.
 
     Raises:
-        UsageError: A type or default that has no JSON form.
+        UsageError: A type or default has no JSON form.
     """
     fields: dict[str, Any] = {}
     for argument in arguments:
@@ -36,14 +36,14 @@ def adapter_of(
         note = Field(description=described, json_schema_extra=extra or None)
         typed = _noted(argument.type, note)
         fields[argument.name] = typed if argument.default is REQUIRED else NotRequired[typed]
-    make: Any = TypedDict  # made of what is known only now: checkers cannot follow
+    make: Any = TypedDict  # built at run time: type checkers cannot follow
     shape = make("Arguments", fields)
     shape.__pydantic_config__ = ConfigDict(extra="forbid")
     try:
         adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
         schema = _schema_of(adapter)
     except PydanticUserError as error:
-        # Asked one by one only now: each costs as much as all of them together.
+        # Checked one by one only now: each costs as much as all of them together.
         odd = next((one for one in arguments if not has_json_form(one.type)), arguments[0])
         raise UsageError(
             f"tool {name}: the type of parameter {odd.name} has no JSON form",
@@ -65,7 +65,7 @@ def has_json_form(form: Any) -> bool:
 
 
 def _schema_of(adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
-    """The JSON Schema of the arguments, without titles, properties as they are declared.
+    """The JSON Schema of the arguments, without titles, properties in the declared order.
 
     Raises:
         PydanticUserError: A type in it has no JSON form.
@@ -81,7 +81,7 @@ def _schema_of(adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _noted(form: Any, note: Any) -> Any:
-    """`form` with what the docstring says of it; what its own `Field` says goes before."""
+    """`form` with its description in the docstring; its own `Field` takes precedence."""
     own: tuple[Any, ...] = ()
     if get_origin(form) is Annotated:
         form, *rest = get_args(form)
@@ -91,7 +91,7 @@ def _noted(form: Any, note: Any) -> Any:
 
 
 class _Untitled(GenerateJsonSchema):
-    """Titles repeat what names say; models pay for each of their tokens."""
+    """No titles: they repeat the names, and a model pays for each of their tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

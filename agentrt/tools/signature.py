@@ -1,4 +1,4 @@
-"""A function's signature as the arguments that a tool takes."""
+"""The arguments of a tool, from a function's signature."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Argument:
     """One parameter of a tool.
 
     Attributes:
-        name: Of the parameter.
-        type: Its annotation, names resolved.
-        default: Its default, or `REQUIRED`.
+        name: Name of the parameter.
+        type: Annotation, with names resolved.
+        default: Default value, or `REQUIRED`.
     """
 
     name: str
@@ -30,13 +30,13 @@ class Argument:
 
 
 def site_of(fn: Callable[..., Any]) -> str:
-    """`file:line` where `fn` is defined; "" when it cannot be told."""
+    """`file:line` of the definition of `fn`; "" if unknown."""
     code = getattr(_plain(fn), "__code__", None)
     return _shown(code.co_filename, code.co_firstlineno) if code else ""
 
 
 def raised_at(fn: Callable[..., Any], error: BaseException) -> str:
-    """`file:line` nearest to where `error` was raised, in the file that defines `fn`."""
+    """`file:line` nearest to the raising of `error`, in the file that defines `fn`."""
     code = getattr(_plain(fn), "__code__", None)
     found = site_of(fn)
     step = error.__traceback__
@@ -48,7 +48,7 @@ def raised_at(fn: Callable[..., Any], error: BaseException) -> str:
 
 
 def _shown(file: str, line: int) -> str:
-    """A place, relative to the working directory where it lies below it."""
+    """A location, relative to the working directory if it is below it."""
     near = os.path.relpath(file) if os.path.isabs(file) else file
     return f"{file if near.startswith('..') else near}:{line}"
 
@@ -57,8 +57,8 @@ def arguments_of(fn: Callable[..., Any], name: str, where: str) -> tuple[Argumen
     """The parameters of `fn`.
 
     Raises:
-        UsageError: A parameter that cannot be given by name, or has no type.
-        NameError: An annotation names what is not defined yet.
+        UsageError: A parameter cannot be given by name, or has no type.
+        NameError: An annotation uses a name that is not defined yet.
     """
     try:
         signature = inspect.signature(fn)
@@ -94,7 +94,7 @@ def arguments_of(fn: Callable[..., Any], name: str, where: str) -> tuple[Argumen
 
 
 def _plain(fn: Callable[..., Any]) -> Any:
-    """The function that carries the annotations."""
+    """The function with the annotations."""
     while isinstance(fn, partial):
         fn = fn.func
     if not (inspect.isroutine(fn) or inspect.isclass(fn)):

@@ -1,4 +1,4 @@
-"""A tool as the runtime and the model know it."""
+"""Specification of a tool, for the runtime and the model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
 Effects = Literal["pure", "read", "idempotent", "write"]
-"""What starting a tool does to the world.
+"""Effect of a tool call on the world.
 
-`pure`: nothing, and the same arguments give the same result. `read`: looks only. `idempotent`:
-changes it, twice as once. `write`: changes it each time; never started twice, never interrupted.
+`pure`: none, and equal arguments give equal results. `read`: none. `idempotent`: changes it, twice
+as once. `write`: changes it each time; never started twice, never interrupted.
 """
 
 EFFECTS: tuple[Effects, ...] = ("pure", "read", "idempotent", "write")
@@ -32,7 +32,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 @dataclass(slots=True)
 class _ToolForm:
-    """Schema and validation, built when first needed: types may be hidden by `bind` before."""
+    """Schema and validator, built when first needed: `bind` may hide types before."""
 
     adapter: TypeAdapter[dict[str, Any]] | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -45,14 +45,14 @@ class ToolSpec:
     """One tool.
 
     Attributes:
-        name: As a model calls it.
-        description: From the docstring.
-        effects: What starting it does to the world.
-        timeout_s: For one attempt; None sets none.
-        retries: How often to try again.
-        stable_for_s: For how long a result stays true; None for unknown.
+        name: Name for the model.
+        description: Description in the docstring.
+        effects: Effect of a call on the world.
+        timeout_s: Limit of one attempt; None sets none.
+        retries: Number of further attempts.
+        stable_for_s: Time for which a result stays true; None if unknown.
         fn: The function.
-        is_async: It is awaited, not run in a worker thread.
+        is_async: Whether it is awaited instead of run in a worker thread.
         bound: Arguments that are fixed and hidden from the model.
         where: `file:line` of the function.
     """
@@ -67,9 +67,9 @@ class ToolSpec:
     is_async: bool
     bound: Mapping[str, Any] = field(default_factory=dict)
     where: str = ""
-    _about: Mapping[str, str] = field(default_factory=dict)
+    _argument_docs: Mapping[str, str] = field(default_factory=dict)
     _form: _ToolForm = field(default_factory=_ToolForm)
-    _forms: dict[frozenset[str], _ToolForm] = field(default_factory=dict)  # by names that are bound
+    _forms: dict[frozenset[str], _ToolForm] = field(default_factory=dict)  # by the bound names
 
     @classmethod
     def of(
@@ -82,7 +82,7 @@ class ToolSpec:
         stable_for_s: float | None = None,
         name: str = "",
     ) -> ToolSpec:
-        """The tool that `fn` is: schema from its signature, descriptions from its docstring.
+        """The tool for `fn`: schema from its signature, descriptions from its docstring.
 
         Raises:
             UsageError: A signature or setting that cannot work.
@@ -103,7 +103,7 @@ class ToolSpec:
             fn=fn,
             is_async=inspect.iscoroutinefunction(call),
             where=where,
-            _about=documented.arguments,
+            _argument_docs=documented.arguments,
         )
         spec._read()
         _declared.add(spec)
@@ -111,10 +111,10 @@ class ToolSpec:
 
     @property
     def schema(self) -> ToolSchema:
-        """The tool as a model is told of it.
+        """The tool as shown to the model.
 
         Raises:
-            UsageError: A type that has no JSON form.
+            UsageError: A type has no JSON form.
         """
         if self._form.schema is None:
             self._adapter()
@@ -130,7 +130,7 @@ class ToolSpec:
         """This tool with some arguments fixed and hidden from the model.
 
         Raises:
-            UsageError: It has no such parameter.
+            UsageError: The tool has no such parameter.
         """
         names = list(inspect.signature(self.fn).parameters)
         for name in fixed:
@@ -141,15 +141,15 @@ class ToolSpec:
                     where=self.where,
                 )
         bound = {**self.bound, **fixed}
-        # What a model sees depends on the names alone, and every run binds the same ones again.
+        # The schema depends on the bound names alone, and every run binds the same ones.
         form = self._forms.setdefault(frozenset(bound), _ToolForm())
         return replace(self, bound=bound, _form=form)
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name, from a call in a program; bound ones may be given again.
+        """Arguments by name, from a call in a program; bound ones may be overridden.
 
         Raises:
-            UsageError: They do not fit the signature.
+            UsageError: The arguments do not fit the signature.
         """
         signature = self._visible()
         hidden = {name: value for name, value in kwargs.items() if name in self.bound}
@@ -166,10 +166,10 @@ class ToolSpec:
         return {**given.arguments, **hidden}
 
     def parse(self, arguments_json: str) -> dict[str, Any]:
-        """Python values of the arguments that a model wrote.
+        """Python values of the arguments written by a model.
 
         Raises:
-            ToolFailed: They are no JSON, or do not fit the types.
+            ToolFailed: The text is not JSON, or does not fit the types.
         """
         from pydantic import ValidationError
 
@@ -177,7 +177,7 @@ class ToolSpec:
             return self._adapter().validate_json(arguments_json)
         except ValidationError as error:
             raise ToolFailed(
-                f"{self.name} refuses its arguments: {_told(error)}",
+                f"{self.name} refuses its arguments: {_messages(error)}",
                 tool=self.name,
                 attempts=0,
                 hint="Call it again with arguments of the types in its schema",
@@ -193,11 +193,11 @@ class ToolSpec:
         return self._form.signature
 
     def _read(self) -> None:
-        """Read the signature now, so that its errors show where the tool is declared."""
+        """Check the signature now, so that errors appear where the tool is declared."""
         try:
             arguments_of(self.fn, self.name, self.where)
         except NameError:
-            return  # a name that is defined further down: read again when it is needed
+            return  # a name defined later in the module: read again on demand
 
     def _adapter(self) -> TypeAdapter[dict[str, Any]]:
         from agentrt.tools.schema import adapter_of
@@ -212,13 +212,13 @@ class ToolSpec:
                     where=self.where,
                 ) from error
             visible: tuple[Argument, ...] = tuple(a for a in every if a.name not in self.bound)
-            adapter, parameters = adapter_of(visible, self._about, self.name, self.where)
+            adapter, parameters = adapter_of(visible, self._argument_docs, self.name, self.where)
             self._form.parameters = parameters
             self._form.adapter = adapter
         return self._form.adapter
 
     def _prepare(self) -> None:
-        """Build the form that most programs will ask for: without what no model could write."""
+        """Build the form that most programs need: without parameters that no model can write."""
         from agentrt.tools.schema import has_json_form
 
         every = arguments_of(self.fn, self.name, self.where)
@@ -229,16 +229,16 @@ class ToolSpec:
 _declared: weakref.WeakSet[ToolSpec] = weakref.WeakSet()
 
 
-def declared(name: str) -> ToolSpec | None:
-    """The tool of that name that some module holds, nothing bound; None where not just one does."""
+def declared_tool(name: str) -> ToolSpec | None:
+    """The only declared tool of that name, with nothing bound; None if there is not exactly one."""
     found = [spec for spec in list(_declared) if spec.name == name]
     return found[0] if len(found) == 1 else None
 
 
 def prepare_declared() -> None:
-    """Build the schemas of all tools that modules hold, while there is time for it.
+    """Build the schemas of all declared tools ahead.
 
-    What is wrong with one shows where a program uses it, as it does without this.
+    An error in one appears where a program uses it, as it does without this.
     """
     for spec in list(_declared):
         with contextlib.suppress(UsageError, NameError):
@@ -285,10 +285,10 @@ def _check_settings(
             raise UsageError(problem, hint=hint, where=where)
 
 
-def _told(error: ValidationError) -> str:
-    """Each thing that is wrong, in a few words."""
-    told = []
+def _messages(error: ValidationError) -> str:
+    """All errors, in a few words each."""
+    found = []
     for one in error.errors(include_url=False):
-        place = ".".join(map(str, one["loc"]))
-        told.append(f"{place}: {one['msg']}" if place else one["msg"])
-    return "; ".join(told)
+        location = ".".join(map(str, one["loc"]))
+        found.append(f"{location}: {one['msg']}" if location else one["msg"])
+    return "; ".join(found)

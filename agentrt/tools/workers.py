@@ -1,10 +1,9 @@
 """Threads for functions that may never return.
 
-Python waits at its end for every thread that is no daemon, and anyio's are none: one tool that
-computes for ever would hold the process of whoever uses us as a library. Ours are daemons. What is
-still running in one when the process ends is left where it is, so a tool that must finish what it
-began is a `write` tool, whose run waits for it. As they are not anyio's, `anyio.from_thread` has no
-way back to the loop from them.
+Python waits at exit for every non-daemon thread, and anyio's threads are none: one tool that
+computes for ever would block the exit of a process that uses this library. These threads are
+daemons. A function still running when the process ends is abandoned, so a tool that must finish is
+a `write` tool, and its run waits for it. `anyio.from_thread` does not work in these threads.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ T = TypeVar("T")
 IDLE_S = 10.0
 _idle: list[_Worker] = []
 _lock = threading.Lock()
-_under_way: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
+_running: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
 
 
 async def run_in_worker(function: Callable[[], T], on_return: Callable[[], None]) -> T:
     """Run a function in a worker thread, with the context variables of the caller.
 
-    A cancelled call returns at once and leaves the function to itself.
+    A cancelled call returns at once and abandons the function.
 
     Args:
-        function: What to run; it is not begun when the call was cancelled before.
-        on_return: Called on the loop when the function has returned, wanted or not.
+        function: Function to run; it is not started if the call was cancelled before.
+        on_return: Called on the loop when the function has returned, even if abandoned.
     """
     loop = asyncio.get_running_loop()
     call = _Call(function, on_return, loop)
-    _under_way[loop] = _under_way.get(loop, 0) + 1
+    _running[loop] = _running.get(loop, 0) + 1
     with _lock:
         worker = _idle.pop() if _idle else None
     if worker is None:
@@ -47,13 +46,13 @@ async def run_in_worker(function: Callable[[], T], on_return: Callable[[], None]
     return await call.future  # type: ignore[no-any-return]
 
 
-def calls_under_way(loop: asyncio.AbstractEventLoop) -> int:
-    """How many functions that `loop` has started have not returned, wanted or not."""
-    return _under_way.get(loop, 0)
+def running_calls(loop: asyncio.AbstractEventLoop) -> int:
+    """Number of functions started by `loop` that have not returned, abandoned ones included."""
+    return _running.get(loop, 0)
 
 
 class _Call:
-    """One function to run, and where what becomes of it goes."""
+    """One function to run, with the future of its result."""
 
     __slots__ = ("context", "function", "future", "loop", "on_return")
 
@@ -69,11 +68,11 @@ class _Call:
         self.future: asyncio.Future[Any] = loop.create_future()
         self.context: Context = copy_context()
         library = getattr(sys.modules.get("sniffio"), "current_async_library_cvar", None)
-        if library is not None:  # where somebody tells by it which library runs: here none does
+        if library is not None:  # sniffio detects the running library by it: none here
             self.context.run(library.set, None)
 
     def run(self) -> None:
-        """On the worker."""
+        """Run the function, on the worker thread."""
         value: Any = None
         error: BaseException | None = None
         if not self.future.cancelled():
@@ -81,16 +80,16 @@ class _Call:
                 value = self.context.run(self.function)
             except BaseException as raised:
                 error = raised
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: the result is not awaited
             self.loop.call_soon_threadsafe(self._end, value, error)
 
     def _end(self, value: Any, error: BaseException | None) -> None:
-        """On the loop."""
-        _under_way[self.loop] -= 1
+        """Deliver the result, on the loop."""
+        _running[self.loop] -= 1
         self.on_return()
         if self.future.cancelled():
             return
-        if isinstance(error, StopIteration):  # it would end the coroutine that waits
+        if isinstance(error, StopIteration):  # it would end the awaiting coroutine
             wrapped = RuntimeError(f"the function raised {error!r}")
             wrapped.__cause__ = error
             error = wrapped
@@ -101,7 +100,7 @@ class _Call:
 
 
 class _Worker(threading.Thread):
-    """Runs calls one after the other, and ends when there was none for a while."""
+    """Runs calls one after the other, and ends after a while without any."""
 
     def __init__(self) -> None:
         super().__init__(name="agentrt tool", daemon=True)
@@ -110,7 +109,7 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         while (call := self._next()) is not None:
             call.run()
-            del call  # nothing of it may live on while we wait
+            del call  # release it while waiting
             with _lock:
                 _idle.append(self)
 
@@ -122,4 +121,4 @@ class _Worker(threading.Thread):
                 if self in _idle:
                     _idle.remove(self)
                     return None
-            return self.calls.get()  # it was chosen this moment
+            return self.calls.get()  # it was chosen at this moment

@@ -62,7 +62,7 @@ def test_split_sums_and_nothing_is_unattributed(rng: Random, tell_after: bool) -
 def test_stages_lie_end_to_end(rng: Random) -> None:
     record = record_of(random_body(rng))
     causes = Causes(record)
-    for node in record.works():
+    for node in record.leaves():
         at_s = causes.ready_at_s(node)
         for stage in stages(record, node, causes):
             assert stage.started_at_s == at_s
@@ -106,9 +106,9 @@ def test_a_node_that_takes_longer_lengthens_the_run_by_what_exceeds_its_slack(
     """
     body = random_body(rng)
     before = record_of(body)
-    works = [node for node in before.works() if not node.items]  # whose items would slip as well
+    works = [node for node in before.leaves() if not node.items]  # whose items would slip as well
     # Somebody waited for something, and no race can now be won by another node.
-    assume(works and before.tells_end and not _has(Race, body))
+    assume(works and before.has_end_after and not _has(Race, body))
     victim = works[pick % len(works)].node_id
     after = record_of(_longer(body, victim, longer_s))
     expected_s = before.compound_s + max(0.0, longer_s - slack_s(before)[victim])
@@ -131,8 +131,8 @@ def test_replay_with_one_longer_node_is_that_run(rng: Random, pick: int, longer_
     """Played on paper with the change, and computed from the record of the run without it."""
     body = random_body(rng)
     before = record_of(body)
-    works = [node for node in before.works() if not node.items]
-    assume(works and before.tells_end and not _has((WaitStatement, Race), body))
+    works = [node for node in before.leaves() if not node.items]
+    assume(works and before.has_end_after and not _has((WaitStatement, Race), body))
     victim = works[pick % len(works)].node_id
     after = record_of(_longer(body, victim, longer_s))
     predicted_s = replay_s(
@@ -146,7 +146,7 @@ def test_replay_with_one_longer_node_is_that_run(rng: Random, pick: int, longer_
 def test_only_nodes_on_the_path_save_anything(rng: Random) -> None:
     record = record_of(random_body(rng))
     on_path = {step.node_id for step in critical_path(record)}
-    for node in record.works():
+    for node in record.leaves():
         saved_s = saving_s(record, node.node_id)
         assert saved_s >= -EPSILON_S
         if node.node_id not in on_path:

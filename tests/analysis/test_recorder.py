@@ -23,7 +23,7 @@ def test_each_run_gets_its_own_record() -> None:
     recorder.on_events(woven(long, short))
     lengths = {record.run_id: round(split(record).tool, 6) for record in done}
     assert lengths == {"00000000000000a1": 0.5, "00000000000000b2": 0.1}
-    recorder.give_up()
+    recorder.finish_open()
     assert len(done) == 2
 
 
@@ -32,7 +32,7 @@ def test_runs_that_do_not_end_are_handed_out_when_given_up() -> None:
     recorder = RunRecorder(done.append)
     recorder.on_events(play((Work("tool", decode_s=0.5),))[:-1])
     assert done == []
-    recorder.give_up()
+    recorder.finish_open()
     assert [record.finished for record in done] == [None]
 
 

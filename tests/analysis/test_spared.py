@@ -11,7 +11,7 @@ def record_of(*said: tuple[str, dict[str, float]]) -> RunRecord:
     record = RunRecord()
     events: list[Event] = list(play((Work("generate", prefill_s=0.1, decode_s=0.2),)))
     record.on_events(events)
-    node = next(node for node in record.works())
+    node = next(node for node in record.leaves())
     for decision, terms in said:
         told = tuple(terms.items())
         event = Scheduled(record.run_id, NodeId(node.node_id), 0.0, decision, "why", terms=told)
@@ -33,7 +33,7 @@ def test_joined_and_called_ahead() -> None:
         ("speculated", {"saved_s": 1.5}),
         ("speculated", {"wasted_s": 0.25}),
     )
-    (node,) = record.works()
+    (node,) = record.leaves()
     assert node.ledger is not None
     assert summary(record)["spared"] == {
         "joined": 1,

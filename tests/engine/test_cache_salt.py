@@ -45,7 +45,7 @@ def test_salts_do_not_wait_for_each_other(core, engine):
 def test_a_prompt_that_came_in_pieces_has_the_same_key(cut, core, engine):
     core.submit(engine.request(1, PROMPT[:cut], complete=False, cache_salt="a", max_tokens=4))
     engine.drain(core)
-    core.fill(RequestId(1), HoleFill(tuple(PROMPT[cut:]), complete=True))
+    core.fill_hole(RequestId(1), HoleFill(tuple(PROMPT[cut:]), complete=True))
     engine.drain(core)
     assert ask(core, engine, 2, "b")[0] == 0
     assert ask(core, engine, 3, "a")[0] == 144
@@ -57,9 +57,9 @@ def test_hints_are_of_one_salt(core, engine):
     core.hint(tuple(PROMPT[:64]), "keep", cache_salt="a")
     core.hint(tuple(PROMPT[:80]), "drop", cache_salt="b")
     core.hint(tuple(PROMPT[:80]), "drop", cache_salt="c")
-    marks = sorted(node.retention for node in core.paging.tree.nodes() if not node.children)
+    marks = sorted(node.priority for node in core.paging.tree.nodes() if not node.children)
     assert marks == [EvictionPriority.DROP, EvictionPriority.NORMAL, EvictionPriority.NORMAL]
-    kept = [n for n in core.paging.tree.nodes() if n.retention is EvictionPriority.KEEP]
+    kept = [n for n in core.paging.tree.nodes() if n.priority is EvictionPriority.KEEP]
     assert [node.key for node in kept] == [key_of(PROMPT[:64], "a")]
 
 

@@ -13,7 +13,7 @@ def core_of(engine, folder, **settings):
 
 def kept_tokens(core):
     nodes = [node for node in core.paging.tree.nodes() if node.priority is EvictionPriority.KEEP]
-    return max((16 * len(core.paging.tree._path(node)[1]) for node in nodes), default=0)
+    return max((16 * len(node.path()[1]) for node in nodes), default=0)
 
 
 def cached(core, engine, number, prompt):

@@ -132,16 +132,16 @@ def spelled(merging):
     codec = Codec.load(merging)
     alphabet = alphabet_of(codec.vocab)
     state = compile_constraint(SPEC, codec.vocab, codec.call_frame).start()
-    assert state.advance(tokens := alphabet.spell(b'[{"name')) == len(tokens)
+    assert state.advance(tokens := alphabet.tokenize(b'[{"name')) == len(tokens)
     return SimpleNamespace(state=state, alphabet=alphabet)
 
 
 def test_forced_bytes_are_spelled_as_the_tokenizer_does(spelled):
-    speller = jump_forward.TokenGuesser(spelled.alphabet.spell, spelled.alphabet.bytes_of)
+    speller = jump_forward.TokenGuesser(spelled.alphabet.tokenize, spelled.alphabet.bytes_of)
     text = spelled.state.forced_text()
     assert text == b'":'
-    assert speller.guess(spelled.state, text, 8) == spelled.alphabet.spell(text)
-    assert speller.guess(spelled.state, text, 1) == spelled.alphabet.spell(text)[:1]
+    assert speller.guess(spelled.state, text, 8) == spelled.alphabet.tokenize(text)
+    assert speller.guess(spelled.state, text, 1) == spelled.alphabet.tokenize(text)[:1]
     assert speller.guess(spelled.state, b"", 8) == []
 
 
@@ -150,7 +150,7 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
     alphabet = spelled.alphabet
     five = alphabet.byte_ids[ord("5")]
     speller = jump_forward.TokenGuesser(
-        alphabet.spell, lambda ids: b'":5' if ids == [five] else b'"'
+        alphabet.tokenize, lambda ids: b'":5' if ids == [five] else b'"'
     )
     speller.learn(b'":', five)
     taken = []
@@ -165,7 +165,7 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
             taken.append(list(tokens))
             return len(tokens)
 
-        def forced(self, limit):
+        def forced_tokens(self, limit):
             return [91, 92][:limit]
 
         def forced_text(self):
@@ -174,4 +174,4 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
     assert speller.guess(Walk(), b'":', 8) == [five, 91, 92]  # type: ignore[arg-type]
     assert taken == [[five], [91, 92]]
     speller.learn(b'":', 93)  # it said something shorter: back to the tokenizer's own
-    assert speller.guess(spelled.state, b'":', 8) == alphabet.spell(b'":')
+    assert speller.guess(spelled.state, b'":', 8) == alphabet.tokenize(b'":')

@@ -31,7 +31,7 @@ def test_text_is_the_tokens_text(build, engine):
     core.submit(engine.request(1, PROMPT, max_tokens=40, temperature=1.0, seed=5))
     served = engine.drain(core)
     detokenizer = core.codec.detokenizer()
-    whole = detokenizer.push(served.ids(1)) + detokenizer.flush()
+    whole = detokenizer.feed_ids(served.ids(1)) + detokenizer.flush()
     assert served.text(1) == whole
     assert whole
 

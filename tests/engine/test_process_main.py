@@ -246,7 +246,7 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
 
 
 def test_its_heap_is_settled_once_all_is_loaded_and_before_its_owner_is_told(monkeypatch):
-    monkeypatch.setattr(main, "load", lambda config, clock: Counter())
+    monkeypatch.setattr(main, "load_core", lambda config, clock: Counter())
     ours, theirs = socket.socketpair()
     ours.sendall(
         COMMANDS.frame(LoadEngine(EngineConfig(Path("counter")))) + COMMANDS.frame(Shutdown())

@@ -33,9 +33,9 @@ class Held:
         self._state = state
         self._let_go = let_go
 
-    def fill_mask(self, row):
+    def fill_bitmask(self, row):
         assert self._let_go.wait(60)
-        return self._state.fill_mask(row)
+        return self._state.fill_bitmask(row)
 
 
 class Late:
@@ -124,7 +124,7 @@ def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
     core = build()
     core.prewarm((NUMBERS, HOSTILE["nul"]))
     cache = core._grammars._cache
-    cache.begin(NUMBERS, core.codec.vocab, core.codec.call_frame).result(60)
+    cache.start_compile(NUMBERS, core.codec.vocab, core.codec.call_frame).result(60)
     compiled = cache.counts.compiled
     core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=8))
     assert one_of(core).grammar is not None

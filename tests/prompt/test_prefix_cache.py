@@ -11,13 +11,13 @@ from agentrt.prompt.prefix_cache import PrefixCache
 @pytest.fixture
 def cache():
     codec = Codec.load(embedded.path())
-    return PrefixCache(codec._views.of(()).composer, most=20)
+    return PrefixCache(codec._tool_views.for_tools(()).composer, max_prefixes=20)
 
 
 def ask(cache, text):
     prefix = cache.root("template")
     for segment in (Open("user"), Text(text), Close()):
-        prefix = cache.extended(prefix, segment)
+        prefix = cache.extend(prefix, segment)
     return prefix
 
 
@@ -28,7 +28,7 @@ def test_equal_chats_are_one_prefix(cache):
 
 def test_ids_are_the_same_however_they_are_gathered(cache):
     base = ask(cache, "a question")
-    child = cache.extended(cache.extended(base, Open("user")), Text("more"))
+    child = cache.extend(cache.extend(base, Open("user")), Text("more"))
     alone = cache.token_ids(child)
     cache.token_ids(base)
     assert cache.token_ids(child) == alone

@@ -21,11 +21,11 @@ from agentrt.base.segments import (
     ToolSchema,
 )
 from agentrt.prompt import Codec
-from agentrt.prompt.composer import Irregular
+from agentrt.prompt.composer import LayoutMismatch
 from agentrt.prompt.full_render import escaped_tools
 from agentrt.prompt.id_writer import IdWriter
 from agentrt.prompt.layout import find_layout
-from agentrt.prompt.message_form import written
+from agentrt.prompt.message_form import render_calls
 from agentrt.prompt.model_files import ModelFiles
 from agentrt.prompt.text_encoder import TextPosition
 from agentrt.prompt.tools_layout import layout_with
@@ -96,9 +96,9 @@ def codec_of(source, name):
 
 
 def literal_ids(codec, text):
-    pen = IdWriter(codec._lexicon, place=TextPosition.INSIDE)
-    pen.literal(text)
-    pen.end()
+    pen = IdWriter(codec._parts, position=TextPosition.INSIDE)
+    pen.write_template(text)
+    pen.write_pending()
     return tuple(pen.ids)
 
 
@@ -121,7 +121,7 @@ def chat_of(codec, letters, rng):
                 for i, name in enumerate(names)
             ]
             number += len(names)
-            text = written(codec.call_frame, pending)
+            text = render_calls(codec.call_frame, pending)
             made = Generated(text, literal_ids(codec, text), codec.fingerprint, tuple(pending))
             segments += [Open("assistant"), *([made] if letter == "G" else pending), Close()]
         else:
@@ -133,7 +133,7 @@ def chat_of(codec, letters, rng):
 
 def text_of(codec, ids):
     detokenizer = codec.detokenizer(keep_special=True)
-    return detokenizer.push(ids) + detokenizer.flush()
+    return detokenizer.feed_ids(ids) + detokenizer.flush()
 
 
 def names(archive):
@@ -165,18 +165,18 @@ def test_parts_equal_the_template(archive, shard):
 
 def check(codec, tools, segments, what):
     """Whether the short path holds for a chat that the template takes."""
-    view = codec._views.of(tools)
+    view = codec._tool_views.for_tools(tools)
     try:
-        whole = codec._whole(view, segments, view.prefixes.root("template"))
+        whole = codec._encode_full(view, segments, view.prefixes.root("template"))
     except Unsupported:
         return False
     assert text_of(codec, whole.token_ids) == codec.render(tools, segments), what
     try:
         prefix = view.prefixes.root("template")
         for segment in segments:
-            prefix = view.prefixes.extended(prefix, segment)
-        ids = (*view.prefixes.token_ids(prefix), *view.composer.answered(prefix))
-    except Irregular:
+            prefix = view.prefixes.extend(prefix, segment)
+        ids = (*view.prefixes.token_ids(prefix), *view.composer.generation_prompt(prefix))
+    except LayoutMismatch:
         assert codec.encode(tools, segments) == whole, what
         return False
     assert ids == whole.token_ids, what
@@ -192,8 +192,8 @@ def test_tools_change_only_what_they_change(archive, shard):
         if name in REFUSED:
             continue
         codec = codec_of((archive / f"{name}.jinja").read_text("utf-8"), name)
-        view = codec._views.of(())
-        tools = escaped_tools(codec._lexicon, TOOLS)
+        view = codec._tool_views.for_tools(())
+        tools = escaped_tools(codec._parts, TOOLS)
         found = layout_with(view.probe, tools, view.layout)
         full = find_layout(view.probe, tools)
         if found is None:

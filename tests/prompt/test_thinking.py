@@ -103,7 +103,7 @@ def test_an_answered_turn_loses_its_thought_where_the_template_says_so(codec):
     chat = (Open("user"), Text("2+2?"), Close(), Open("assistant"), answer, Close())
     again = (*chat, Open("user"), Text("Sure?"), Close())
     encoded = made.encode((), again)
-    text = made.detokenizer(True).push(encoded.token_ids)
+    text = made.detokenizer(True).feed_ids(encoded.token_ids)
     assert "Four." in text
     assert "I see." not in text
     assert encoded.losses
@@ -128,7 +128,7 @@ def test_a_template_that_refuses_thought_in_a_content_gets_the_answer(codec):
     answer = thought(made, "Four.")
     asked = (Open("user"), Text("2+2?"), Close())
     chat = (*asked, Open("assistant"), answer, Close(), Open("user"), Text("Sure?"), Close())
-    text = made.detokenizer(True).push(made.encode((), chat).token_ids)
+    text = made.detokenizer(True).feed_ids(made.encode((), chat).token_ids)
     assert "Four." in text
     assert "I see." not in text
 

@@ -193,7 +193,7 @@ class Chunks:
         if self.scanner is None:
             return [self.chunk({"content": text})] if text else []
         chunks = []
-        for call in self.scanner.push(text):
+        for call in self.scanner.feed_text(text):
             index, half = self.calls, len(call.arguments_json) // 2
             self.calls += 1
             head, tail = call.arguments_json[:half], call.arguments_json[half:]

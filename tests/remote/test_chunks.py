@@ -66,9 +66,9 @@ def test_calls_are_written_in_the_frame(chunks, calls, text):
     assert [(one["name"], one["arguments"]) for one in array] == calls
     if '"b"' not in written or "é" in written:
         scanner = CallScanner(JSON_ARRAY_FRAME)
-        found = scanner.push(written)
+        found = scanner.feed_text(written)
         assert [json.loads(one.arguments_json) for one in found] == [part for _, part in calls]
-        assert scanner.flush().strip() == text.strip()
+        assert scanner.end_text().strip() == text.strip()
 
 
 def test_only_so_many_calls_are_taken():

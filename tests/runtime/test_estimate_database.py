@@ -282,7 +282,7 @@ def test_forgetting_goes_by_pattern(path: Path) -> None:
     assert store(path).forget("p") > 0
     assert {row.template for row in store(path).load(ENGINES)} == {"", "q file.py:q"}
     assert store(path).forget() > 0
-    assert store(path).all() == []
+    assert store(path).all_rows() == []
 
 
 def test_processes_write_at_once(path: Path) -> None:

@@ -43,7 +43,7 @@ def said(rig: Any, hint: str = "") -> list[Any]:
 
 
 def text_of(codec: Any, token_ids: Any) -> str:
-    return str(codec.detokenizer(True).push(token_ids))
+    return str(codec.detokenizer(True).feed_ids(token_ids))
 
 
 def play(rig: Any, to_run: Any, *args: Any, rounds: int = 1, **config: Any) -> Any:

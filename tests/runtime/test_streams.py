@@ -266,14 +266,14 @@ def test_what_streams_is_read_once_and_alike(
     fed: dict[str, list[str]] = {"items": [], "partial": []}
 
     class Items(ItemScanner):
-        def push(self, text: str) -> list[str]:
+        def feed_text(self, text: str) -> list[str]:
             fed["items"].append(text)
-            return super().push(text)
+            return super().feed_text(text)
 
     class Read(PartialJson):
-        def push(self, text: str) -> None:
+        def feed_text(self, text: str) -> None:
             fed["partial"].append(text)
-            super().push(text)
+            super().feed_text(text)
 
     monkeypatch.setattr(structured, "ItemScanner", Items)
     monkeypatch.setattr(structured, "PartialJson", Read)

@@ -12,7 +12,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.structured import CompileCache, mask_words
+from agentrt.structured import CompileCache, bitmask_words
 from agentrt.structured.vocabulary import alphabet_of
 
 SPECIAL = [
@@ -118,9 +118,9 @@ def accepts(tokenizer, vocab, compiled):
         constraint = compiled(spec)
         ids = alphabet_of(vocab).tokenizer.tokenize_str(text, parse_special=True)
         state = constraint.start()
-        row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
+        row = np.zeros(bitmask_words(vocab.logits_size), dtype=np.int32)
         for token in ids:
-            state.fill_mask(row)
+            state.fill_bitmask(row)
             allowed = bool((int(row[token >> 5]) >> (token & 31)) & 1)
             taken = state.advance([token]) == 1
             assert taken or not allowed, "the mask allows what is refused"

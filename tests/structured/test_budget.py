@@ -17,15 +17,15 @@ from agentrt.base.segments import ToolSchema
 from agentrt.structured import (
     Budgeted,
     array_shape,
+    bitmask_words,
     calls_spec,
     cfg_shape,
     choice_shape,
     json_schema_shape,
-    mask_words,
     regex_shape,
     shape_of,
 )
-from agentrt.structured.closing.budget import WAYS_KEPT, EndPaths
+from agentrt.structured.closing.budget import MAX_PATHS, EndPaths
 from agentrt.structured.matcher import allowed_ids
 
 DATA = Path(__file__).parent / "data"
@@ -73,10 +73,10 @@ SHAPES = [
 def draw(constraint, most, dice, logits_size):
     """Write an output, each token drawn evenly from what the mask allows."""
     state = Budgeted.start(constraint, most)
-    row = np.zeros(mask_words(logits_size), dtype=np.int32)
+    row = np.zeros(bitmask_words(logits_size), dtype=np.int32)
     out: list[int] = []
     while len(out) < most:
-        state.fill_mask(row)
+        state.fill_bitmask(row)
         token = dice.choice(allowed_ids(row))
         if state.advance([token]) == 0:
             token = state.fallback()
@@ -158,9 +158,9 @@ def test_the_witness_always_fits(compiled, vocab):
     constraint = compiled(json_schema_shape(NODE).spec)
     dice = random.Random(4)
     state = Budgeted.start(constraint, 40)
-    row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
+    row = np.zeros(bitmask_words(vocab.logits_size), dtype=np.int32)
     while not state.must_stop() and state.left_tokens:
-        state.fill_mask(row)
+        state.fill_bitmask(row)
         if not state.advance([dice.choice(allowed_ids(row))]):
             state.advance([state.fallback()])
         way = state.witness
@@ -177,11 +177,11 @@ def test_rollback_restores_budget_and_witness(compiled, vocab):
     constraint = compiled(array_shape(str, min_items=3).spec)
     state = Budgeted.start(constraint, 30)
     seen = []
-    row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
+    row = np.zeros(bitmask_words(vocab.logits_size), dtype=np.int32)
     dice = random.Random(2)
     for _ in range(6):
         seen.append((state.left_tokens, state.witness))
-        state.fill_mask(row)
+        state.fill_bitmask(row)
         options = [t for t in allowed_ids(row) if t not in constraint.eos_ids]
         assert state.advance([dice.choice(options)]) == 1
     state.rollback(4)
@@ -215,11 +215,11 @@ def test_regex_masks_hold_only_what_still_reaches_the_end(compiled, vocab):
     """Distances are exact there: nothing that is allowed is refused."""
     constraint = compiled(regex_shape(r"(?:[a-z]+,)?[0-9]{4}").spec)
     assert constraint.backend == "outlines-core"
-    row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
+    row = np.zeros(bitmask_words(vocab.logits_size), dtype=np.int32)
     state = Budgeted.start(constraint, constraint.min_tokens + 2)
     dice = random.Random(0)
     while not state.can_stop():
-        state.fill_mask(row)
+        state.fill_bitmask(row)
         allowed = allowed_ids(row)
         assert all(state.fork().advance([token]) == 1 for token in allowed)
         state.advance([dice.choice(allowed)])
@@ -270,8 +270,8 @@ def test_a_way_out_is_searched_for_once(compiled, vocab):
 
 def test_ways_are_kept_within_bounds():
     ways = EndPaths()
-    for token in range(WAYS_KEPT + 1):
-        ways.keep((9,), (token,), (token, 9))
-    assert ways.guess((9,), (0,)) is None
-    assert ways.guess((9,), (1,)) == (1, 9)
-    assert ways.guess((9,), (WAYS_KEPT,)) == (WAYS_KEPT, 9)
+    for token in range(MAX_PATHS + 1):
+        ways.add((9,), (token,), (token, 9))
+    assert ways.find((9,), (0,)) is None
+    assert ways.find((9,), (1,)) == (1, 9)
+    assert ways.find((9,), (MAX_PATHS,)) == (MAX_PATHS, 9)

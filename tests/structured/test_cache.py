@@ -86,9 +86,9 @@ def test_many_that_ask_at_once_wait_for_one(vocab, frame):
 def test_begin_compiles_on_a_thread(vocab, frame):
     cache = CompileCache()
     (spec,) = specs(1)
-    future = cache.begin(spec, vocab, frame)
+    future = cache.start_compile(spec, vocab, frame)
     assert future.result() is cache.get(spec, vocab, frame)
-    assert cache.begin(spec, vocab, frame).done()
+    assert cache.start_compile(spec, vocab, frame).done()
     cache.close()
 
 

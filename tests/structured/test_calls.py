@@ -66,12 +66,12 @@ def test_calls_in_special_tokens(accepts, counts, final, text, fits):
 def test_frame_tokens_are_not_their_text(compiled, vocab):
     """The frame is one special token; its letters are something else."""
     constraint = compiled(calls_spec((NOW,)))
-    spelled = alphabet_of(vocab).spell(b"<|call|>")
+    spelled = alphabet_of(vocab).tokenize(b"<|call|>")
     assert constraint.start().advance(spelled) == 0
     assert constraint.start().advance([vocab.special_ids["<|call|>"]]) == 1
     text = compiled(choice_shape("<|call|> is text").spec)
     assert text.start().advance([vocab.special_ids["<|call|>"]]) == 0
-    assert text.start().advance(alphabet_of(vocab).spell(b"<|call|> is text")) > 8
+    assert text.start().advance(alphabet_of(vocab).tokenize(b"<|call|> is text")) > 8
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,17 @@ def test_other_frames(vocab, frame):
         for name, arguments in (("now", "{}"), ("price", '{"symbol":"}"}'))
     )
     text = frame.first + inner + frame.last
-    ids = alphabet_of(vocab).spell(text.encode())
+    ids = alphabet_of(vocab).tokenize(text.encode())
     state = constraint.start()
     assert state.advance(ids) == len(ids)
     assert state.can_stop()
-    assert CallScanner(frame).push(text) == [
+    assert CallScanner(frame).feed_text(text) == [
         CallText("now", "{}"),
         CallText("price", '{"symbol":"}"}'),
     ]
     shortest = alphabet_of(vocab).bytes_of(list(constraint.shortest or ()))
     assert shortest is not None
-    assert len(CallScanner(frame).push(shortest.decode())) == 2
+    assert len(CallScanner(frame).feed_text(shortest.decode())) == 2
 
 
 WRONG = [

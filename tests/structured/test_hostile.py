@@ -121,7 +121,7 @@ def test_anywhere_is_how_json_schema_reads_a_pattern(vocab, frame, pattern, foun
     spec = ConstraintSpec("regex", source=anywhere(pattern))
     constraint = compile_constraint(spec, vocab, frame)
     for text in found:
-        ids = alphabet_of(vocab).spell(text.encode())
+        ids = alphabet_of(vocab).tokenize(text.encode())
         state = constraint.start()
         assert state.advance(ids) == len(ids)
         assert state.can_stop()

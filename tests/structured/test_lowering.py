@@ -16,7 +16,7 @@ from agentrt.structured import json_schema_shape
 from agentrt.structured.json_schema.complement import complement, other_texts
 from agentrt.structured.json_schema.distinct import MAX_ITEMS
 from agentrt.structured.json_schema.lowering import MAX_ARRAYS
-from agentrt.structured.json_schema.references import localise
+from agentrt.structured.json_schema.references import localize
 
 OBJECTS = [
     dict(items)
@@ -253,7 +253,7 @@ def test_other_texts_are_all_but_these(excluded, text):
 
 def test_a_schema_with_plain_references_is_left_alone():
     schema = {"$defs": {"x": A_STRING}, "items": {"$ref": "#/$defs/x"}}
-    assert localise(schema) is schema
+    assert localize(schema) is schema
 
 
 def test_a_reference_out_of_the_schema_is_refused_by_name():

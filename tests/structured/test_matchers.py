@@ -14,12 +14,12 @@ from agentrt.base.segments import ToolSchema
 from agentrt.structured import (
     ConstraintState,
     MaskPool,
+    bitmask_words,
     calls_spec,
     cfg_shape,
     choice_shape,
-    fill_masks,
+    fill_bitmasks,
     json_schema_shape,
-    mask_words,
     regex_shape,
     shape_of,
 )
@@ -57,8 +57,8 @@ def case(request, compiled, vocab):
 @pytest.fixture
 def mask_of(vocab):
     def fill(state):
-        row = np.zeros(mask_words(vocab.logits_size), dtype=np.int32)
-        state.fill_mask(row)
+        row = np.zeros(bitmask_words(vocab.logits_size), dtype=np.int32)
+        state.fill_bitmask(row)
         return set(allowed_ids(row))
 
     return fill
@@ -74,7 +74,7 @@ def test_masks_name_what_advance_takes(case, mask_of, vocab):
         state = constraint.start()
         assert state.advance(ids[:length]) == length
         taken = {t for t in range(vocab.logits_size) if state.fork().advance([t]) == 1}
-        forced = state.forced(1)
+        forced = state.forced_tokens(1)
         assert mask_of(state) <= taken
         assert mask_of(state) == (set(forced) if forced else taken) or mask_of(state) == taken
 
@@ -149,12 +149,12 @@ def test_forced_tokens_are_how_the_tokenizer_writes_them(case):
     state = constraint.start()
     seen = 0
     for at, token in enumerate(ids):
-        forced = state.forced(16)
+        forced = state.forced_tokens(16)
         assert forced == ids[at : at + len(forced)]
         seen += len(forced)
-        assert state.forced(1) == forced[:1]
+        assert state.forced_tokens(1) == forced[:1]
         state.advance([token])
-    assert state.forced(16) == []
+    assert state.forced_tokens(16) == []
 
 
 def test_much_is_forced(compiled, vocab):
@@ -166,11 +166,11 @@ def test_much_is_forced(compiled, vocab):
         "additionalProperties": False,
     }
     state = compiled(json_schema_shape(schema).spec).start()
-    forced = state.forced(99)
+    forced = state.forced_tokens(99)
     assert alphabet_of(vocab).bytes_of(forced) in (b'{"price', b'{"price":')
     choice = compiled(choice_shape("Growth", "Value stock").spec).start()
-    choice.advance(alphabet_of(vocab).spell(b"V"))
-    assert alphabet_of(vocab).bytes_of(choice.forced(99)) == b"alue stock"
+    choice.advance(alphabet_of(vocab).tokenize(b"V"))
+    assert alphabet_of(vocab).bytes_of(choice.forced_tokens(99)) == b"alue stock"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_much_is_forced(compiled, vocab):
 )
 def test_many_rows_in_one_call(compiled, vocab, mask_of, pool):
     """Rows of different libraries at different places, filled at once as one by one."""
-    words = mask_words(vocab.logits_size)
+    words = bitmask_words(vocab.logits_size)
     states: list[ConstraintState] = []
     for _, spec, text, _ in CASES * 3:
         ids = alphabet_of(vocab).tokenizer.tokenize_str(text, parse_special=True)
@@ -186,7 +186,7 @@ def test_many_rows_in_one_call(compiled, vocab, mask_of, pool):
         state.advance(ids[: len(states) % len(ids)])
         states.append(state)
     mask = np.zeros((len(states) + 1, words), dtype=np.int32)
-    failed = fill_masks([(s, at + 1) for at, s in enumerate(states)], mask, pool)
+    failed = fill_bitmasks([(s, at + 1) for at, s in enumerate(states)], mask, pool)
     assert failed == {}
     assert not mask[0].any(), "rows that are not named stay as they are"
     assert [set(allowed_ids(row)) for row in mask[1:]] == [mask_of(s) for s in states]
@@ -195,20 +195,20 @@ def test_many_rows_in_one_call(compiled, vocab, mask_of, pool):
 def test_threads_fill_masks_for_as_long_as_they_are_quicker():
     """Both ways are tried; the slower one again only now and then."""
     pool = MaskPool(2)
-    assert not pool.pays(7), "a few rows are not worth it"
+    assert not pool.should_use_threads(7), "a few rows are not worth it"
 
     def chosen(calls, alone_s, threaded_s):
         found = []
         for _ in range(calls):
-            found.append(pool.pays(8))
-            pool.note(8, threaded_s if found[-1] else alone_s, threaded=found[-1])
+            found.append(pool.should_use_threads(8))
+            pool.record_time(8, threaded_s if found[-1] else alone_s, threaded=found[-1])
         return found
 
     assert chosen(3, alone_s=1.0, threaded_s=9.0) == [False, True, False]
     assert sum(chosen(128, alone_s=1.0, threaded_s=9.0)) == 2
     late = chosen(64 * 30, alone_s=1.0, threaded_s=0.1)
     assert all(late[-60:-4])
-    assert not MaskPool(1).pays(64)
+    assert not MaskPool(1).should_use_threads(64)
 
 
 def regex_rows():
@@ -222,7 +222,7 @@ def test_regex_cases(compiled, vocab):
     for row in regex_rows():
         constraint = compiled(ConstraintSpec("regex", source=row["pattern"]))
         for ids in (
-            alphabet.spell(row["text"].encode()),
+            alphabet.tokenize(row["text"].encode()),
             [alphabet.byte_ids[byte] for byte in row["text"].encode()],
         ):
             state = constraint.start()

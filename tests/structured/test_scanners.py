@@ -62,7 +62,7 @@ def test_items_do_not_depend_on_the_cuts(items, marks, spaced):
     """Whatever the pieces, the same items, as text that parses to the same values."""
     text = json.dumps(items, ensure_ascii=False) if spaced else compact(items)
     scanner = ItemScanner()
-    found = [item for piece in cut(text, marks) for item in scanner.push(piece)]
+    found = [item for piece in cut(text, marks) for item in scanner.feed_text(piece)]
     assert [json.loads(item) for item in found] == items
     assert scanner.done
 
@@ -71,7 +71,7 @@ def test_an_item_is_out_at_its_closing_character():
     """Objects and strings at their last character, numbers at the one behind."""
     scanner = ItemScanner()
     text = '[{"a":[1]},"x\\"]",7,true]'
-    out = [(at, item) for at, char in enumerate(text) for item in scanner.push(char)]
+    out = [(at, item) for at, char in enumerate(text) for item in scanner.feed_text(char)]
     assert out == [
         (text.index("},"), '{"a":[1]}'),
         (text.index(",7") - 1, '"x\\"]"'),
@@ -83,7 +83,7 @@ def test_an_item_is_out_at_its_closing_character():
 @pytest.mark.parametrize("text", ["{}", "[,", "[1,]", "[1}", "[] x", "[1 2]"])
 def test_what_is_no_array_is_an_error(text):
     with pytest.raises(ValueError, match="not a JSON array"):
-        ItemScanner().push(text)
+        ItemScanner().feed_text(text)
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=["tokens", "tags", "array"])
@@ -93,32 +93,32 @@ def test_calls_do_not_depend_on_the_cuts(frame, made, marks, before):
     """Whatever the pieces, the same calls, and content is what stands outside of them."""
     scanner = CallScanner(frame)
     text = before + written(frame, made)
-    found = [call for piece in cut(text, marks) for call in scanner.push(piece)]
+    found = [call for piece in cut(text, marks) for call in scanner.feed_text(piece)]
     assert found == [CallText(name, compact(arguments)) for name, arguments in made]
-    assert scanner.flush() == before
-    assert not scanner.inside
+    assert scanner.end_text() == before
+    assert not scanner.in_call
 
 
 def test_a_call_is_out_when_its_arguments_close():
     """Not a character later: a tool starts there."""
     scanner = CallScanner(TOKEN_FRAME)
     text = written(TOKEN_FRAME, [("price", {"symbol": "}"}), ("vol", {})])
-    out = [at for at, char in enumerate(text) for _ in scanner.push(char)]
+    out = [at for at, char in enumerate(text) for _ in scanner.feed_text(char)]
     assert out == [text.index("}}<"), text.rindex("}}<")]
 
 
 def test_text_that_looks_like_a_frame_stays_content():
     scanner = CallScanner(JSON_ARRAY_FRAME)
-    assert scanner.push('[1,2] and [{"nam') == []
-    assert scanner.push("e of it") == []
-    assert scanner.flush() == '[1,2] and [{"name of it'
+    assert scanner.feed_text('[1,2] and [{"nam') == []
+    assert scanner.feed_text("e of it") == []
+    assert scanner.end_text() == '[1,2] and [{"name of it'
 
 
 def test_text_after_calls_is_content():
     scanner = CallScanner(TOKEN_FRAME)
-    found = scanner.push(written(TOKEN_FRAME, [("vol", {})]) + "done")
+    found = scanner.feed_text(written(TOKEN_FRAME, [("vol", {})]) + "done")
     assert found == [CallText("vol", "{}")]
-    assert scanner.content + scanner.flush()[len(scanner.content) :] == "done"
+    assert scanner.content + scanner.end_text()[len(scanner.content) :] == "done"
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
@@ -128,7 +128,7 @@ def test_partial_values_grow_to_the_whole(value, marks):
     partial = PartialJson()
     text = compact(value)
     for piece in cut(text, marks):
-        partial.push(piece)
+        partial.feed_text(piece)
         partial.value()
     if isinstance(value, list | dict | str | bool) or value is None:
         assert partial.value() == value
@@ -153,7 +153,7 @@ PARTIALS = [
 def test_partial_values(text, expected):
     partial = PartialJson()
     for char in text:
-        partial.push(char)
+        partial.feed_text(char)
     assert partial.value() == expected
 
 
@@ -166,8 +166,8 @@ def test_any_text_is_scanned_the_same_however_cut(pieces, marks):
     """Also what no grammar would let a model write: broken frames, stray brackets."""
     text = "".join(pieces)
     whole, parts = CallScanner(TOKEN_FRAME), CallScanner(TOKEN_FRAME)
-    at_once = whole.push(text)
-    found = [call for piece in cut(text, marks) for call in parts.push(piece)]
+    at_once = whole.feed_text(text)
+    found = [call for piece in cut(text, marks) for call in parts.feed_text(piece)]
     assert found == at_once
-    assert parts.flush() == whole.flush()
-    assert parts.inside == whole.inside
+    assert parts.end_text() == whole.end_text()
+    assert parts.in_call == whole.in_call

@@ -15,7 +15,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.structured import CompileCache, json_schema_shape, shape_of
 from agentrt.structured.sandbox.compile_cost import may_be_hostile
-from agentrt.structured.sandbox.probe import CompileProbe, ProbeProcess, TooDear
+from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly, ProbeProcess
 from agentrt.structured.sandbox.probe_wire import Learn, TryLimits
 from agentrt.structured.sandbox.service import LIMITS, CompileService
 
@@ -134,20 +134,20 @@ def test_what_was_found_over_there_is_used_here(service, vocab, frame):
 
 def test_what_takes_too_long_is_killed_and_the_next_goes_on(vocab, frame):
     probe = CompileProbe()
-    with pytest.raises(TooDear):
-        probe.shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=0.05, wall_s=20.0))
-    with pytest.raises(TooDear):
-        probe.shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=20.0, wall_s=0.05))
-    assert probe.shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0)) is not None
+    with pytest.raises(CompileTooCostly):
+        probe.find_shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=0.05, wall_s=20.0))
+    with pytest.raises(CompileTooCostly):
+        probe.find_shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=20.0, wall_s=0.05))
+    assert probe.find_shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0)) is not None
     assert probe.starts == 3
     probe.close()
 
 
 def test_what_takes_too_much_memory_is_killed(vocab, frame):
     probe = CompileProbe(more_bytes=1 << 20)
-    with pytest.raises((TooDear, ConstraintError)) as caught:
-        probe.shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=30.0, wall_s=30.0))
-    assert caught.type is TooDear or "memory" in str(caught.value)
+    with pytest.raises((CompileTooCostly, ConstraintError)) as caught:
+        probe.find_shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=30.0, wall_s=30.0))
+    assert caught.type is CompileTooCostly or "memory" in str(caught.value)
     probe.close()
 
 
@@ -163,19 +163,19 @@ def test_a_slow_start_is_waited_for_while_it_gets_on(vocab, frame, computed_s, s
         def computed_s(self):
             return next(looks)
 
-    probe = CompileProbe(started=Slow)
+    probe = CompileProbe(start_process=Slow)
     if starts:
-        assert probe.shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0)) is not None
+        assert probe.find_shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0)) is not None
     else:
         with pytest.raises(InternalError, match="does not start"):
-            probe.shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0))
+            probe.find_shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0))
     probe.close()
 
 
 def test_how_long_a_process_has_computed_is_known(vocab):
     child = ProbeProcess(vocab.fingerprint)
     child.send(Learn(vocab, 1 << 30))
-    assert child.starts()
+    assert child.wait_ready()
     assert child.computed_s() > 0.05  # it has imported and learnt
     child.end()
 
@@ -194,8 +194,8 @@ def test_plain_ones_do_not_queue_behind_a_suspect(vocab, frame):
         return CompileService().compile(ConstraintSpec("choice", options=("a",)), vocab, frame)
 
     cache = CompileCache(compile_one=compile_one)
-    slow = cache.begin(LONG, vocab, frame)
-    cache.begin(ConstraintSpec("choice", options=("b",)), vocab, frame).result(30)
+    slow = cache.start_compile(LONG, vocab, frame)
+    cache.start_compile(ConstraintSpec("choice", options=("b",)), vocab, frame).result(30)
     passed.set()
     slow.result(30)
     cache.close()
@@ -239,11 +239,12 @@ RULES = ['"a"', '"b"', "/[ab]+/", "/.*/", "/a.{18}/", "s", "t", "s s", "(s | t)"
 RULES += ["s{2,9}", "t{999}", "/(a|b){0,300}/", "~/.*a/", '%json {"type":"object"}', "u", "|"]
 
 
-def test_random_grammars_never_hurt(service, vocab, frame):
+@pytest.mark.parametrize(("count", "least"), [(20, 2), pytest.param(60, 6, marks=pytest.mark.slow)])
+def test_random_grammars_never_hurt(service, vocab, frame, count, least):
     """They recurse, are ambiguous, match nothing or too much; some of them compile."""
     dice = random.Random(21)
     outcomes = {"compiled": 0, "refused": 0}
-    for _ in range(60):
+    for _ in range(count):
         rules = [" ".join(dice.choices(RULES, k=dice.randint(1, 4))) for _ in range(3)]
         source = "\n".join(f"{name}: {rule}" for name, rule in zip("ust", rules, strict=True))
         source = "start: s t\n" + source
@@ -255,4 +256,4 @@ def test_random_grammars_never_hurt(service, vocab, frame):
         outcomes["compiled"] += 1
         if constraint.shortest is not None:
             assert constraint.start().reaches_end(constraint.shortest)
-    assert min(outcomes.values()) > 5
+    assert min(outcomes.values()) >= least

@@ -16,7 +16,7 @@ from agentrt.structured.json_schema.limits import (
     MAX_REPEAT,
     MAX_SCHEMA_BYTES,
 )
-from agentrt.structured.json_schema.normalize import for_generation, normalise
+from agentrt.structured.json_schema.normalize import for_generation, normalize
 
 A_STRING: dict[str, object] = {"type": "string"}
 
@@ -142,7 +142,7 @@ NORMAL = [
 
 @pytest.mark.parametrize(("schema", "expected"), NORMAL)
 def test_normal_form_says_the_same(schema, expected):
-    assert normalise(schema) == expected
+    assert normalize(schema) == expected
 
 
 def branch(kind):
@@ -152,9 +152,9 @@ def branch(kind):
 def test_one_of_branches_with_their_own_tag_is_any_of():
     defs = {"a": branch("a"), "b": branch("b")}
     schema = {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "$defs": defs}
-    assert "anyOf" in normalise(schema)
+    assert "anyOf" in normalize(schema)
     same = {"oneOf": [branch("a"), branch("a")]}
-    assert "oneOf" in normalise(same)
+    assert "oneOf" in normalize(same)
 
 
 NARROWED = [

@@ -9,7 +9,7 @@ from agentrt.analysis import RunRecord
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
 from agentrt.telemetry import Span, build
-from agentrt.telemetry.content import LIMIT_BYTES, capture_of, clean, clean_json, cut
+from agentrt.telemetry.content import LIMIT_BYTES, capture_of, sanitize, sanitize_json, truncate
 
 RUN = RunId("00000000000000a1")
 MESSAGES = json.dumps(
@@ -73,7 +73,7 @@ def test_the_variable_is_read(said: str, meant: str) -> None:
 
 
 def test_secret_keys_and_values_are_redacted() -> None:
-    cleaned = clean(
+    cleaned = sanitize(
         {
             "http.request.header.authorization": "Bearer abcdefghijklmn",
             "api_key": "x",
@@ -100,14 +100,14 @@ def test_secret_keys_and_values_are_redacted() -> None:
     ],
 )
 def test_long_json_is_cut_and_stays_json(value: Any) -> None:
-    text = clean_json(json.dumps(value))
+    text = sanitize_json(json.dumps(value))
     assert len(text.encode()) <= LIMIT_BYTES
     json.loads(text)
     assert "hidden" not in text
 
 
 def test_long_text_is_cut_between_characters() -> None:
-    shortened = cut("é" * 10_000)
+    shortened = truncate("é" * 10_000)
     assert len(shortened.encode()) <= LIMIT_BYTES
     assert shortened.endswith("…")
-    assert cut("short") == "short"
+    assert truncate("short") == "short"

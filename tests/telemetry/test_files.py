@@ -151,6 +151,7 @@ def test_steps_have_their_own_trace_with_links(tmp_path: Path, finance: list[Any
     chats = {s["spanID"] for s in run["spans"] if s["operationName"].startswith("chat")}
     assert {s["operationName"] for s in steps["spans"]} == {"engine.step"}
     for span in steps["spans"]:
+        assert "agentrt.step" in {tag["key"] for tag in span["tags"]}
         (link,) = span["references"]
         assert link["traceID"] == run["traceID"]
         assert link["spanID"] in chats

@@ -45,7 +45,7 @@ def test_every_span_arrives_as_it_was_built(endpoint: Any, finance: list[Any]) -
         assert span.parent_span_id.hex() == (plain.parent_id or "")
         assert span.start_time_unix_nano == plain.start_us * 1000
         assert span.end_time_unix_nano == plain.end_us * 1000
-        assert service == ("agentrt" if plain.lane == "runtime" else "agentrt-engine")
+        assert service == ("agentrt" if plain.service == "runtime" else "agentrt-engine")
         assert len(span.links) == len(plain.links)
         assert [event.name for event in span.events] == [event.name for event in plain.events]
         assert span.kind == _kind(plain)

@@ -173,7 +173,7 @@ def test_split_sums_and_is_attributed(name: str, codec: Codec) -> None:
     assert sum(found.parts().values()) == pytest.approx(record.compound_s, abs=1e-9)
     assert found.unattributed <= 0.02 * record.compound_s
     assert found.decode > 0.5 * record.compound_s
-    assert record.tells_after
+    assert record.has_after
     causes = Causes(record)
     assert all(node.finished is not None for node in record.nodes.values())
     assert all(causes.ready_at_s(node) >= record.started_at_s for node in record.nodes.values())

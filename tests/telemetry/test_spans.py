@@ -40,7 +40,7 @@ def test_generations_carry_usage_and_first_token(finance: list[Any], recorded: A
     assert chat.attributes["gen_ai.response.time_to_first_chunk"] == pytest.approx(0.2)
     assert [event.name for event in chat.events] == ["gen_ai.first_token"]
     assert chat.events[0].at_us - chat.start_us == 200_000
-    engine = [span for span in build(record).spans if span.lane == "engine"]
+    engine = [span for span in build(record).spans if span.service == "engine"]
     assert [span.name for span in engine] == ["engine.queue", "engine.prefill", "engine.decode"]
     assert not any(key.startswith("gen_ai.") for span in engine for key in span.attributes)
 

@@ -18,7 +18,7 @@ from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import Event, NodeDeclared, RequestSent, RunStarted, Scheduled
 from agentrt.telemetry import JaegerFile, Span, build, names
 from agentrt.telemetry.reading import number_of, read, words_of
-from agentrt.telemetry.waits import Story
+from agentrt.telemetry.waits import TraceNodes
 from agentrt.testing.tiny_model import tiny_engine
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Statement, WaitStatement, Work
@@ -26,14 +26,14 @@ from tests.oracles.statements import Statement, WaitStatement, Work
 RUN = RunId("00000000000000a1")
 
 
-def story_of(events: Sequence[Event], folder: Path) -> Story:
+def story_of(events: Sequence[Event], folder: Path) -> TraceNodes:
     """Through a file and back."""
     record = RunRecord()
     record.on_events(events)
-    return Story(read(JaegerFile(folder).export([build(record)]))[0])
+    return TraceNodes(read(JaegerFile(folder).export([build(record)]))[0])
 
 
-def waits_of(story: Story, node_id: str) -> dict[str, tuple[float, str]]:
+def waits_of(story: TraceNodes, node_id: str) -> dict[str, tuple[float, str]]:
     return {wait.label: (wait.ms, wait.why) for wait in story.waits(story.nodes[node_id])}
 
 
@@ -191,7 +191,7 @@ def test_the_real_engine_tells_whom_a_node_waited_for(tmp_path: Path) -> None:
     anyio.run(main)
     placed = {}
     for number, record in enumerate(seen.of.values()):
-        story = Story(read(JaegerFile(tmp_path / str(number)).export([build(record)]))[0])
+        story = TraceNodes(read(JaegerFile(tmp_path / str(number)).export([build(record)]))[0])
         for node_id, span in story.nodes.items():
             if span.attributes[names.NODE_KIND] != "generate":
                 continue

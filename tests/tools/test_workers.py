@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from agentrt.testing import run_virtual
-from agentrt.tools import calls_under_way
+from agentrt.tools import running_calls
 from agentrt.tools.workers import run_in_worker
 
 
@@ -65,13 +65,13 @@ def test_calls_are_counted_until_their_functions_return() -> None:
         returned = asyncio.Event()
         call = loop.create_task(run_in_worker(work, returned.set))
         await run_in_worker(started.wait, nothing)
-        during = calls_under_way(loop)
+        during = running_calls(loop)
         call.cancel()
         await asyncio.wait([call])
-        given_up = calls_under_way(loop)
+        given_up = running_calls(loop)
         release.set()
         await returned.wait()
-        return during, given_up, calls_under_way(loop)
+        return during, given_up, running_calls(loop)
 
     assert asyncio.run(main()) == (1, 1, 0)
 

@@ -86,7 +86,7 @@ class Scorer:
         assert spec is not None
         alphabet = alphabet_of(self._codec.vocab)
         sequence.options = ScoredOptions(
-            [alphabet.spell(option.encode()) for option in spec.options]
+            [alphabet.tokenize(option.encode()) for option in spec.options]
         )
         longest = max(map(len, sequence.options.token_ids))
         if longest > max_tokens:

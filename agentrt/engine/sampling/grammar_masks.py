@@ -19,7 +19,7 @@ from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
-from agentrt.structured import MaskPool, fill_masks, mask_words
+from agentrt.structured import MaskPool, bitmask_words, fill_bitmasks
 from agentrt.structured.matcher import Masking, MaskRows
 
 _THREAD_PAYS_S = 0.0003
@@ -47,7 +47,7 @@ class MaskBuffers:
 
     def __init__(self, rows: int, logits_size: int) -> None:
         self.rows = rows
-        self.array: MaskRows = np.empty((rows, mask_words(logits_size)), dtype=np.int32)
+        self.array: MaskRows = np.empty((rows, bitmask_words(logits_size)), dtype=np.int32)
         self.bitmask = torch.from_numpy(self.array)
 
 
@@ -108,11 +108,11 @@ class GrammarMasks:
     ) -> None:
         """Fill all rows in one call; if that fails, row by row, to find the faulty one."""
         try:
-            self.failed |= fill_masks(states, array, pool)
+            self.failed |= fill_bitmasks(states, array, pool)
         except Exception:
             for state, row in states:
                 try:
-                    self.failed |= fill_masks([(state, row)], array)
+                    self.failed |= fill_bitmasks([(state, row)], array)
                 except Exception as error:
                     self.failed[row] = error
 

@@ -47,14 +47,14 @@ class GrammarRequests:
     def start_compile(self, request: GenerateRequest) -> None:
         """Start to compile the request's constraint."""
         if request.constraint is not None and not request.scored:
-            self._futures[request.request_id] = self._cache.begin(
+            self._futures[request.request_id] = self._cache.start_compile(
                 request.constraint, self._codec.vocab, self._codec.call_frame
             )
 
     def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
         """Compile constraints ahead of their requests; errors are reported to the requests."""
         vocab, frame = self._codec.vocab, self._codec.call_frame
-        return [self._cache.begin(constraint, vocab, frame) for constraint in constraints]
+        return [self._cache.start_compile(constraint, vocab, frame) for constraint in constraints]
 
     def is_pending(self, sequence: Sequence) -> bool:
         """Whether the sequence needs a constraint that is not attached yet."""
@@ -139,7 +139,7 @@ class GrammarRequests:
     def _guesser(self, compiled: CompiledConstraint) -> TokenGuesser:
         if compiled not in self._guessers:
             alphabet = alphabet_of(self._codec.vocab)
-            self._guessers[compiled] = TokenGuesser(alphabet.spell, alphabet.bytes_of)
+            self._guessers[compiled] = TokenGuesser(alphabet.tokenize, alphabet.bytes_of)
         return self._guessers[compiled]
 
     def forget(self, request_id: RequestId) -> None:

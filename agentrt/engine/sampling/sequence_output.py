@@ -169,7 +169,7 @@ def _append_certain(
     new_output.logprobs += logprobs
     reasoning_tokens = sequence.reasoning_tokens
     for token in tokens:
-        text = sequence.detokenizer.push([token])
+        text = sequence.detokenizer.feed_ids([token])
         is_reasoning = sequence.output_tokens < reasoning_tokens
         sequence.tokens.append(token)
         new_output.token_ids.append(token)

@@ -105,7 +105,7 @@ class GrammarState:
 
     def forced_tokens(self, limit: int) -> list[int]:
         """Tokens that must come next, at most `limit`; the state advances over them."""
-        tokens = self._state.forced(limit) if self._jump_forward and limit > 0 else []
+        tokens = self._state.forced_tokens(limit) if self._jump_forward and limit > 0 else []
         return tokens[: self._state.advance(tokens)] if tokens else []
 
     def draft_tokens(self, limit: int) -> list[int]:

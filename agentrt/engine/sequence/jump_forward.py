@@ -77,7 +77,7 @@ class TokenGuesser:
             here = state.fork() if here is state else here
             if here.advance(tokens) != len(tokens):
                 break
-            more = here.forced(limit)
+            more = here.forced_tokens(limit)
             here.advance(more)
             guessed += [*tokens, *more]
             text = here.forced_text()

@@ -71,7 +71,7 @@ class ReasoningState:
     def accept_token(self, token_id: int) -> bool:
         """Accept a token that the mask allowed; False if another one is needed."""
         if not self.thinking.ended:
-            accepted = self.thinking.take(token_id)
+            accepted = self.thinking.accept_token(token_id)
             self._start_answer()
             return accepted
         return self._answer is None or self._answer.accept_token(token_id)
@@ -87,14 +87,14 @@ class ReasoningState:
         """Token to use when the sampled ones were refused."""
         if self._answer is not None:
             return self._answer.fallback_token()
-        self.thinking.end()
+        self.thinking.force_end()
         return self.thinking.shortest[0]
 
     def forced_tokens(self, limit: int) -> list[int]:
         """Tokens that must come next, at most `limit`; the state advances over them."""
         tokens: list[int] = []
         if self._jump_forward and not self.thinking.ended:
-            tokens = self.thinking.forced(limit)
+            tokens = self.thinking.forced_tokens(limit)
             self._start_answer()
         if self._answer is not None and len(tokens) < limit:
             tokens += self._answer.forced_tokens(limit - len(tokens))
@@ -141,7 +141,7 @@ class ReasoningState:
         if not self.thinking.ended:
             closing_tokens = self.thinking.shortest
             for token in closing_tokens:
-                self.thinking.take(token)
+                self.thinking.accept_token(token)
             self._start_answer()
         return closing_tokens + (self._answer.close() if self._answer is not None else [])
 

@@ -20,11 +20,11 @@ from agentrt.structured import (
     CompiledConstraint,
     MaskPool,
     Shape,
+    bitmask_words,
     cfg_shape,
     compile_constraint,
-    fill_masks,
+    fill_bitmasks,
     json_schema_shape,
-    mask_words,
     regex_shape,
 )
 from agentrt.structured.matcher import allowed_ids
@@ -50,7 +50,7 @@ class OurArm:
     def __init__(self, vocabulary: Path) -> None:
         self._vocab = vocabulary_from(vocabulary)
         self._pool = MaskPool(2)
-        self._row = np.zeros(mask_words(self._vocab.logits_size), dtype=np.int32)
+        self._row = np.zeros(bitmask_words(self._vocab.logits_size), dtype=np.int32)
         compile_constraint(_shape("json", {"type": "boolean"}).spec, self._vocab, _FRAME)  # type: ignore[arg-type]  # has one
 
     def case(self, kind: str, source: Any, texts: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class OurArm:
         cpu_ns: list[int] = []
         for token in (*ids, compiled.eos_ids[0]):
             cpu, began = time.thread_time_ns(), time.perf_counter_ns()
-            state.fill_mask(self._row)
+            state.fill_bitmask(self._row)
             ended, cpu_ended = time.perf_counter_ns(), time.thread_time_ns()
             wall_ns.append(ended - began)
             cpu_ns.append(cpu_ended - cpu)
@@ -109,7 +109,7 @@ class OurArm:
         for _ in range(rounds):
             for name, pool in (("pool", self._pool), ("alone", None)):
                 began = time.perf_counter_ns()
-                fill_masks(jobs, mask, pool)
+                fill_bitmasks(jobs, mask, pool)
                 wall_ns[name].append(time.perf_counter_ns() - began)
         return {"wall_ns": wall_ns, "places": len(places)}
 
@@ -144,7 +144,7 @@ class OurArm:
         state = Budgeted.start(compiled, budget)
         out: list[int] = []
         while len(out) < budget:
-            state.fill_mask(self._row)
+            state.fill_bitmask(self._row)
             token = dice.choice(allowed_ids(self._row))
             if state.advance([token]) == 0:
                 token = state.fallback()
@@ -175,7 +175,7 @@ def _forced(compiled: CompiledConstraint, ids: Sequence[int]) -> dict[str, int]:
     state = compiled.start()
     forced, other, at = 0, 0, 0
     while at < len(ids):
-        run = state.forced(_MOST_FORCED)
+        run = state.forced_tokens(_MOST_FORCED)
         if run and run == list(ids[at : at + len(run)]):
             forced += len(run)
         else:

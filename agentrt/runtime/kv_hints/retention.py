@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
@@ -33,17 +34,15 @@ MOST_DROPS = 256
 Waiting = tuple[RunId, NodeId]
 
 
+@dataclass(slots=True, eq=False)
 class _EngineMemory:
     """KV memory of one engine as of its last step."""
 
-    __slots__ = ("available_pages", "drops", "free_pages", "most_pages", "reloads")
-
-    def __init__(self, engine: ModelRole) -> None:
-        self.free_pages = 0
-        self.available_pages = 0
-        self.most_pages = 0
-        self.reloads = ReloadCost() if engine.capabilities.host_kv_tokens else None
-        self.drops: deque[DeadPrefix] = deque(maxlen=MOST_DROPS)
+    reloads: ReloadCost | None
+    free_pages: int = 0
+    available_pages: int = 0
+    most_pages: int = 0
+    drops: deque[DeadPrefix] = field(default_factory=lambda: deque(maxlen=MOST_DROPS))
 
     def note_step(self, step: StepDone) -> None:
         self.free_pages = step.free_pages
@@ -59,6 +58,7 @@ class _EngineMemory:
         return self.most_pages > 0 and self.available_pages <= FULL_SHARE * self.most_pages
 
 
+@dataclass(slots=True, eq=False)
 class _AwaitedPrefix:
     """A prefix that a program will continue, and the hint about it.
 
@@ -70,16 +70,11 @@ class _AwaitedPrefix:
         advice: The hint.
     """
 
-    __slots__ = ("advice", "cache_salt", "engine", "token_ids", "waiting")
-
-    def __init__(
-        self, engine: ModelRole, token_ids: tuple[int, ...], cache_salt: str, waiting: Waiting
-    ) -> None:
-        self.engine = engine
-        self.token_ids = token_ids
-        self.cache_salt = cache_salt
-        self.waiting = waiting
-        self.advice: RetentionAdvice | None = None
+    engine: ModelRole
+    token_ids: tuple[int, ...]
+    cache_salt: str
+    waiting: Waiting
+    advice: RetentionAdvice | None = None
 
 
 class KvRetention:
@@ -95,7 +90,7 @@ class KvRetention:
 
     def __init__(self, engines: Mapping[str, ModelRole], *, is_on: bool = True) -> None:
         self._memories = {
-            role: _EngineMemory(engine)
+            role: _EngineMemory(ReloadCost() if engine.capabilities.host_kv_tokens else None)
             for role, engine in engines.items()
             if is_on and engine.capabilities.hints and engine.codec is not None
         }
@@ -265,7 +260,7 @@ def _is_hinted(request: InFlight) -> bool:
 
 
 def _pending(node: NodeState) -> list[NodeState]:
-    """What must end before a prefix is continued: the inputs of a generation, or the tool."""
+    """The nodes that end before a prefix is continued: inputs of a generation, or a tool."""
     if node.kind == "generate":
         return [source for source in node.inputs if source.status != "ended"]
     return [node]

@@ -1,4 +1,4 @@
-"""Regexes and choices: each sequence is at a place in a table made ahead."""
+"""Regexes and choices: each sequence is in a state of a table built ahead."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agentrt.structured.backends.outlines_table import FAR, TableState, build_places
+from agentrt.structured.backends.outlines_table import FAR, TableState, build_table
 from agentrt.structured.matcher import MaskRow, set_only
 from agentrt.structured.vocabulary import Alphabet
 
 BACKEND = "outlines-core"
 _MOST_FORCED_BYTES = 512
-"""Looked ahead at once: more of a long forced text comes with the next token."""
+"""Limit of one lookahead: the rest of a long forced text follows with the next token."""
 
 
 class AutomatonConstraint:
@@ -24,40 +24,40 @@ class AutomatonConstraint:
         vocab = alphabet.vocab
         self.alphabet = alphabet
         self.eos_ids = vocab.eos_ids
-        self.places = build_places(pattern, vocab)
-        self.distances = np.array([p.distance for p in self.places], dtype=np.int32)  # [places]
+        self.states = build_table(pattern, vocab)
+        self.distances = np.array([p.distance for p in self.states], dtype=np.int32)  # [states]
         self.farthest = max(d for d in self.distances.tolist() if d < FAR)
-        self.size_bytes = sum(p.row.nbytes + p.tokens.nbytes * 2 + 400 for p in self.places)
-        self.shortest: tuple[int, ...] | None = tuple(self.way_to_end(0))
+        self.size_bytes = sum(p.row.nbytes + p.tokens.nbytes * 2 + 400 for p in self.states)
+        self.shortest: tuple[int, ...] | None = tuple(self.path_to_end(0))
 
     @property
     def min_tokens(self) -> int | None:
-        return self.places[0].distance
+        return self.states[0].distance
 
     def start(self) -> AutomatonState:
         return AutomatonState(self)
 
-    def way_to_end(self, place: int) -> list[int]:
-        """The shortest tokens from a place to a whole text."""
-        way: list[int] = []
-        while (token := self.places[place].onward) is not None:
-            way.append(token)
-            onto = self.step(place, token)
-            assert onto is not None
-            place = onto
-        return way
+    def path_to_end(self, state: int) -> list[int]:
+        """The shortest tokens from a state to a complete text."""
+        path: list[int] = []
+        while (token := self.states[state].closing_token) is not None:
+            path.append(token)
+            target = self.next_state(state, token)
+            assert target is not None
+            state = target
+        return path
 
-    def step(self, place: int, token: int) -> int | None:
-        """The place behind `token`; None where it is not allowed."""
-        here = self.places[place]
+    def next_state(self, state: int, token: int) -> int | None:
+        """The state after `token`; None if it is not allowed."""
+        here = self.states[state]
         at = int(np.searchsorted(here.tokens, token))
         if at == len(here.tokens) or int(here.tokens[at]) != token:
             return None
-        return int(here.next_places[at])
+        return int(here.next_states[at])
 
 
 class AutomatonState:
-    """Where one sequence stands."""
+    """State of one sequence."""
 
     __slots__ = ("_constraint", "_ended", "_path", "_tokens")
 
@@ -67,32 +67,32 @@ class AutomatonState:
         self._tokens: list[int] = []
         self._ended = False
 
-    def fill_mask(self, row: MaskRow) -> bool:
+    def fill_bitmask(self, row: MaskRow) -> bool:
         if self._ended:
             set_only(row, self._constraint.eos_ids)
         else:
             row[:] = self._here.row
         return True
 
-    def fill_mask_within(self, row: MaskRow, left_tokens: int) -> bool:
-        """Like `fill_mask`, without tokens from behind which the end is too far.
+    def fill_bitmask_within(self, row: MaskRow, left_tokens: int) -> bool:
+        """Like `fill_bitmask`, without tokens after which the end is too far away.
 
         Returns:
             Whether the budget has narrowed the mask.
         """
         constraint = self._constraint
         if self._ended or left_tokens > constraint.farthest:
-            self.fill_mask(row)
+            self.fill_bitmask(row)
             return False
         here = self._here
-        distances = constraint.distances[here.next_places]
+        distances = constraint.distances[here.next_states]
         near = distances < left_tokens
         if bool(near.all()):
-            self.fill_mask(row)
+            self.fill_bitmask(row)
             return False
         bits = np.zeros(len(row) * 32, dtype=np.uint8)
         bits[here.tokens[near]] = 1
-        if here.whole:
+        if here.accepting:
             bits[list(constraint.eos_ids)] = 1
         row[:] = np.packbits(bits, bitorder="little").view(np.int32)
         return True
@@ -102,12 +102,12 @@ class AutomatonState:
             return 0
         for count, token in enumerate(tokens):
             if token in self._constraint.eos_ids:
-                self._ended = self._here.whole
+                self._ended = self._here.accepting
                 return count + int(self._ended)
-            onto = self._constraint.step(self._path[-1], token)
-            if onto is None:
+            target = self._constraint.next_state(self._path[-1], token)
+            if target is None:
                 return count
-            self._path.append(onto)
+            self._path.append(target)
             self._tokens.append(token)
         return len(tokens)
 
@@ -122,23 +122,23 @@ class AutomatonState:
             del self._tokens[-count:]
 
     def fork(self) -> AutomatonState:
-        twin = AutomatonState(self._constraint)
-        twin._path = list(self._path)
-        twin._tokens = list(self._tokens)
-        twin._ended = self._ended
-        return twin
+        copy = AutomatonState(self._constraint)
+        copy._path = list(self._path)
+        copy._tokens = list(self._tokens)
+        copy._ended = self._ended
+        return copy
 
-    def forced(self, limit: int) -> list[int]:
+    def forced_tokens(self, limit: int) -> list[int]:
         if self._ended or limit <= 0:
             return []
         text, ends = self._forced_text()
         if not text:
             return []
         tokens = self._stable(text, ends)[:limit]
-        place: int | None = self._path[-1]
+        state: int | None = self._path[-1]
         for count, token in enumerate(tokens):
-            place = None if place is None else self._constraint.step(place, token)
-            if place is None:
+            state = None if state is None else self._constraint.next_state(state, token)
+            if state is None:
                 return tokens[:count]
         return tokens
 
@@ -148,56 +148,56 @@ class AutomatonState:
     def completion(self, limit: int) -> list[int] | None:
         if self._ended or self._here.distance > limit:
             return [] if self._ended else None
-        return self._constraint.way_to_end(self._path[-1])
+        return self._constraint.path_to_end(self._path[-1])
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
         if self._ended:
             return not tokens
-        place: int | None = self._path[-1]
+        state: int | None = self._path[-1]
         for token in tokens:
-            place = None if place is None else self._constraint.step(place, token)
-        return place is not None and self._constraint.places[place].whole
+            state = None if state is None else self._constraint.next_state(state, token)
+        return state is not None and self._constraint.states[state].accepting
 
     def can_stop(self) -> bool:
-        return self._ended or self._here.whole
+        return self._ended or self._here.accepting
 
     def must_stop(self) -> bool:
-        return self._ended or (self._here.whole and not len(self._here.tokens))
+        return self._ended or (self._here.accepting and not len(self._here.tokens))
 
     @property
     def _here(self) -> TableState:
-        return self._constraint.places[self._path[-1]]
+        return self._constraint.states[self._path[-1]]
 
     def _forced_text(self) -> tuple[bytes, bool]:
-        """The bytes that must come next, and whether the text ends behind them."""
-        places, alphabet = self._constraint.places, self._constraint.alphabet
+        """The bytes that must come next, and whether the text ends after them."""
+        states, alphabet = self._constraint.states, self._constraint.alphabet
         table = alphabet.vocab.token_bytes
         forced = bytearray()
-        place = self._path[-1]
+        state = self._path[-1]
         while len(forced) < _MOST_FORCED_BYTES:
-            here = places[place]
-            if here.whole or not len(here.tokens):
-                return bytes(forced), here.whole and not len(here.tokens)
+            here = states[state]
+            if here.accepting or not len(here.tokens):
+                return bytes(forced), here.accepting and not len(here.tokens)
             first = table[int(here.tokens[0])][0]
             if any(table[token][0] != first for token in here.tokens.tolist()):
                 return bytes(forced), False
             token = alphabet.byte_ids[first]
-            onto = None if token is None else self._constraint.step(place, token)
-            if onto is None:
+            target = None if token is None else self._constraint.next_state(state, token)
+            if target is None:
                 return bytes(forced), False
             forced.append(first)
-            place = onto
+            state = target
         return bytes(forced), False
 
     def _stable(self, text: bytes, ends: bool) -> list[int]:
-        """The tokens of `text` that no continuation could spell otherwise."""
+        """Tokens of `text` without another spelling in any continuation."""
         alphabet = self._constraint.alphabet
         recent = self._tokens[-4:]
         before = alphabet.bytes_of(recent) if recent else b""
         if before is None:
             return []
         if ends:
-            tokens = alphabet.spell(before + text)
+            tokens = alphabet.tokenize(before + text)
         else:
             tokens, _ = alphabet.tokenizer.tokenize_partial(before + text)
         return tokens[len(recent) :] if tokens[: len(recent)] == recent else []

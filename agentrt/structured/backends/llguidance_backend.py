@@ -1,4 +1,4 @@
-"""JSON Schema, grammars and calls, matched by llguidance's lazy Earley parser."""
+"""Structured output by llguidance: JSON Schema, grammars and calls, in its lazy Earley parser."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from llguidance import LLMatcher
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.backends.llguidance_closing import NO_LIMIT, find_completion
 from agentrt.structured.json_schema.native import parser_limits
-from agentrt.structured.matcher import MaskRow, mask_words, set_only
+from agentrt.structured.matcher import MaskRow, bitmask_words, set_only
 from agentrt.structured.vocabulary import Alphabet
 
 BACKEND = "llguidance"
 _BASE_BYTES = 256_000
 
 _SPECIAL = b"\xff"
-"""What stands before the number of a special token where the library gives bytes."""
+"""Byte before the number of a special token in the library's forced bytes."""
 
 
 class LlguidanceConstraint:
     """A grammar compiled for one vocabulary; its first mask is computed, so copies are warm.
 
     Args:
-        grammar: For llguidance.
+        grammar: Grammar in llguidance's format.
         alphabet: The vocabulary.
 
     Attributes:
-        shortest: The shortest whole text that was found; None before a search.
+        shortest: The shortest complete text found; None before a search.
 
     Raises:
-        ConstraintError: It does not compile within the limits.
+        ConstraintError: The grammar does not compile within the limits.
     """
 
     backend = BACKEND
@@ -43,8 +43,8 @@ class LlguidanceConstraint:
         self._alphabet = alphabet
         self._base = LLMatcher(alphabet.tokenizer, grammar, log_level=0, limits=parser_limits())
         self._raise_error()
-        row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
-        _compute_mask(self._base, row)
+        row = np.zeros(bitmask_words(alphabet.vocab.logits_size), dtype=np.int32)
+        _compute_bitmask(self._base, row)
         self._raise_error()
         self.shortest: tuple[int, ...] | None = None
 
@@ -56,13 +56,13 @@ class LlguidanceConstraint:
         return LlguidanceState(self._base.deep_copy(), self._alphabet)
 
     def find_shortest(self, guess: Sequence[int] | None = None) -> None:
-        """Look for a short whole text: the guess where the matcher takes it, else by search."""
-        if guess is None or not self.take_shortest(guess):
+        """Find a short complete text: the guess if the matcher accepts it, else by search."""
+        if guess is None or not self.set_shortest(guess):
             found = self.start().completion(NO_LIMIT)
             self.shortest = None if found is None else tuple(found)
 
-    def take_shortest(self, tokens: Sequence[int]) -> bool:
-        """Keep this as the shortest whole text, if the matcher takes it."""
+    def set_shortest(self, tokens: Sequence[int]) -> bool:
+        """Set the shortest complete text, if the matcher accepts it."""
         state = self.start()
         with contextlib.suppress(ConstraintError):  # too long for the parser
             if state.reaches_end(tokens):
@@ -79,7 +79,7 @@ class LlguidanceConstraint:
 
 
 class LlguidanceState:
-    """Where one sequence stands."""
+    """State of one sequence."""
 
     __slots__ = ("_alphabet", "_ended", "_eos_ids", "_matcher")
 
@@ -87,34 +87,34 @@ class LlguidanceState:
         self._matcher = matcher
         self._alphabet = alphabet
         self._eos_ids = alphabet.vocab.eos_ids
-        self._ended = ended  # end tokens taken: 0 or 1
+        self._ended = ended  # end tokens accepted: 0 or 1
 
     @property
     def native(self) -> LLMatcher:
-        """The matcher beneath, for masks of many rows at once."""
+        """The library's matcher, for bitmasks of many rows at once."""
         return self._matcher
 
     @property
     def ended(self) -> bool:
-        """Whether an end token was taken."""
+        """Whether an end token was accepted."""
         return self._ended > 0
 
-    def fill_mask(self, row: MaskRow) -> bool:
+    def fill_bitmask(self, row: MaskRow) -> bool:
         if self._ended:
             set_only(row, self._eos_ids)
         else:
-            self.fill_at(row.ctypes.data, row.nbytes)
+            self.fill_bitmask_at(row.ctypes.data, row.nbytes)
         return True
 
-    def fill_at(self, address: int, size_bytes: int) -> None:
-        """Write the mask of a state that is not ended to memory, which somebody holds meanwhile.
+    def fill_bitmask_at(self, address: int, size_bytes: int) -> None:
+        """Write the mask of a state that has not ended to memory, kept alive by the caller.
 
         Raises:
-            ConstraintError: As `fill_mask`.
+            ConstraintError: As `fill_bitmask`.
         """
         self._matcher.unsafe_compute_mask_ptr(address, size_bytes)
         if self._matcher.is_error():
-            raise lost_in_grammar(self._matcher)
+            raise matcher_error(self._matcher)
 
     def advance(self, tokens: Sequence[int]) -> int:
         if self._ended:
@@ -132,7 +132,7 @@ class LlguidanceState:
     def _taken(self, tokens: list[int]) -> int:
         taken: int = self._matcher.try_consume_tokens(tokens)
         if self._matcher.is_error():
-            raise lost_in_grammar(self._matcher)
+            raise matcher_error(self._matcher)
         return taken
 
     def rollback(self, count: int) -> None:
@@ -145,7 +145,7 @@ class LlguidanceState:
     def fork(self) -> LlguidanceState:
         return LlguidanceState(self._matcher.deep_copy(), self._alphabet, self._ended)
 
-    def forced(self, limit: int) -> list[int]:
+    def forced_tokens(self, limit: int) -> list[int]:
         if self._ended or limit <= 0:
             return []
         tokens: list[int] = self._matcher.compute_ff_tokens()[:limit]
@@ -174,8 +174,8 @@ class LlguidanceState:
         return self._ended > 0 or bool(self._matcher.is_stopped() and self._matcher.is_accepting())
 
 
-def lost_in_grammar(matcher: LLMatcher) -> ConstraintError:
-    """The error of a matcher that gave up in the middle of an output."""
+def matcher_error(matcher: LLMatcher) -> ConstraintError:
+    """The error of a matcher that failed in the middle of an output."""
     return ConstraintError(
         f"the grammar cannot be followed any further: {_first_line(matcher.get_error())}",
         hint="Make the schema or grammar smaller or less ambiguous",
@@ -188,6 +188,6 @@ def _first_line(text: str) -> str:
     return text.strip().splitlines()[0][:300] if text.strip() else "unknown reason"
 
 
-def _compute_mask(matcher: LLMatcher, row: MaskRow) -> None:
-    """Write a mask into `row`, which the library knows by its address only: hold it meanwhile."""
+def _compute_bitmask(matcher: LLMatcher, row: MaskRow) -> None:
+    """Write a mask into `row`; the library knows its address only, so keep it alive."""
     matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)

@@ -1,8 +1,8 @@
-"""Finding tokens that make a text whole, from wherever its grammar stands.
+"""Closing: a search for tokens that complete a text from any state of its grammar.
 
 A search, not a proof: it walks a copy of the matcher by forced tokens, else by the likeliest
-closing byte, and what it finds has been taken by the matcher. Where it finds nothing, the
-constraint counts as not closable from there.
+closing byte; the matcher has accepted any result. If it finds nothing, the constraint counts as not
+closable from there.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Protocol
 import numpy as np
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.matcher import MaskRow, allowed_ids, mask_words
+from agentrt.structured.matcher import MaskRow, allowed_ids, bitmask_words
 from agentrt.structured.vocabulary import Alphabet
 
 STEPS = (64, 512, 2048)
-"""Tokens that one walk may take, tried in turn: most ends are near, others go in circles."""
+"""Limits of tokens in one walk, tried in turn: most ends are near, other walks go in circles."""
 
 NO_LIMIT = 1 << 20
-"""As a limit: the shortest that can be found is wanted, however long."""
+"""Limit for the shortest completion of any length."""
 
 _STEPS_ON_THE_WAY = (64, 256)
 
 PATIENCE_S = 1.0
-"""Time on a processor that one search may take: behind it, a grammar counts as not closable."""
+"""Processor time of one search; after that a grammar counts as not closable."""
 
 _FIXED = 2
 _ROOMY = 4
@@ -38,42 +38,42 @@ _REST = b"0123456789" + _LETTERS + b" -_.:/@+"
 _CLOSERS_FIRST = b'}]",:' + _REST
 _QUOTE_FIRST = b'"}],:' + _REST
 _SPACE_FIRST = b' )};]",:' + _REST
-"""Of other languages than JSON: lists end where the next word may begin."""
+"""Order for languages other than JSON: lists end before the next word."""
 
 _IN_STRING = b"x\\ "
-"""Bytes that JSON allows inside of strings only."""
+"""Bytes that JSON allows only inside of strings."""
 
 
 class Walkable(Protocol):
-    """What the search needs of a state."""
+    """A state that can be searched."""
 
-    def fill_mask(self, row: MaskRow) -> bool: ...
+    def fill_bitmask(self, row: MaskRow) -> bool: ...
     def advance(self, tokens: Sequence[int]) -> int: ...
     def fork(self) -> Walkable: ...
-    def forced(self, limit: int) -> list[int]: ...
+    def forced_tokens(self, limit: int) -> list[int]: ...
     def reaches_end(self, tokens: Sequence[int]) -> bool: ...
     def can_stop(self) -> bool: ...
 
 
 def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int] | None:
-    """Tokens from `state` to a whole text, at most `limit`; None when none was found."""
+    """Tokens from `state` to a complete text, at most `limit`; None if none were found."""
     if state.can_stop():
         return []
-    on_the_way = limit < NO_LIMIT  # others wait then, and an older way out is held anyway
+    on_the_way = limit < NO_LIMIT  # the batch waits then, and an older completion is known
     until_s = time.thread_time() + PATIENCE_S
     for steps in _STEPS_ON_THE_WAY if on_the_way else STEPS:
         best = _best(state, limit, alphabet, steps, until_s)
         if best is not None:
             return best if len(best) <= limit else None
         if steps >= limit * alphabet.longest_bytes:
-            return None  # even the best spelling of a longer walk would not fit
+            return None  # no spelling of a longer walk would fit
     return None
 
 
 def _best(
     state: Walkable, limit: int, alphabet: Alphabet, steps: int, until_s: float
 ) -> list[int] | None:
-    """The shortest of the walks; the first that is far within the limit will do."""
+    """The shortest of the walks; the first that is far within the limit suffices."""
     best: list[int] | None = None
     orders = _fixed_orders()
     if steps <= (_STEPS_ON_THE_WAY[0] if limit < NO_LIMIT else _SHUFFLED_STEPS):
@@ -93,7 +93,7 @@ def _fixed_orders() -> list[Callable[[], bytes]]:
 
 
 def _shuffled_orders() -> list[Callable[[], bytes]]:
-    """Orders drawn anew at each step, the same ones each time."""
+    """Orders drawn anew at each step, with a fixed seed."""
     dice = random.Random(0)
 
     def order() -> bytes:
@@ -107,22 +107,22 @@ def _shuffled_orders() -> list[Callable[[], bytes]]:
 def _walk(
     state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
 ) -> list[int] | None:
-    """Walk a copy until the text is whole; None when it goes on too long or loses its way."""
+    """Walk a copy until the text is complete; None if the walk is too long or fails."""
     try:
         return _steps(state.fork(), order, alphabet, steps, until_s)
-    except ConstraintError:  # the parser gave up on what was walked, not on the constraint
+    except ConstraintError:  # the parser failed on this walk, not on the constraint
         return None
 
 
 def _steps(
     here: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
 ) -> list[int] | None:
-    row = np.zeros(mask_words(alphabet.vocab.logits_size), dtype=np.int32)
+    row = np.zeros(bitmask_words(alphabet.vocab.logits_size), dtype=np.int32)
     path: list[int] = []
     while not here.can_stop():
         if len(path) >= steps or time.thread_time() > until_s:
             return None
-        tokens = here.forced(steps) or _next(here, row, order(), alphabet)
+        tokens = here.forced_tokens(steps) or _next(here, row, order(), alphabet)
         if not tokens or here.advance(tokens) != len(tokens):
             return None
         path += tokens
@@ -130,8 +130,8 @@ def _steps(
 
 
 def _next(here: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> list[int]:
-    """The first byte in `order` that may come next, as a token; else the shortest token."""
-    here.fill_mask(row)
+    """The first byte in `order` that is allowed next, as a token; else the shortest token."""
+    here.fill_bitmask(row)
     ids = alphabet.byte_ids
     in_string = any(_has(row, ids[byte]) for byte in _IN_STRING)
     for byte in b'"' + order if in_string else order:
@@ -146,11 +146,11 @@ def _next(here: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> lis
 
 
 def _shortest_spelling(state: Walkable, path: list[int], alphabet: Alphabet) -> list[int]:
-    """The same text in fewer tokens where the tokenizer knows how and the grammar agrees."""
+    """The same text in fewer tokens if the tokenizer knows them and the grammar accepts them."""
     text = alphabet.bytes_of(path)
     if text is None:
         return path
-    spelled = alphabet.spell(text)
+    spelled = alphabet.tokenize(text)
     shorter = len(spelled) < len(path)
     return spelled if shorter and state.reaches_end(spelled) else path
 

@@ -1,15 +1,15 @@
-"""A regex as a table of states over a vocabulary, made ahead by outlines-core.
+"""A regex as a table of states over a vocabulary, built ahead by outlines-core.
 
 The index is built with an end marker: every released version of the library drops a token that
 leads from accepted text to text that is not accepted yet, and prefers the first alternative over
-the longest. With a character behind the pattern that no text contains, and the end token spelled
-as that character, no accepted text is the beginning of another, and both faults are out of play.
+the longest. With a character after the pattern that no text contains, and the end token spelled as
+that character, no accepted text is a prefix of another, which avoids both faults.
 
-A start marker stands before the pattern: the library also builds the automaton that searches
-anywhere in a text, and without a beginning that occurs nowhere else that one can double with each
-repetition (`[ab][abc]{0,30}x`), though nobody asks for it.
+A start marker precedes the pattern: the library also builds the automaton that searches anywhere in
+a text. Without a beginning that occurs nowhere else that automaton can double with each repetition
+(`[ab][abc]{0,30}x`), though it is not used.
 
-The table is small enough to know exact distances to the end by a search backwards.
+The table is small enough for exact distances to the end, by a backward search.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from outlines_core import Index, Vocabulary
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.vocabulary import Vocab
-from agentrt.structured.matcher import MaskRow, mask_words
+from agentrt.structured.matcher import MaskRow, bitmask_words
 from agentrt.structured.vocabulary import PerVocab
 
 END_MARKER = "\U0010ffff"
-"""A noncharacter that stands for the end of the text."""
+"""A noncharacter for the end of the text."""
 
 START_MARKER = "\U0010fffe"
-"""A noncharacter that stands for its beginning."""
+"""A noncharacter for the beginning of the text."""
 
 FAR = 1 << 30
-"""Distance of places from which no end can be reached."""
+"""Distance of states from which no end can be reached."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,20 +40,20 @@ class TableState:
     """One state of the automaton.
 
     Attributes:
-        tokens: That may come next and lead on to an end, ascending. [n]
-        next_places: Where each leads. [n]
-        row: Their mask, end tokens among them where the text is whole. [words]
-        whole: Whether the text may end here.
-        distance: Fewest tokens to a place that is whole.
-        onward: The token on the shortest way; None where the text is whole.
+        tokens: Allowed tokens that lead to an end, ascending. [n]
+        next_states: State after each token. [n]
+        row: Their bitmask, end tokens included if the text is complete. [words]
+        accepting: Whether the text may end here.
+        distance: Minimum number of tokens to an accepting state.
+        closing_token: Next token of the shortest path there; None if the state is accepting.
     """
 
     tokens: NDArray[np.int32]
-    next_places: NDArray[np.int32]
+    next_states: NDArray[np.int32]
     row: MaskRow
-    whole: bool
+    accepting: bool
     distance: int
-    onward: int | None
+    closing_token: int | None
 
 
 def _vocabulary(vocab: Vocab) -> Vocabulary:
@@ -71,14 +71,14 @@ def _start_id(vocab: Vocab) -> int:
 
 
 index_vocabulary: PerVocab[Vocabulary] = PerVocab(_vocabulary)
-"""The vocabulary for outlines-core."""
+"""The vocabulary in the form of outlines-core."""
 
 
-def build_places(pattern: str, vocab: Vocab) -> list[TableState]:
-    """The table of a regex; the place before the first token comes first.
+def build_table(pattern: str, vocab: Vocab) -> list[TableState]:
+    """The table of a regex; the state before the first token comes first.
 
     Raises:
-        ConstraintError: The library does not take the regex, or it matches nothing.
+        ConstraintError: The library does not support the regex, or it matches nothing.
     """
     try:
         index = Index(f"{START_MARKER}(?:{pattern}){END_MARKER}", index_vocabulary(vocab))
@@ -87,17 +87,17 @@ def build_places(pattern: str, vocab: Vocab) -> list[TableState]:
             f"regex {pattern[:80]!r} does not compile: {str(wrong).splitlines()[0]}",
             hint="Use a regex without look-around and back-references",
         ) from None
-    places = _places(index, vocab)
-    if places[0].distance >= FAR:
+    states = _states(index, vocab)
+    if states[0].distance >= FAR:
         raise ConstraintError(
             f"regex {pattern[:80]!r} matches no text of this vocabulary",
             hint="Check it for anchors in the middle and for empty classes",
         )
-    return places
+    return states
 
 
-def _places(index: Index, vocab: Vocab) -> list[TableState]:
-    """The index as a table, from which dead ends are gone. The initial state comes first."""
+def _states(index: Index, vocab: Vocab) -> list[TableState]:
+    """The index as a table without dead ends. The initial state comes first."""
     transitions: dict[int, dict[int, int]] = index.get_transitions()
     final = index.get_final_states()
     outside = index.get_initial_state()
@@ -106,62 +106,65 @@ def _places(index: Index, vocab: Vocab) -> list[TableState]:
     names += sorted({n for t in transitions.values() for n in t.values()} - set(names))
     number = {name: at for at, name in enumerate(names)}
     eos = set(vocab.eos_ids)
-    whole = [any(transitions.get(n, {}).get(e) in final for e in eos) for n in names]
+    accepting = [any(transitions.get(n, {}).get(e) in final for e in eos) for n in names]
     edges: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
     for name in names:
         steps = sorted(
-            (token, number[onto])
-            for token, onto in transitions.get(name, {}).items()
+            (token, number[after])
+            for token, after in transitions.get(name, {}).items()
             if token not in eos and token < vocab.size
         )
         table = np.array(steps, dtype=np.int32).reshape(-1, 2)
         edges.append((table[:, 0].copy(), table[:, 1].copy()))
-    distance = _distances(edges, whole)
+    distance = _distances(edges, accepting)
     return [
-        _place(tokens, onto, distance, whole[at], vocab) for at, (tokens, onto) in enumerate(edges)
+        _state(tokens, after, distance, accepting[at], vocab)
+        for at, (tokens, after) in enumerate(edges)
     ]
 
 
-def _place(
+def _state(
     tokens: NDArray[np.int32],
-    onto: NDArray[np.int32],
+    after: NDArray[np.int32],
     distance: NDArray[np.int32],
-    whole: bool,
+    accepting: bool,
     vocab: Vocab,
 ) -> TableState:
-    alive = distance[onto] < FAR
-    tokens, onto = tokens[alive], onto[alive]
-    bits = np.zeros(mask_words(vocab.logits_size) * 32, dtype=np.uint8)
+    alive = distance[after] < FAR
+    tokens, after = tokens[alive], after[alive]
+    bits = np.zeros(bitmask_words(vocab.logits_size) * 32, dtype=np.uint8)
     bits[tokens] = 1
-    if whole:
+    if accepting:
         bits[list(vocab.eos_ids)] = 1
     row = np.packbits(bits, bitorder="little").view(np.int32)
-    if whole:
-        return TableState(tokens, onto, row, whole, 0, None)
+    if accepting:
+        return TableState(tokens, after, row, accepting, 0, None)
     if not len(tokens):
-        return TableState(tokens, onto, row, whole, FAR, None)
-    best = int(np.argmin(distance[onto]))
-    return TableState(tokens, onto, row, whole, int(distance[onto[best]]) + 1, int(tokens[best]))
+        return TableState(tokens, after, row, accepting, FAR, None)
+    best = int(np.argmin(distance[after]))
+    return TableState(
+        tokens, after, row, accepting, int(distance[after[best]]) + 1, int(tokens[best])
+    )
 
 
 def _distances(
-    edges: list[tuple[NDArray[np.int32], NDArray[np.int32]]], whole: list[bool]
+    edges: list[tuple[NDArray[np.int32], NDArray[np.int32]]], accepting: list[bool]
 ) -> NDArray[np.int32]:
-    """Fewest tokens from each place to a whole text, by a search backwards.
+    """Minimum number of tokens from each state to an accepting one, by a backward search.
 
     Returns:
-        [places]
+        [states]
     """
     before: list[list[int]] = [[] for _ in edges]
-    for at, (_, onto) in enumerate(edges):
-        for place in np.unique(onto).tolist():
-            before[place].append(at)
+    for at, (_, after) in enumerate(edges):
+        for state in np.unique(after).tolist():
+            before[state].append(at)
     distance = np.full(len(edges), FAR, dtype=np.int32)
-    border = [at for at, ends in enumerate(whole) if ends]
+    frontier = [at for at, ends in enumerate(accepting) if ends]
     steps = 0
-    while border:
-        fresh = [at for at in border if distance[at] == FAR]
-        distance[fresh] = steps
-        border = sorted({b for at in fresh for b in before[at] if distance[b] == FAR})
+    while frontier:
+        reached = [at for at in frontier if distance[at] == FAR]
+        distance[reached] = steps
+        frontier = sorted({b for at in reached for b in before[at] if distance[b] == FAR})
         steps += 1
     return distance

@@ -1,8 +1,8 @@
-"""Always a whole text within `max_tokens`: a verified way to the end is held at every step.
+"""Closing within `max_tokens`: a verified completion is held at every step.
 
-The witness is a list of tokens that the matcher itself has taken to a whole text. A token is
-accepted only if from behind it a witness fits the tokens left. So the output can always be closed,
-and nothing is ever repaired afterwards.
+The completion (witness) is a list of tokens that the matcher has accepted up to a complete text. A
+token is accepted only if a completion after it fits in the tokens left. So the output can always be
+closed, and nothing is ever repaired afterwards.
 """
 
 from __future__ import annotations
@@ -16,53 +16,53 @@ from agentrt.structured.backends.automaton import AutomatonState
 from agentrt.structured.matcher import CompiledConstraint, ConstraintState, MaskRow, set_only
 
 _TAILS = 8
-"""How many tails of the old witness are tried before a search."""
+"""Number of tails of the old completion to try before a search."""
 
-WAYS_KEPT = 256
+MAX_PATHS = 256
 
-_Way = tuple[int, ...]
+_Path = tuple[int, ...]
 
 
 class EndPaths:
-    """Ways to the end that searches found, by the way that was held before and what was taken then.
+    """Completions found by searches, by the completion held before and the tokens accepted since.
 
-    A search walks a copy of the matcher and takes a hundred times longer than to ask whether what
-    it found elsewhere leads to the end from here too. That is asked each time: a way is a guess.
+    A search walks a copy of the matcher and takes a hundred times longer than checking whether an
+    earlier result leads to the end from here too. Each use is checked: a stored path is a guess.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_found",)
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[_Way, _Way], _Way] = OrderedDict()
+        self._found: OrderedDict[tuple[_Path, _Path], _Path] = OrderedDict()
 
-    def guess(self, before: _Way, taken: _Way) -> _Way | None:
-        """What was found where the same was held and the same was taken."""
-        return self._kept.get((before, taken))
+    def find(self, before: _Path, taken: _Path) -> _Path | None:
+        """The result found in the same situation."""
+        return self._found.get((before, taken))
 
-    def keep(self, before: _Way, taken: _Way, found: _Way) -> None:
-        """Remember what a search found."""
-        self._kept[before, taken] = found
-        if len(self._kept) > WAYS_KEPT:
-            self._kept.popitem(last=False)
+    def add(self, before: _Path, taken: _Path, found: _Path) -> None:
+        """Store the result of a search."""
+        self._found[before, taken] = found
+        if len(self._found) > MAX_PATHS:
+            self._found.popitem(last=False)
 
 
-_WAYS: WeakKeyDictionary[CompiledConstraint, EndPaths] = WeakKeyDictionary()
-"""Of each constraint that is in use."""
+_PATHS: WeakKeyDictionary[CompiledConstraint, EndPaths] = WeakKeyDictionary()
+"""Paths of each constraint in use."""
 
 
 class Budgeted:
     """A state that keeps within a number of tokens, the end token not counted.
 
-    It is used like the state that it wraps. `advance` refuses also what would leave no room to
-    close; then `fallback()` is the token that leads on towards the end.
+    Used like the wrapped state. `advance` also refuses tokens that would leave no room to close;
+    then `fallback()` is the next token towards the end.
 
     Attributes:
-        left_tokens: How many tokens may still be taken.
-        closes: Whether a way to the end is known; without one there is no guarantee.
+        left_tokens: Number of tokens that may still be accepted.
+        closes: Whether a completion is known; without one there is no guarantee.
         steered: Whether the budget has refused or narrowed anything.
     """
 
-    __slots__ = ("_eos_ids", "_state", "_taken", "_ways", "_witness", "left_tokens", "steered")
+    __slots__ = ("_eos_ids", "_paths", "_state", "_taken", "_witness", "left_tokens", "steered")
 
     def __init__(
         self,
@@ -70,22 +70,22 @@ class Budgeted:
         left_tokens: int,
         witness: Sequence[int] | None,
         eos_ids: tuple[int, ...],
-        ways: EndPaths | None = None,
+        paths: EndPaths | None = None,
     ) -> None:
         self._state = state
-        self._ways = EndPaths() if ways is None else ways
+        self._paths = EndPaths() if paths is None else paths
         self._witness = None if witness is None else tuple(witness)
         self._eos_ids = eos_ids
-        self._taken: list[tuple[tuple[int, ...] | None, int]] = []  # witness, left before a token
+        self._taken: list[tuple[_Path | None, int]] = []  # witness and left_tokens before each
         self.left_tokens = left_tokens
         self.steered = False
 
     @classmethod
     def start(cls, compiled: CompiledConstraint, max_tokens: int) -> Budgeted:
-        """From the beginning of an output.
+        """The state at the beginning of an output.
 
         Raises:
-            ConstraintError: No whole text fits into `max_tokens`.
+            ConstraintError: No complete text fits in `max_tokens`.
         """
         shortest = compiled.shortest
         if shortest is not None and len(shortest) > max_tokens:
@@ -93,8 +93,8 @@ class Budgeted:
                 f"the output needs at least {len(shortest)} tokens, max_tokens is {max_tokens}",
                 hint=f"Give max_tokens={len(shortest)} or more",
             )
-        ways = _WAYS.setdefault(compiled, EndPaths())
-        return cls(compiled.start(), max_tokens, shortest, compiled.eos_ids, ways)
+        paths = _PATHS.setdefault(compiled, EndPaths())
+        return cls(compiled.start(), max_tokens, shortest, compiled.eos_ids, paths)
 
     @property
     def closes(self) -> bool:
@@ -102,21 +102,21 @@ class Budgeted:
 
     @property
     def state(self) -> ConstraintState:
-        """The state beneath."""
+        """The wrapped state."""
         return self._state
 
     @property
     def witness(self) -> tuple[int, ...] | None:
-        """Tokens that lead to a whole text from here."""
+        """Tokens that complete the text from here."""
         return self._witness
 
     @property
     def tight(self) -> bool:
-        """Whether only the witness fits the tokens left."""
+        """Whether only the completion fits in the tokens left."""
         return self._witness is not None and len(self._witness) >= self.left_tokens
 
     def fallback(self) -> int:
-        """The next token on the way to the end; an end token when the text is whole."""
+        """The next token towards the end; an end token if the text is complete."""
         if self._witness is None:
             raise ConstraintError(
                 "no valid end is known from here", hint="Raise max_tokens, or simplify the type"
@@ -124,22 +124,22 @@ class Budgeted:
         return self._witness[0] if self._witness else self._eos_ids[0]
 
     def close(self) -> None:
-        """From now on only towards the end (a deadline is near)."""
+        """From now on allow only the completion (a deadline is near)."""
         if self._witness is not None:
             self.left_tokens = min(self.left_tokens, len(self._witness))
 
-    def fill_mask(self, row: MaskRow) -> bool:
+    def fill_bitmask(self, row: MaskRow) -> bool:
         if self.tight:
             self.steered = self.steered or not self._state.must_stop()
             set_only(row, self._eos_ids if not self._witness else (self.fallback(),))
             return True
         if isinstance(self._state, AutomatonState):
-            self.steered = self._state.fill_mask_within(row, self.left_tokens) or self.steered
+            self.steered = self._state.fill_bitmask_within(row, self.left_tokens) or self.steered
             return True
-        return self._state.fill_mask(row)
+        return self._state.fill_bitmask(row)
 
     def advance(self, tokens: Sequence[int]) -> int:
-        """Take tokens; stops at the first that the grammar or the budget refuses."""
+        """Accept tokens; stops at the first that the grammar or the budget refuses."""
         count = self._state.advance(tokens)
         taken = tuple(tokens[:count])
         if not taken:
@@ -162,15 +162,15 @@ class Budgeted:
             del self._taken[-count:]
 
     def fork(self) -> Budgeted:
-        twin = Budgeted(
-            self._state.fork(), self.left_tokens, self._witness, self._eos_ids, self._ways
+        copy = Budgeted(
+            self._state.fork(), self.left_tokens, self._witness, self._eos_ids, self._paths
         )
-        twin._taken = list(self._taken)
-        twin.steered = self.steered
-        return twin
+        copy._taken = list(self._taken)
+        copy.steered = self.steered
+        return copy
 
-    def forced(self, limit: int) -> list[int]:
-        return self._state.forced(min(limit, self.left_tokens))
+    def forced_tokens(self, limit: int) -> list[int]:
+        return self._state.forced_tokens(min(limit, self.left_tokens))
 
     def forced_text(self) -> bytes:
         return self._state.forced_text()
@@ -190,7 +190,7 @@ class Budgeted:
         return self._state.must_stop()
 
     def _witness_behind(self, taken: tuple[int, ...]) -> tuple[int, ...] | None:
-        """A way to the end from where the state stands now, that fits what is left."""
+        """A completion from the present state that fits in the tokens left."""
         spent = self._spent(taken)
         left = self.left_tokens - spent
         if left < 0 or self._witness is None:
@@ -204,17 +204,17 @@ class Budgeted:
             tail = old[start:]
             if len(tail) <= left and self._state.reaches_end(tail):
                 return tail
-        known = self._ways.guess(old, taken)
-        if known is not None and len(known) <= left and self._state.reaches_end(known):
-            return known
+        stored = self._paths.find(old, taken)
+        if stored is not None and len(stored) <= left and self._state.reaches_end(stored):
+            return stored
         found = self._state.completion(left)
         if found is None:
             return None
-        self._ways.keep(old, taken, tuple(found))
+        self._paths.add(old, taken, tuple(found))
         return tuple(found)
 
     def _note(self, taken: tuple[int, ...], witness: tuple[int, ...] | None) -> None:
-        """Remember what stood before each token, so that it can be undone."""
+        """Save the situation before each token for a rollback."""
         spent = self._spent(taken)
         self._taken.append((self._witness, self.left_tokens))
         for done in range(1, len(taken)):
@@ -224,5 +224,5 @@ class Budgeted:
         self.left_tokens -= spent
 
     def _spent(self, taken: tuple[int, ...]) -> int:
-        """Tokens that count: an end token does not."""
+        """Number of tokens that count: an end token does not."""
         return len(taken) - (taken[-1] in self._eos_ids)

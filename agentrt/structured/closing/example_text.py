@@ -1,7 +1,7 @@
-"""A short text that fits a JSON Schema, worked out from the schema alone.
+"""A short text that fits a JSON Schema, derived from the schema alone.
 
-What it gives is a guess for the matcher to check, so it may ignore what is rare. It knows what a
-walk through the grammar cannot see: how a pattern ends.
+The result is a guess, checked by the matcher, so rare keywords may be ignored. It knows what a walk
+through the grammar cannot see: the end of a pattern.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _FORMATS = {
 
 
 def shortest_instance(schema: Any) -> str | None:
-    """Compact JSON that should fit `schema`, short; None when nothing was found."""
+    """Short compact JSON that should fit `schema`; None if none was found."""
     return _InstanceSearch(schema).text(schema, 0)
 
 
 class _InstanceSearch:
-    """One search; remembers what each `$ref` came to."""
+    """One search; caches the text of each `$ref`."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -67,7 +67,7 @@ class _InstanceSearch:
         if ref in self._known:
             return self._known[ref]
         if ref in self._open or not isinstance(self._root, dict):
-            return None  # only deeper into itself: another branch has to do
+            return None  # recursion: another branch is needed
         self._open.add(ref)
         found = self.text(resolve(self._root, ref), depth + 1)
         self._open.discard(ref)
@@ -128,7 +128,7 @@ class _InstanceSearch:
 
 
 def _implied(schema: dict[str, Any]) -> str:
-    """The type that the keywords of a schema without one talk about."""
+    """The type implied by the keywords of a schema without a type."""
     if schema.keys() & {"pattern", "format", "minLength", "maxLength"}:
         return "string"
     if schema.keys() & {"minimum", "maximum", "multipleOf"}:
@@ -139,7 +139,7 @@ def _implied(schema: dict[str, Any]) -> str:
 
 
 def _merged(schemas: list[Any]) -> Any:
-    """One schema that asks for what all of them ask for, as far as keywords can be joined."""
+    """One schema that requires what all of them require, as far as keywords can be joined."""
     whole: dict[str, Any] = {}
     for schema in schemas:
         if not isinstance(schema, dict):
@@ -176,7 +176,7 @@ def _number(schema: dict[str, Any], *, whole: bool) -> str | None:
 
 
 def _candidates(low: float, high: float, step: float) -> list[float]:
-    """Numbers near the bounds and near zero, the shortest to write first."""
+    """Numbers near the bounds and near zero, the shortest first."""
     near: list[float] = [float(n) for n in range(10)]
     for bound in (low, high):
         if math.isfinite(bound):
@@ -204,7 +204,7 @@ def _string(schema: dict[str, Any]) -> str | None:
 
 @functools.lru_cache(maxsize=1024)
 def _matching(pattern: str) -> str | None:
-    """The shortest text in which a JSON Schema `pattern` is found."""
+    """The shortest text that contains a match of a JSON Schema `pattern`."""
     starts, ends = pattern.startswith("^"), pattern.endswith("$") and pattern[-2:] != "\\$"
     inner = pattern[1 if starts else 0 : -1 if ends else None]
     return shortest_match(whole_match(inner))

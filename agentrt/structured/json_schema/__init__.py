@@ -1,1 +1,1 @@
-"""JSON Schema rewritten into what grammars can hold."""
+"""JSON Schema rewritten in terms that grammars support."""

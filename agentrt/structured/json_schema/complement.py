@@ -1,8 +1,8 @@
-"""The schema of all that another schema refuses, where that can be said exactly.
+"""Complement of a schema: the schema of all that it refuses, if it can be expressed exactly.
 
-Source: each keyword of JSON Schema 2020-12 speaks of one type and lets all others pass, so its
-complement is that type with the opposite said of it. What has no opposite in keywords (patterns,
-multiples, items without end) gives None: never something that is nearly right.
+Source: each keyword of JSON Schema 2020-12 constrains one type and lets all others pass, so its
+complement is that type with the opposite keyword. Keywords without an opposite (patterns,
+multiples, unbounded items) give None, never an approximation.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _OPPOSITE = {
     "minProperties": ("object", "maxProperties", -1),
     "maxProperties": ("object", "minProperties", 1),
 }
-"""Keyword -> the type it speaks of, its opposite, and what the bound moves by."""
+"""Type of each keyword, its opposite, and the shift of the bound."""
 
 Parts = list[Any] | None
-"""Schemas of which at least one holds; None where the complement cannot be said."""
+"""Schemas of which at least one holds; None if the complement cannot be expressed."""
 
 
 def complement(schema: Any, root: Any, depth: int = 0) -> Any | None:
-    """A schema that accepts exactly what `schema` refuses; None when there is no telling."""
+    """A schema that accepts exactly what `schema` refuses; None if it cannot be expressed."""
     if isinstance(schema, bool):
         return not schema
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
@@ -53,7 +53,7 @@ def complement(schema: Any, root: Any, depth: int = 0) -> Any | None:
 
 
 def any_of(parts: Sequence[Any]) -> Any:
-    """One of `parts`, in the fewest words."""
+    """A schema that accepts any of `parts`, as short as possible."""
     if not parts:
         return False
     if True in parts:
@@ -108,13 +108,13 @@ def _each(schemas: list[Any], root: Any, depth: int) -> Parts:
 def _other_types(value: Any) -> Parts:
     kinds = {value} if isinstance(value, str) else set(value)
     if "integer" in kinds and "number" not in kinds:
-        return None  # numbers with a fraction have no keyword
+        return None  # no keyword for numbers with a fraction
     rest = [kind for kind in TYPES if kind not in kinds]
     return [{"type": rest[0] if len(rest) == 1 else rest}] if rest else []
 
 
 def _other_values(values: list[Any]) -> Parts:
-    """All but these strings, numbers, booleans or nulls."""
+    """All values except these strings, numbers, booleans or nulls."""
     texts = [value for value in values if isinstance(value, str)]
     numbers = sorted({v for v in values if isinstance(v, int | float) and not isinstance(v, bool)})
     truths = {value for value in values if isinstance(value, bool)}
@@ -138,7 +138,7 @@ def _other_values(values: list[Any]) -> Parts:
 
 
 def other_texts(texts: Sequence[str]) -> str:
-    """A regex of all texts but these."""
+    """A regex of all texts except these."""
     ends = "" in texts
     heads = sorted({text[0] for text in texts if text})
     if not heads:

@@ -1,6 +1,6 @@
-"""An array of distinct items that are few, but too many to list all arrays of them.
+"""An array of distinct items with few values, but too many arrays to list them all.
 
-Said as a grammar with a rule for each set of items that may have come already.
+Written as a grammar with a rule for each set of items used so far.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from agentrt.base import canonical_json
 from agentrt.structured.json_schema.lowering import listed_values
 
 MAX_ITEMS = 10
-"""Items up to which all sets of them are written out: 1,024 rules."""
+"""Maximum number of items for writing out all sets of them: 1,024 rules."""
 
 _KNOWN = frozenset({"$schema", "type", "items", "uniqueItems", "minItems", "maxItems"})
 
@@ -34,10 +34,10 @@ def distinct_lark(schema: Any) -> str | None:
     for used in range(1 << len(values)):
         count = used.bit_count()
         if 0 < count <= most:
-            ways = ["close"] * (count >= fewest) + [f'"," item_{used}'] * (count < most)
-            lines.append(f"next_{used}: {' | '.join(ways)}")
+            options = ["close"] * (count >= fewest) + [f'"," item_{used}'] * (count < most)
+            lines.append(f"next_{used}: {' | '.join(options)}")
         if count < most:
             free = (index for index in range(len(values)) if not used >> index & 1)
-            ways = [f"{written[index]} next_{used | 1 << index}" for index in free]
-            lines.append(f"item_{used}: {' | '.join(ways)}")
+            options = [f"{written[index]} next_{used | 1 << index}" for index in free]
+            lines.append(f"item_{used}: {' | '.join(options)}")
     return "\n".join([*lines, ""])

@@ -1,7 +1,7 @@
-"""Formats as patterns: dates that exist, times without leap seconds, digits that end.
+"""Formats as patterns: real dates, times without leap seconds, bounded digits.
 
-The grammar compiler knows formats too, but lets through the 29th of February of any year and the
-year 0, which no Python type takes. Each pattern matches whole strings.
+The grammar compiler knows formats too, but allows the 29th of February of any year and the year 0,
+which no Python type accepts. Each pattern matches whole strings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MINUTES = rf"[0-9]{{1,6}}M(?:{_SECONDS})?"
 _HOURS = rf"[0-9]{{1,6}}H(?:{_MINUTES}|{_SECONDS})?"
 _IN_DAY = rf"T(?:{_HOURS}|{_MINUTES}|{_SECONDS})"
 DURATION = rf"-?P(?:(?:[0-9]{{1,3}}Y(?:[0-9]{{1,3}}D)?|[0-9]{{1,6}}D)(?:{_IN_DAY})?|{_IN_DAY})"
-"""What `datetime.timedelta` reads and pydantic writes."""
+"""Durations that `datetime.timedelta` reads and pydantic writes."""
 
 INTEGER_KEY = r"(?:0|-?[1-9][0-9]{0,17})"
 
@@ -80,7 +80,7 @@ URI_TEMPLATE = (
 
 _ATOM = r"(?:[A-Za-z0-9 _,:;=@/<>!#%&'~-]|\\[dDsSwW.^$*+?()\[\]{}|\\/]|\.)[*+?]?"
 REGEX = rf"\^?(?:{_ATOM})*(?:\|(?:{_ATOM})*)*\$?"
-"""Regexes that every dialect reads: characters, classes by letter, repeats, alternatives."""
+"""Regexes of all dialects: characters, classes by letter, repeats, alternatives."""
 
 
 def url(schemes: list[str]) -> str:
@@ -97,7 +97,7 @@ def uuid(version: int | None) -> str:
 
 
 def decimal(max_digits: int | None, decimal_places: int | None) -> str:
-    """Decimal numbers with so many digits, so many of them behind the point; None: at most 18."""
+    """Decimal numbers with so many digits, so many of them after the point; None: at most 18."""
     places = 18 if decimal_places is None else decimal_places
     if max_digits is not None:
         places = min(places, max_digits - 1)
@@ -107,7 +107,7 @@ def decimal(max_digits: int | None, decimal_places: int | None) -> str:
 
 
 def anchored(pattern: str) -> str:
-    """As a JSON Schema `pattern`, which would match anywhere."""
+    """`pattern` for whole texts: a JSON Schema `pattern` would match anywhere."""
     return f"^(?:{pattern})$"
 
 
@@ -122,9 +122,9 @@ PATTERNS: dict[str, str] = {
     "uri-template": URI_TEMPLATE,
     **{f"uuid{version}": uuid(version) for version in range(1, 9)},
 }
-"""JSON Schema formats that are enforced by our own pattern."""
+"""JSON Schema formats enforced by our own pattern."""
 
 SAYS_NOTHING = frozenset(
     {"binary", "double", "float", "int32", "int64", "password", "path", "unknown"}
 )
-"""Formats that say how a value is used, not which are valid."""
+"""Formats about the use of a value, not its validity."""

@@ -1,4 +1,4 @@
-"""What the value of each JSON Schema keyword must look like, so that later steps may rely on it."""
+"""Form of each JSON Schema keyword's value, checked so that later steps may rely on it."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check_forms(schema: dict[str, Any], pointer: str) -> None:
-    """Refuse a keyword of this schema whose value cannot be meant.
+    """Refuse a keyword of this schema with a malformed value.
 
     Raises:
-        ConstraintError: With its pointer.
+        ConstraintError: A value is malformed; names its JSON pointer.
     """
     for keyword, value in schema.items():
         form = _FORMS.get(keyword)

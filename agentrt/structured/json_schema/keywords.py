@@ -1,4 +1,4 @@
-"""JSON Schema keywords by what they hold and by what can be enforced."""
+"""JSON Schema keywords by their values and by whether they can be enforced."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SCHEMA_KEYWORDS = frozenset(
         "unevaluatedProperties",
     }
 )
-"""Hold one schema (`items` may hold a list of them)."""
+"""Keywords with one schema (`items` may hold a list of them)."""
 
 SCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-"""Hold a list of schemas."""
+"""Keywords with a list of schemas."""
 
 SCHEMA_MAP_KEYWORDS = frozenset(
     {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
 )
-"""Hold schemas by name."""
+"""Keywords with schemas by name."""
 
 DEFINITIONS = ("$defs", "definitions")
-"""Hold schemas that are used by reference."""
+"""Keywords with schemas used by reference."""
 
 ANNOTATIONS = frozenset(
     {
@@ -51,7 +51,7 @@ ANNOTATIONS = frozenset(
         "writeOnly",
     }
 )
-"""Say nothing about which instances are valid."""
+"""Keywords without effect on the validity of instances."""
 
 REFUSED: dict[str, str] = {
     "$dynamicRef": "use $ref",
@@ -71,7 +71,7 @@ REFUSED: dict[str, str] = {
     "unevaluatedProperties": "use additionalProperties",
     "uniqueItems": "ask for a list and drop what repeats, or enumerate the choices",
 }
-"""Keywords that cannot be enforced token by token -> what to use instead."""
+"""Keywords that cannot be enforced token by token, with what to use instead."""
 
 FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
@@ -80,7 +80,7 @@ FORMATS = frozenset(
 
 
 def children(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The direct subschemas, each with its JSON pointer below `schema`."""
+    """Direct subschemas, each with its JSON pointer below `schema`."""
     for keyword, value in schema.items():
         if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
             for name, child in value.items():
@@ -98,7 +98,7 @@ def escape(name: str) -> str:
 
 
 def resolve(root: dict[str, Any], ref: str) -> Any | None:
-    """What the local reference `#/...` points to; None when there is nothing."""
+    """The target of the local reference `#/...`; None if there is none."""
     if ref == "#":
         return root
     if not ref.startswith("#/"):

@@ -1,7 +1,7 @@
-"""Limits checked before any native code sees what a user wrote.
+"""Limits checked before any native code sees the user's input.
 
-A native compiler cannot be interrupted and takes the process along when it runs out of memory, so
-that what is too large is refused here, with its place and the limit.
+A native compiler cannot be interrupted and takes the process along when it runs out of memory. So
+input that is too large is refused here, with its location and the limit.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 
 
 def check_spec(spec: ConstraintSpec) -> None:
-    """Refuse what never went through a declaration here and is too large, or is malformed.
+    """Refuse a spec that is too large or malformed.
 
-    Engines get specs from other processes: nothing native sees one before this has.
+    Engines get specs from other processes: this check comes before any native code.
     """
     match spec.kind:
         case "regex":
@@ -51,7 +51,7 @@ def check_spec(spec: ConstraintSpec) -> None:
 
 
 def check_choice(options: tuple[str, ...], what: str) -> None:
-    """Refuse a choice of nothing, of other than texts, or of too much."""
+    """Refuse a choice without options, with options that are not text, or with too many."""
     if not options or not all(isinstance(option, str) for option in options):
         raise ConstraintError(f"{what} needs texts to choose from", hint="Give one or more strings")
     chars = sum(map(len, options))
@@ -86,7 +86,7 @@ def check_regex(pattern: str, pointer: str = "") -> None:
 
 
 def check_text(text: str, what: str, pointer: str = "", keyword: str = "") -> None:
-    """Refuse what cannot cross into native code: NUL characters and lone surrogates."""
+    """Refuse text that cannot cross into native code: NUL characters and lone surrogates."""
     if "\x00" in text:
         raise ConstraintError(
             f"{what} holds a NUL character",
@@ -113,7 +113,7 @@ def check_grammar(lark: str) -> None:
 
 
 def check_schema_size(source: str) -> None:
-    """Refuse a schema whose text is too long."""
+    """Refuse a schema with too long a text."""
     size = len(source.encode(errors="replace"))
     if size > MAX_SCHEMA_BYTES:
         raise _too_large("schema", size, "bytes", MAX_SCHEMA_BYTES, "", "")
@@ -160,7 +160,7 @@ def _check_one(schema: dict[str, Any], pointer: str) -> None:
 def _largest_repeat(pattern: str) -> int:
     """Product of the nested `{m,n}` counts of a regex, at its largest."""
     stack = [1]  # largest product inside each open group
-    last = 1  # of the atom that a count would multiply
+    last = 1  # product of the atom before a count
     at = 0
     while at < len(pattern):
         char = pattern[at]

@@ -1,4 +1,4 @@
-"""Keywords that the grammar compiler does not know, said in keywords that it does.
+"""Lowering: keywords unknown to the grammar compiler, rewritten in keywords that it knows.
 
 Each rewriting keeps exactly the same instances valid, or leaves the schema as it is, to be refused.
 """
@@ -14,23 +14,23 @@ from agentrt.structured.json_schema.complement import TYPES, complement
 from agentrt.structured.json_schema.evaluated import SIMPLE, closed
 
 MAX_ARRAYS = 2000
-"""Arrays of distinct items that may be listed one by one."""
+"""Maximum number of arrays of distinct items to list one by one."""
 
-MAX_PLACES = 16
-"""Places of an array in which something may be looked for one by one."""
+MAX_POSITIONS = 16
+"""Maximum number of positions of an array to try one by one."""
 
 _MAX_SPAN = 64
 _MAX_EXCLUSIVE = 8
 
 
 def lower(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """`schema`, one level of it, in simpler keywords where that is possible.
+    """One level of `schema` in simpler keywords if possible.
 
-    What is added goes into `allOf`, so that the rest stays where references may point.
+    Additions go into `allOf`, so that the targets of references stay where they are.
 
     Args:
         schema: One level; the levels below are lowered by themselves.
-        root: The whole, in which references are found.
+        root: The whole schema, for references.
     """
     lowered = schema
     for keyword in SIMPLE:
@@ -43,7 +43,7 @@ def lower(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 
 
 def _and(schema: dict[str, Any], *more: Any) -> dict[str, Any]:
-    """`schema` and more."""
+    """`schema` and further schemas."""
     return {**schema, "allOf": [*schema.get("allOf", ()), *more]}
 
 
@@ -52,7 +52,7 @@ def _without(schema: dict[str, Any], *keywords: str) -> dict[str, Any]:
 
 
 def _not(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """Fixed values that are left, else the complement."""
+    """`not`: the remaining fixed values, else the complement."""
     rest = _without(schema, "not")
     refused = schema["not"]
     values = listed_values({k: v for k, v in rest.items() if k in ("type", "enum", "const")})
@@ -79,7 +79,7 @@ def _cases(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 
 
 def _dependent_schemas(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """Each: the property is not there, or the schema holds."""
+    """For each property: it is absent, or the schema holds."""
     cases = [
         {"anyOf": [{"properties": {name: False}}, {"allOf": [{"required": [name]}, wanted]}]}
         for name, wanted in schema["dependentSchemas"].items()
@@ -88,7 +88,7 @@ def _dependent_schemas(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 
 
 def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """Each branch with the complements of the others, where they have any."""
+    """`oneOf`: each branch with the complements of the others, if there are any."""
     branches = schema["oneOf"]
     if not isinstance(branches, list) or len(branches) > _MAX_EXCLUSIVE or _has_tag(branches):
         return schema
@@ -110,9 +110,9 @@ def _has_tag(branches: list[Any]) -> bool:
 
 
 def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """Anything at all counts items; what need not occur and may always occur says nothing.
+    """`contains`: a schema that allows anything counts items; one without bounds has no effect.
 
-    What has to occur once in a short array does so in one of its places.
+    An item that must occur once in a short array occurs at one of its positions.
     """
     fewest, most = schema.get("minContains", 1), schema.get("maxContains")
     rest = _without(schema, "contains", "minContains", "maxContains")
@@ -123,33 +123,33 @@ def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         return _and(rest, bounds)
     if fewest == 0 and most is None:
         return rest
-    places = _most_items(schema)
-    if fewest != 1 or most is not None or places is None:
+    positions = _most_items(schema)
+    if fewest != 1 or most is not None or positions is None:
         return schema
     cases: list[Any] = [
         {"type": "array", "minItems": at + 1, "prefixItems": [True] * at + [schema["contains"]]}
-        for at in range(places)
+        for at in range(positions)
     ]
     return _and(rest, {"anyOf": [*cases, {"type": [kind for kind in TYPES if kind != "array"]}]})
 
 
 def _most_items(schema: dict[str, Any]) -> int | None:
-    """How many items an array may have at most; None where they are many."""
+    """Maximum number of items of an array; None if there may be many."""
     first = len(schema.get("prefixItems", ()))
-    most: Any = first if schema.get("items") is False else MAX_PLACES + 1
+    most: Any = first if schema.get("items") is False else MAX_POSITIONS + 1
     if isinstance(schema.get("maxItems"), int):
         most = min(most, schema["maxItems"])
-    return most if most <= MAX_PLACES else None
+    return most if most <= MAX_POSITIONS else None
 
 
 def _patterns(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """Patterns that allow anything say nothing where all other properties may be anything, too."""
+    """Drop patterns that allow anything if all other properties may be anything, too."""
     open_ended = schema.get("additionalProperties", True) in (True, {})
     if not open_ended:
         return schema
-    said = {p: v for p, v in schema["patternProperties"].items() if v not in (True, {})}
+    kept = {p: v for p, v in schema["patternProperties"].items() if v not in (True, {})}
     rest = _without(schema, "patternProperties")
-    return {**rest, "patternProperties": said} if said else rest
+    return {**rest, "patternProperties": kept} if kept else rest
 
 
 def _no_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
@@ -167,14 +167,14 @@ def _dependent_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 
 
 def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """All arrays of distinct items, where the items are few."""
+    """All arrays of distinct items, if the items are few."""
     known = {"$schema", "type", "items", "prefixItems", "uniqueItems", "minItems", "maxItems"}
-    places = _places(schema)
-    if schema["uniqueItems"] is not True or not schema.keys() <= known or places is None:
+    positions = _values_by_position(schema)
+    if schema["uniqueItems"] is not True or not schema.keys() <= known or positions is None:
         return schema
     arrays: list[list[Any]] = []
     longer: list[list[Any]] = [[]]
-    for values in [*places, []]:
+    for values in [*positions, []]:
         if schema.get("minItems", 0) <= len(longer[0]):
             arrays += longer
         longer = [[*array, value] for array in longer for value in values if value not in array]
@@ -192,8 +192,8 @@ def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     return listed if arrays else {"allOf": [False]}
 
 
-def _places(schema: dict[str, Any]) -> list[list[Any]] | None:
-    """The values that each place of an array may take, when they can be listed."""
+def _values_by_position(schema: dict[str, Any]) -> list[list[Any]] | None:
+    """The values allowed at each position of an array, if they can be listed."""
     first = [listed_values(place) for place in schema.get("prefixItems", ())]
     rest = schema.get("items", True)
     after = [] if rest is False else listed_values(rest)
@@ -205,7 +205,7 @@ def _places(schema: dict[str, Any]) -> list[list[Any]] | None:
 
 
 def listed_values(schema: Any) -> list[Any] | None:
-    """The values that a schema allows, when they can be listed."""
+    """The values that a schema allows, if they can be listed."""
     if not isinstance(schema, dict):
         return None
     keys = schema.keys() - {"type"}

@@ -1,4 +1,4 @@
-"""The one door to llguidance's grammars: how JSON text looks, and what is too much."""
+"""The only entrance to llguidance's grammars: the form of JSON text, and the limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JSON_FORM: dict[str, Any] = {
 
 
 def parser_limits() -> LLParserLimits:
-    """Limits under which grammars are compiled and masks computed."""
+    """Limits of compiling grammars and computing masks."""
     return LLParserLimits(verbose_errors=False)
 
 
@@ -33,29 +33,29 @@ def json_in_lark(schema: Any) -> str:
 
 
 def _compact(schema: Any) -> str:
-    """A schema with our form of JSON; whatever the user asked of the compiler is overruled."""
+    """A schema with our form of JSON, which overrules the user's options for the compiler."""
     whole = schema if isinstance(schema, dict) else {"allOf": [schema]}
     return canonical_json.dumps({**whole, "x-guidance": JSON_FORM})
 
 
 def regex_grammar(pattern: str) -> str:
-    """The grammar of texts that the whole of `pattern` matches."""
+    """The grammar of texts that match `pattern` as a whole."""
     grammar: str = LLMatcher.grammar_from_regex(pattern)
     return grammar
 
 
 def lark_regex(pattern: str) -> str:
-    """A regex as it stands in a Lark grammar."""
+    """A regex as written in a Lark grammar."""
     return f"/{regex_to_lark(pattern)}/"
 
 
 def lark_grammar(lark: str) -> str:
-    """The grammar that a Lark text describes."""
+    """The grammar of a Lark text."""
     grammar: str = LLMatcher.grammar_from_lark(lark)
     return grammar
 
 
 def grammar_error(grammar: str) -> str:
-    """What is wrong with a grammar, without any vocabulary; "" when nothing is."""
+    """The error of a grammar, found without a vocabulary; "" if there is none."""
     wrong: str = LLMatcher.validate_grammar(grammar, limits=parser_limits())
     return "" if wrong.startswith("WARNING") else wrong

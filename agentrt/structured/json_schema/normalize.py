@@ -1,8 +1,8 @@
-"""A JSON Schema as the grammar wants it: annotations gone, key order kept, meaning unchanged.
+"""Normal form of a JSON Schema: annotations removed, key order kept, meaning unchanged.
 
-`normalise` never changes which instances are valid. `for_generation` does, on purpose, for schemas
-that describe Python types and tool arguments: there an extra property or a number of a thousand
-digits is nothing that anybody wants a model to write.
+`normalize` never changes which instances are valid. `for_generation` does, on purpose, for schemas
+of Python types and tool arguments: a model should write neither an extra property nor a number of a
+thousand digits there.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from agentrt.structured.json_schema.keywords import (
     resolve,
 )
 from agentrt.structured.json_schema.lowering import lower
-from agentrt.structured.json_schema.references import localise
+from agentrt.structured.json_schema.references import localize
 
 MAX_INTEGER = 10**18 - 1
-"""Largest magnitude of an integer whose type sets no bound: 18 digits."""
+"""Largest magnitude of an integer without bounds: 18 digits."""
 
 MAX_NUMBER = 1e18
-"""Largest magnitude of another number whose type sets no bound: `1e999` would be infinite."""
+"""Largest magnitude of another number without bounds: `1e999` would be infinite."""
 
 _COUNTS = frozenset(
     {"maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"}
@@ -33,20 +33,20 @@ _COUNTS = frozenset(
 _NOT_GENERATED_IN = frozenset({"allOf", "not", "if"})
 
 
-def normalise(schema: Any) -> Any:
-    """`schema` without annotations and without keywords that say nothing."""
-    local = localise(schema)
+def normalize(schema: Any) -> Any:
+    """`schema` without annotations and without keywords that have no effect."""
+    local = localize(schema)
     return _walk(local, lambda here: _plain(here, local))
 
 
 def for_generation(schema: Any) -> Any:
     """`schema` narrowed to what a model should write.
 
-    Objects with named properties are closed unless they say otherwise, integers without bounds
+    Objects with named properties are closed unless they state otherwise, integers without bounds
     have at most 18 digits, other numbers 18 before the point and no exponent. Fields with defaults
-    stay optional, as they are for pydantic.
+    stay optional, as in pydantic.
     """
-    return _walk(normalise(schema), _narrow, skip=_NOT_GENERATED_IN)
+    return _walk(normalize(schema), _narrow, skip=_NOT_GENERATED_IN)
 
 
 def _walk(
@@ -84,7 +84,7 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         kept.pop("else", None)
     if "then" not in kept and "else" not in kept:
         kept.pop("if", None)
-    if "oneOf" in kept and "anyOf" not in kept and _told_apart(kept["oneOf"], root):
+    if "oneOf" in kept and "anyOf" not in kept and _has_distinct_tags(kept["oneOf"], root):
         kept = {("anyOf" if k == "oneOf" else k): v for k, v in kept.items()}
     if "format" in kept:
         kept = _without_format(kept)
@@ -94,13 +94,13 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 
 
 def _count(keyword: str, value: Any) -> Any:
-    """JSON Schema takes 2.0 for a count of 2."""
+    """JSON Schema allows 2.0 as a count of 2."""
     whole = isinstance(value, float) and value.is_integer()
     return int(value) if whole and keyword in _COUNTS else value
 
 
 def _without_format(schema: dict[str, Any]) -> dict[str, Any]:
-    """A format as the pattern that it stands for, where we have one."""
+    """A format as its pattern, if we have one."""
     name = schema["format"]
     rest = {k: v for k, v in schema.items() if k != "format"}
     if name in SAYS_NOTHING:
@@ -114,23 +114,23 @@ def _without_format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """`propertyNames` as properties or patternProperties, where that says the same."""
+    """`propertyNames` as properties or patternProperties, if they are equivalent."""
     names = _branch(schema["propertyNames"], root) if isinstance(root, dict) else {}
     if schema.keys() & {"properties", "patternProperties"}:
         return schema
     rest = {k: v for k, v in schema.items() if k not in ("propertyNames", "additionalProperties")}
     value = schema.get("additionalProperties", True)
-    said = names.keys() - ANNOTATIONS - {"type"}
-    if said <= {"enum", "const"} and (fixed := _fixed_values(names, root)):
+    stated = names.keys() - ANNOTATIONS - {"type"}
+    if stated <= {"enum", "const"} and (fixed := _fixed_values(names, root)):
         ordered = [n for n in names.get("enum", [names.get("const")]) if n in fixed]
         return {**rest, "properties": dict.fromkeys(ordered, value), "additionalProperties": False}
     pattern = names.get("pattern")
-    if said == {"format"} and names["format"] in PATTERNS:
+    if stated == {"format"} and names["format"] in PATTERNS:
         pattern = anchored(PATTERNS[names["format"]])
-    elif said and said <= {"minLength", "maxLength"}:
+    elif stated and stated <= {"minLength", "maxLength"}:
         most = names.get("maxLength", "")
         pattern = f"^(?s:.){{{names.get('minLength', 0)},{most}}}$"
-    elif said != {"pattern"}:
+    elif stated != {"pattern"}:
         return schema
     return {**rest, "patternProperties": {pattern: value}, "additionalProperties": False}
 
@@ -155,8 +155,8 @@ def _bound(schema: dict[str, Any], *keywords: str) -> float | None:
     return found[0] if found else None
 
 
-def _told_apart(options: Any, root: Any) -> bool:
-    """Whether a required property with fixed values tells all branches of a `oneOf` apart."""
+def _has_distinct_tags(options: Any, root: Any) -> bool:
+    """Whether a required property with fixed values distinguishes all branches of a `oneOf`."""
     if not isinstance(options, list) or not isinstance(root, dict):
         return False
     branches = [_branch(option, root) for option in options]
@@ -185,7 +185,7 @@ def _branch(option: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fixed_values(schema: Any, root: dict[str, Any]) -> set[str]:
-    """The strings that a schema allows when it allows nothing else, else none."""
+    """The strings that a schema allows if it allows nothing else, else none."""
     here = _branch(schema, root)
     values = [here["const"]] if "const" in here else here.get("enum", [])
     if isinstance(values, list) and all(isinstance(value, str) for value in values):

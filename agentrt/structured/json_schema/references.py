@@ -1,7 +1,7 @@
-"""`$id`, `$anchor` and references by URI, said as pointers into `$defs`.
+"""`$id`, `$anchor` and references by URI, rewritten as pointers into `$defs`.
 
 Afterwards every reference is `#` or `#/$defs/...`, so that the rest of a schema may be rewritten
-without breaking one. A schema that has nothing of the kind comes back as it is.
+without breaking one. A schema without any of them is returned unchanged.
 Source: JSON Schema 2020-12, section 8.
 """
 
@@ -18,10 +18,10 @@ _NO_BASE = "urn:schema"
 _NAMES = ("$id", "$anchor", "$dynamicAnchor")
 
 
-def localise(schema: Any) -> Any:
+def localize(schema: Any) -> Any:
     """`schema` with local references only.
 
-    A reference that leads out of the schema stays as it is, to be refused by name.
+    A reference to another document stays unchanged, to be refused by name.
     """
     if not isinstance(schema, dict) or not _needs_it(schema):
         return schema
@@ -48,7 +48,7 @@ def _is_definition(ref: str) -> bool:
 
 
 class _Resources:
-    """A schema, and what its URIs stand for."""
+    """A schema and the targets of its URIs."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
@@ -100,7 +100,7 @@ class _Resources:
         return copied
 
     def _pointer(self, ref: str, base: str) -> str:
-        """Where `ref`, said under `base`, is found after the rewriting."""
+        """Pointer to the target of `ref`, under `base`, after the rewriting."""
         target = self._target(ref, base)
         if target is None:
             return ref

@@ -1,4 +1,4 @@
-"""Reading a regex just far enough to know its cost and to write it for both libraries alike."""
+"""Partial parsing of a regex: its cost, and a form that both libraries read alike."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _SPECIAL = set("\\.+*?()|[]{}^$")
 
 @dataclass(frozen=True, slots=True)
 class RegexCost:
-    """What the automaton of a regex may grow to.
+    """Estimated size of a regex automaton.
 
     Attributes:
-        states: About how many states before determinising.
-        wide_after_choice: Atoms that match several characters behind a repetition that may be
-            longer or shorter: each can double the number of states.
+        states: Approximate number of states before determinization.
+        wide_after_choice: Atoms that match several characters after a repetition of variable
+            length: each can double the number of states.
         broad: Whether some atom may match noncharacters, such as our markers.
     """
 
@@ -33,8 +33,7 @@ def escape_regex(text: str) -> str:
 def whole_match(pattern: str) -> str:
     r"""The same regex for matching whole texts, `\d \w \s` in ASCII, without outer anchors.
 
-    An anchor at the edge of a whole match says nothing; the libraries differ in what they make of
-    it.
+    An anchor at the edge of a whole match has no effect, and the libraries treat it differently.
     """
     pieces: list[str] = []
     depth = 0
@@ -72,14 +71,14 @@ def _is_outer_anchor(pattern: str, at: int) -> bool:
 
 
 def anywhere(pattern: str) -> str:
-    """The regex of whole texts in which `pattern` is found, as JSON Schema and pydantic read it."""
+    """The regex of whole texts that contain a match, as JSON Schema and pydantic read it."""
     found: list[str] = []
     for branch in _branches(pattern):
         starts = branch.startswith("^")
         ends = branch.endswith("$") and not branch.endswith("\\$")
         inner = branch[int(starts) : len(branch) - int(ends)]
-        before, behind = "" if starts else "(?s:.*)", "" if ends else "(?s:.*)"
-        found.append(f"{before}(?:{inner}){behind}")
+        before, after = "" if starts else "(?s:.*)", "" if ends else "(?s:.*)"
+        found.append(f"{before}(?:{inner}){after}")
     return "|".join(found)
 
 
@@ -98,19 +97,19 @@ def _branches(pattern: str) -> list[str]:
 
 
 def cost_of(pattern: str) -> RegexCost:
-    """Estimate, from the text alone, what the automaton of `pattern` costs."""
+    """Estimate of the automaton of `pattern`, from the text alone."""
     return _CostReader(pattern).read()
 
 
 class _CostReader:
-    """One pass over a pattern; rough, and never too low for what it calls narrow."""
+    """One pass over a pattern; rough, but never too low for an atom counted as narrow."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._sizes = [0]  # states inside each open group
         self._wides = [0]  # wide atoms inside each open group
         self._forks = [False]  # whether each has alternatives
-        self._last_size = 0  # of the atom that a repetition multiplies
+        self._last_size = 0  # size of the atom before a repetition
         self._last_wide = 0
         self._varying = False  # a repetition of open length came before
         self._after = 0  # wide atoms since
@@ -120,11 +119,11 @@ class _CostReader:
     def read(self) -> RegexCost:
         at = 0
         while at < len(self._pattern):
-            at += self._take(at)
+            at += self._read_at(at)
         return RegexCost(sum(self._sizes), self._after, self._broad)
 
-    def _take(self, at: int) -> int:
-        """Take what stands at `at`; returns its length."""
+    def _read_at(self, at: int) -> int:
+        """Read the element at `at`; returns its length."""
         char = self._pattern[at]
         if char == "(":
             self._sizes.append(0)
@@ -177,9 +176,9 @@ class _CostReader:
             self._classes.clear()
         return len(text)
 
-    def _separates(self, literal: str, behind: int) -> bool:
-        """Whether a literal outside of groups tells what came before it from what follows."""
-        optional = self._pattern[behind : behind + 1] in ("?", "*", "{", "+", "|")
+    def _separates(self, literal: str, after: int) -> bool:
+        """Whether a literal outside of groups separates the text before it from the text after."""
+        optional = self._pattern[after : after + 1] in ("?", "*", "{", "+", "|")
         if len(self._sizes) > 1 or optional or "|" in self._pattern:
             return False
         char = literal[-1]
@@ -196,7 +195,7 @@ _BROAD = re.compile(r"\\[DWSpPdws]|\[\^|^\.$|\[:")
 
 
 def _may_match(text: str, char: str) -> bool:
-    """Whether a class may match a character; True where that is not clear."""
+    """Whether a class may match a character; True if that is unclear."""
     if "&&" in text or "--" in text or text.count("[") > 1:
         return True
     try:
@@ -205,10 +204,10 @@ def _may_match(text: str, char: str) -> bool:
         return True
 
 
-def least(pattern: str) -> str:
-    """The same regex with each repetition at its least: its shortest text is the same.
+def minimal_regex(pattern: str) -> str:
+    """The same regex with each repetition at its minimum: its shortest text is the same.
 
-    What matches almost anything is narrowed to printable ASCII on the way.
+    Atoms that match almost anything are narrowed to printable ASCII.
     """
     pieces: list[str] = []
     at = 0

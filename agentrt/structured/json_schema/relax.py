@@ -1,8 +1,8 @@
-"""What of a JSON Schema can be enforced, where not all of it can: a schema that allows more.
+"""Relaxing a JSON Schema that cannot be enforced as a whole: a schema that allows more.
 
-Keywords that the grammar cannot follow go, one after the other, as the structural check names them.
-Nothing that stays can forbid what the whole allows: beneath `oneOf`, which a weaker branch would
-make stricter, the branches become alternatives.
+Keywords that the grammar cannot support are removed one by one, as the structural check names them.
+The rest must not forbid what the original allows: beneath `oneOf`, which a weaker branch would make
+stricter, the branches become alternatives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.record import record
 
-MOST_DROPPED = 64
+MAX_DROPPED = 64
 
 
 @record
@@ -23,9 +23,9 @@ class Relaxed:
     """The part of a schema that is enforced.
 
     Attributes:
-        spec: Of that part.
-        schema: That part.
-        dropped: Pointers to what is left to a check of the value, in normal form.
+        spec: Spec of that part.
+        schema: Schema of that part.
+        dropped: Pointers to the parts left to a check of the value, in normal form.
     """
 
     spec: ConstraintSpec
@@ -38,23 +38,23 @@ def relaxed(
     spec_of: Callable[[Any], ConstraintSpec],
     checkable: Callable[[str, Any], bool],
 ) -> Relaxed:
-    """`schema` without what cannot be enforced.
+    """`schema` without the parts that cannot be enforced.
 
     Args:
-        schema: In normal form.
+        schema: A schema in normal form.
         spec_of: The spec of a schema; refuses what cannot be enforced, with pointer and keyword.
-        checkable: Whether a keyword with this value is looked at when the value is checked.
+        checkable: Whether a keyword with this value is covered by the check of the value.
 
     Raises:
-        ConstraintError: Something can neither be enforced nor checked, or nearly nothing is left.
+        ConstraintError: A part can neither be enforced nor checked, or nearly nothing is left.
     """
     dropped: list[str] = []
     while True:
         try:
             return Relaxed(spec_of(schema), schema, tuple(dropped))
         except ConstraintError as refused:
-            if len(dropped) == MOST_DROPPED or "Unsatisfiable" in refused.message:
-                raise  # nothing that it allows would ever pass
+            if len(dropped) == MAX_DROPPED or "Unsatisfiable" in refused.message:
+                raise  # no value would ever pass
             weaker = _weaker(schema, refused, checkable)
             if weaker == schema:
                 raise
@@ -63,26 +63,26 @@ def relaxed(
 
 
 def _weaker(root: Any, refused: ConstraintError, checkable: Callable[[str, Any], bool]) -> Any:
-    """`root` without what was refused."""
+    """`root` without the refused part."""
     weaker: Any = copy.deepcopy(root)
     parts = [part.replace("~1", "/").replace("~0", "~") for part in refused.pointer.split("/")[1:]]
     if refused.keyword and parts and parts[-1] == refused.keyword:
         parts.pop()
-    way = [weaker]
+    path = [weaker]
     for part in parts:
-        here = way[-1]
-        way.append(here[int(part)] if isinstance(here, list) else here[part])
-    for above in way[:-1]:
+        here = path[-1]
+        path.append(here[int(part)] if isinstance(here, list) else here[part])
+    for above in path[:-1]:
         if isinstance(above, dict) and "oneOf" in above:
             _as_alternatives(above)
-    here = way[-1]
+    here = path[-1]
     if not isinstance(here, dict):
         raise refused
     if refused.keyword and refused.keyword in here:
         if not checkable(refused.keyword, here[refused.keyword]):
             raise refused
         _drop(here, refused.keyword)
-    else:  # no keyword alone is to blame
+    else:  # no single keyword is the cause
         kept = {name: here[name] for name in ("type", "$defs", "definitions") if name in here}
         alone = {name: kept[name] for name in kept if kept.keys() != here.keys() or name != "type"}
         here.clear()
@@ -95,7 +95,7 @@ def _drop(schema: dict[str, Any], keyword: str) -> None:
         _as_alternatives(schema)
         return
     del schema[keyword]
-    if keyword == "patternProperties":  # what it named would now be among the others
+    if keyword == "patternProperties":  # its properties would now count as additional
         schema.pop("additionalProperties", None)
 
 

@@ -1,7 +1,7 @@
-"""Whether a JSON Schema can be enforced: told at declaration, with pointer and keyword.
+"""Structural check of a JSON Schema at declaration: pointer and keyword of what is unsupported.
 
-No vocabulary and no engine are needed. Our own walk names what it knows; the grammar compiler has
-the last word, and its complaint is traced to the smallest subschema that causes it.
+No vocabulary and no engine are needed. Our own walk names what it knows; the grammar compiler
+decides, and its error is traced to the smallest subschema that causes it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _QUOTED = re.compile(r'"([$A-Za-z]+)"')
 
 
 def check_size(schema: Any, what: str = "schema") -> None:
-    """Refuse what is no JSON Schema at all, or too large to be looked at.
+    """Refuse a value that is not a JSON Schema at all, or too large.
 
     Raises:
-        ConstraintError: With the place and the limit.
+        ConstraintError: Names the location and the limit.
     """
     try:
         source = json.dumps(schema, ensure_ascii=False, allow_nan=False)
@@ -41,7 +41,7 @@ def check_structure(schema: Any) -> None:
     """Refuse a schema, in normal form, that cannot be enforced exactly.
 
     Raises:
-        ConstraintError: With `pointer` and `keyword` of the first offence.
+        ConstraintError: Names `pointer` and `keyword` of the first offence.
     """
     _check_keywords(schema)
     complaint = grammar_error(json_grammar(schema))
@@ -111,9 +111,9 @@ def _traced(root: Any, complaint: str) -> ConstraintError:
     pointer, tried = "", 0
     here = root if isinstance(root, dict) else {}
     definitions = {k: here[k] for k in ("$defs", "definitions") if k in here}
-    going = isinstance(root, dict)
-    while going:
-        going = False
+    descending = isinstance(root, dict)
+    while descending:
+        descending = False
         for path, child in children(here):
             tried += 1
             if tried > _MAX_TRACED:
@@ -122,20 +122,20 @@ def _traced(root: Any, complaint: str) -> ConstraintError:
                 continue
             inner = grammar_error(json_grammar({**child, **definitions}))
             if inner and not (path.startswith(("/$defs", "/definitions")) and here is not root):
-                pointer, here, complaint, going = pointer + path, child, inner, True
+                pointer, here, complaint, descending = pointer + path, child, inner, True
                 break
     keyword = _blamed(complaint, here)
-    place = f"{pointer}/{keyword}" if keyword else pointer
+    location = f"{pointer}/{keyword}" if keyword else pointer
     return ConstraintError(
-        f"{place or '/'}: {_reason(complaint)}",
-        pointer=place,
+        f"{location or '/'}: {_reason(complaint)}",
+        pointer=location,
         keyword=keyword,
         hint=_HINTS.get(keyword, "Change this part of the schema"),
     )
 
 
 def _blamed(complaint: str, schema: dict[str, Any]) -> str:
-    """The keyword that a complaint of the compiler is about; "" when it is none alone."""
+    """The keyword named by an error of the compiler; "" if it is not a single one."""
     if complaint.startswith("Unimplemented"):
         return next(iter(_QUOTED.findall(complaint)), "")
     if "range" in complaint:
@@ -149,7 +149,7 @@ def _blamed(complaint: str, schema: dict[str, Any]) -> str:
 
 
 def _reason(complaint: str) -> str:
-    """The one line of a complaint that says why."""
+    """The line of an error with its reason."""
     lines = complaint.strip().splitlines()
     return next((x.removeprefix("error: ") for x in lines if x.startswith("error: ")), lines[0])
 

@@ -1,4 +1,4 @@
-"""Compiled constraints, kept: each is compiled once, refusals are remembered too."""
+"""Cache of compiled constraints: each is compiled once; refusals are cached too."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Compile = Callable[[ConstraintSpec, Vocab, CallFrame], CompiledConstraint]
 Outcome = CompiledConstraint | AgentrtError
 
 REFUSAL_S = 60.0
-"""How long a refusal is remembered: what was too dear on a busy machine may be tried again."""
+"""Lifetime of a refusal: a constraint too costly on a busy machine may be tried again."""
 
 _VERSIONS = tuple(importlib.metadata.version(name) for name in ("llguidance", "outlines-core"))
 
 
 @dataclass(frozen=True, slots=True)
 class CacheCounts:
-    """What the cache did and holds.
+    """Counters of the cache.
 
     Attributes:
-        hits: Answers that were there, or under way.
-        compiled: Compilations that were run, refusals among them.
-        entries: Kept now.
-        size_bytes: About what they hold.
+        hits: Lookups that found a result, or one being compiled.
+        compiled: Compilations started, refusals included.
+        entries: Entries now.
+        size_bytes: Approximate memory of the entries.
     """
 
     hits: int
@@ -48,9 +48,9 @@ class CacheCounts:
 
 
 class CompileCache:
-    """Compiles each constraint once for a vocabulary and keeps the few hundred last used.
+    """Compiles each constraint once for a vocabulary and keeps the few hundred used last (LRU).
 
-    Two that ask for the same at once wait for one compilation. Thread-safe.
+    Two concurrent lookups of the same constraint wait for one compilation. Thread-safe.
     """
 
     def __init__(
@@ -67,46 +67,46 @@ class CompileCache:
         self._compile = compile_one or self._service.compile
         self._now_s = now_s
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Future[CompiledConstraint]] = OrderedDict()
+        self._futures: OrderedDict[str, Future[CompiledConstraint]] = OrderedDict()
         self._bytes: dict[str, int] = {}
         self._hits = 0
         self._compiled = 0
-        self._forgotten_at_s: dict[str, float] = {}  # when each refusal may be asked again
+        self._refused_until_s: dict[str, float] = {}  # end of each refusal
         self._workers: dict[bool, ThreadPoolExecutor] = {}
 
     @property
     def counts(self) -> CacheCounts:
         with self._lock:
             return CacheCounts(
-                self._hits, self._compiled, len(self._kept), sum(self._bytes.values())
+                self._hits, self._compiled, len(self._futures), sum(self._bytes.values())
             )
 
     def get(self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> CompiledConstraint:
-        """The compiled constraint, compiled here and now unless it is there or under way.
+        """The compiled constraint, compiled in this thread unless it is cached or in progress.
 
         Raises:
-            ConstraintError: It does not compile; the same answer each time.
+            ConstraintError: The constraint does not compile; the same error each time.
         """
         future, mine = self._claim(spec, vocab, frame)
         if mine:
             self._run(future, spec, vocab, frame)
         return future.result()
 
-    def begin(
+    def start_compile(
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
     ) -> Future[CompiledConstraint]:
-        """The same, compiled on a thread: done at once when it is there."""
+        """The same, compiled in another thread; done at once if it is cached."""
         future, mine = self._claim(spec, vocab, frame)
         if mine:
             self._thread(may_be_hostile(spec)).submit(self._run, future, spec, vocab, frame)
         return future
 
     def prepare(self, vocab: Vocab) -> None:
-        """Get what every compilation needs of a vocabulary ready, on a thread."""
+        """Build the tables of a vocabulary that every compilation needs, in another thread."""
         self._thread(False).submit(alphabet_of, vocab)
 
     def close(self) -> None:
-        """End the threads; what is under way is finished."""
+        """End the threads; compilations in progress are finished."""
         with self._lock:
             workers, self._workers = self._workers, {}
         for worker in workers.values():
@@ -118,18 +118,18 @@ class CompileCache:
     ) -> tuple[Future[CompiledConstraint], bool]:
         key = cache_key(spec, vocab, frame)
         with self._lock:
-            future = self._kept.get(key)
-            if key in self._forgotten_at_s and self._forgotten_at_s[key] < self._now_s():
-                self._let_go(key)
+            future = self._futures.get(key)
+            if key in self._refused_until_s and self._refused_until_s[key] < self._now_s():
+                self._forget(key)
                 future = None
             if future is not None:
                 self._hits += 1
-                self._kept.move_to_end(key)
+                self._futures.move_to_end(key)
                 return future, False
             self._compiled += 1
             future = Future()
-            self._kept[key] = future
-            future.add_done_callback(lambda done: self._weigh(key, done))
+            self._futures[key] = future
+            future.add_done_callback(lambda done: self._account(key, done))
             return future, True
 
     def _run(
@@ -146,42 +146,42 @@ class CompileCache:
             return
         future.set_result(compiled)
 
-    def _weigh(self, key: str, done: Future[CompiledConstraint]) -> None:
-        """Account for what has arrived and let go what was not used for longest."""
+    def _account(self, key: str, done: Future[CompiledConstraint]) -> None:
+        """Account for the memory of a result and evict the entries used least recently."""
         wrong = done.exception()
         with self._lock:
             if wrong is not None and not isinstance(wrong, AgentrtError):
-                self._kept.pop(key, None)  # not about the constraint: try again next time
+                self._futures.pop(key, None)  # not a fault of the constraint: try again next time
                 return
             self._bytes[key] = 0 if wrong is not None else done.result().size_bytes
             if wrong is not None:
-                self._forgotten_at_s[key] = self._now_s() + REFUSAL_S
+                self._refused_until_s[key] = self._now_s() + REFUSAL_S
             total = sum(self._bytes.values())
-            for old in list(self._kept):
-                if len(self._kept) <= self._max_entries and total <= self._max_bytes:
+            for old in list(self._futures):
+                if len(self._futures) <= self._max_entries and total <= self._max_bytes:
                     break
                 if old != key and old in self._bytes:
                     total -= self._bytes[old]
-                    self._let_go(old)
+                    self._forget(old)
 
-    def _let_go(self, key: str) -> None:
-        del self._kept[key]
+    def _forget(self, key: str) -> None:
+        del self._futures[key]
         self._bytes.pop(key, None)
-        self._forgotten_at_s.pop(key, None)
+        self._refused_until_s.pop(key, None)
 
-    def _thread(self, suspect: bool) -> ThreadPoolExecutor:
-        """What may take long has a thread of its own, so that nothing else queues behind it."""
+    def _thread(self, costly: bool) -> ThreadPoolExecutor:
+        """The worker thread: costly compilations have one of their own, so that others go on."""
         with self._lock:
-            worker = self._workers.get(suspect)
+            worker = self._workers.get(costly)
             if worker is None:
                 worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-compile")
-                self._workers[suspect] = worker
+                self._workers[costly] = worker
             return worker
 
 
 def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
-    """What a compiled constraint depends on, hashed."""
-    told = canonical_json.dumps(
+    """Hash of all that a compiled constraint depends on."""
+    content = canonical_json.dumps(
         [
             _VERSIONS,
             vocab.fingerprint,
@@ -190,4 +190,4 @@ def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
             asdict(frame) if spec.kind == "calls" else None,
         ]
     )
-    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()
+    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()

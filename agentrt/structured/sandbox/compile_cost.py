@@ -1,7 +1,7 @@
-"""What is not certain to compile at once: it is tried in a process that can be killed first.
+"""Estimate of the cost of compiling: constraints that may be costly are tried in a sandbox first.
 
-Cheap and from the text alone. Real schemas stay far below these bounds; what is above them is not
-refused, it only takes the longer way.
+Cheap, and from the text alone. Real schemas stay far below these bounds; a constraint above them is
+not refused, it only goes through the sandbox.
 """
 
 from __future__ import annotations
@@ -16,72 +16,72 @@ from agentrt.structured.json_schema.regex_text import cost_of, whole_match
 from agentrt.structured.sandbox.compiled import MAX_WIDE_AFTER_CHOICE
 
 PLAIN_BYTES = 64_000
-"""Of a schema."""
+"""Bound on the size of a schema."""
 
 PLAIN_GRAMMAR_BYTES = 16_000
-"""Of a grammar that stands for itself: each byte of it can cost more than one of a schema."""
+"""Bound on the size of a grammar: each byte of it can cost more than one of a schema."""
 
 PLAIN_COUNT = 1_000
-"""Of items, characters or fields."""
+"""Bound on counts of items, characters or fields."""
 
 PLAIN_REPEATS = 5_000
-"""Of all repetitions in a grammar, multiplied."""
+"""Bound on the product of all repetitions in a grammar."""
 
 PLAIN_STATES = 400
-"""Of the automaton of a regex, before determinising."""
+"""Bound on the states of a regex automaton, before determinization."""
 
 PLAIN_DOUBLED = 1_200
-"""Of a regex that gets a table, when each atom that may double its states does."""
+"""Bound on the states of a regex with a table, if each atom that may double them does."""
 
 PLAIN_LAZY_STATES = 2_000
-"""Of a regex inside of a schema, where only those are made that a text comes to."""
+"""Bound on the states of a regex inside a schema: its states are built lazily."""
 
 _COUNTS = frozenset(
     ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 )
 _REGEXES = frozenset(("pattern",))
-_MOST_REFS = 64
+_MAX_REFS = 64
 _REPEATS = re.compile(r"\{(\d{1,9}),?(\d{0,9})\}")
 
 
 def may_be_hostile(spec: ConstraintSpec) -> bool:
-    """Whether compiling it may take long or much memory."""
+    """Whether compiling it may take much time or memory."""
     match spec.kind:
         case "regex":
             return is_costly(whole_match(spec.source))
         case "choice":
             return sum(map(len, spec.options)) > PLAIN_BYTES
         case "grammar":
-            return _is_dear_grammar(spec.source)
+            return _is_costly_grammar(spec.source)
         case "json":
-            return _is_dear_schema(spec.source)
+            return _is_costly_schema(spec.source)
         case "calls":
             sources = [spec.source] if spec.source else []
             sources += [json.dumps(tool.parameters) for tool in spec.tools]
-            return sum(map(len, sources)) > PLAIN_BYTES or any(map(_is_dear_schema, sources))
+            return sum(map(len, sources)) > PLAIN_BYTES or any(map(_is_costly_schema, sources))
 
 
 def is_costly(pattern: str) -> bool:
-    """Whether the automaton of a regex is not small for certain."""
+    """Whether the automaton of a regex may be large."""
     cost = cost_of(pattern)
     tabled = cost.wide_after_choice <= MAX_WIDE_AFTER_CHOICE
     doubled = cost.states << cost.wide_after_choice if tabled else 0
     return cost.states > PLAIN_STATES or doubled > PLAIN_DOUBLED
 
 
-def _is_dear_grammar(source: str) -> bool:
-    """Repetitions may stand inside of each other, which a text alone does not tell."""
+def _is_costly_grammar(source: str) -> bool:
+    """Repetitions may be nested, which is not visible in the text, so all are multiplied."""
     counts = (int(high or low) for low, high in _REPEATS.findall(source))
     repeats = math.prod(max(1, count) for count in counts)
     return len(source) > PLAIN_GRAMMAR_BYTES or repeats > PLAIN_REPEATS
 
 
-def _is_dear_schema(source: str) -> bool:
-    if len(source) > PLAIN_BYTES or source.count('"$ref"') > _MOST_REFS:
+def _is_costly_schema(source: str) -> bool:
+    if len(source) > PLAIN_BYTES or source.count('"$ref"') > _MAX_REFS:
         return True
     try:
         todo: list[Any] = [json.loads(source)]
-    except (ValueError, RecursionError):  # whoever compiles it says so
+    except (ValueError, RecursionError):  # reported by the compiler
         return True
     while todo:
         here = todo.pop()
@@ -89,7 +89,7 @@ def _is_dear_schema(source: str) -> bool:
             todo += here
         if not isinstance(here, dict):
             continue
-        if any(_is_large(here.get(keyword)) for keyword in _COUNTS) or _is_odd(here):
+        if any(_is_large(here.get(keyword)) for keyword in _COUNTS) or _is_large_factor(here):
             return True
         patterns = here.get("patternProperties")
         named = list(patterns) if isinstance(patterns, dict) else []
@@ -104,8 +104,8 @@ def _is_large(count: object) -> bool:
     return isinstance(count, int | float) and count > PLAIN_COUNT
 
 
-def _is_odd(schema: dict[str, Any]) -> bool:
-    """Whether divisibility takes an automaton with many states: one for each remainder."""
+def _is_large_factor(schema: dict[str, Any]) -> bool:
+    """Whether divisibility needs an automaton with many states: one for each remainder."""
     factor = schema.get("multipleOf")
     digits = re.sub(r"e.*|[.\-]", "", repr(factor)).strip("0")
     return isinstance(factor, int | float) and int(digits or "0") > PLAIN_COUNT

@@ -1,4 +1,4 @@
-"""From a spec to a compiled constraint: which library, under which limits."""
+"""Compilation of a spec: choice of the library, and its limits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.native import json_grammar, lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
 from agentrt.structured.matcher import CompiledConstraint
-from agentrt.structured.sandbox.probe_wire import Way
+from agentrt.structured.sandbox.probe_wire import MatchMethod
 from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
 MAX_TABLE_CELLS = 20_000_000
-"""States times tokens up to which a table is made ahead; beyond, the lazy parser is better."""
+"""Maximum size of a table built ahead, states times tokens; beyond it the lazy parser is better."""
 
 MAX_WIDE_AFTER_CHOICE = 8
-"""Atoms that may double the states of an automaton; with more of them no table is made."""
+"""Maximum number of atoms that may double the automaton's states; with more, no table is built."""
 
 _MAX_CHOICE_CHARS = 4_000
 
@@ -35,38 +35,38 @@ def compile_constraint(
     vocab: Vocab,
     frame: CallFrame,
     *,
-    way: Way | None = None,
+    method: MatchMethod | None = None,
     searches: bool = True,
     shortest: Sequence[int] | None = None,
 ) -> CompiledConstraint:
     """Compile a constraint and its first mask. Any thread; may take long.
 
     Args:
-        spec: What the output must look like.
+        spec: The constraint.
         vocab: The model's vocabulary.
-        frame: How the model writes tool calls; matters to `calls` only.
-        way: How it is matched; None takes the first of `ways`.
-        searches: Whether to look for its shortest text.
-        shortest: That text where it was found before; checked, never trusted.
+        frame: Frame of the model's tool calls; matters to `calls` only.
+        method: Method of matching; None takes the first of `methods_for`.
+        searches: Whether to search for the shortest text.
+        shortest: Result of an earlier search; checked, never trusted.
 
     Raises:
-        ConstraintError: It does not compile within the limits.
+        ConstraintError: The constraint does not compile within the limits.
         ModelInvalid: The tokenizer cannot be used.
     """
     alphabet = alphabet_of(vocab)
     pattern = _pattern(spec)
-    if pattern is not None and (way or ways(spec, vocab)[0]) == "table":
+    if pattern is not None and (method or methods_for(spec, vocab)[0]) == "table":
         return AutomatonConstraint(pattern, alphabet)
     constraint = LlguidanceConstraint(_grammar(spec, vocab, frame), alphabet)
     if searches:
         constraint.find_shortest(guess_of(spec, alphabet, frame))
     elif shortest is not None:
-        constraint.take_shortest(shortest)
+        constraint.set_shortest(shortest)
     return constraint
 
 
-def ways(spec: ConstraintSpec, vocab: Vocab) -> tuple[Way, ...]:
-    """How it can be matched, the best first."""
+def methods_for(spec: ConstraintSpec, vocab: Vocab) -> tuple[MatchMethod, ...]:
+    """Possible methods of matching, the best first."""
     match spec.kind:
         case "regex":
             fits = fits_table(whole_match(spec.source), vocab)
@@ -80,10 +80,10 @@ def ways(spec: ConstraintSpec, vocab: Vocab) -> tuple[Way, ...]:
 
 
 def fits_table(pattern: str, vocab: Vocab) -> bool:
-    """Whether the automaton of a regex is small for certain, so that it may be made ahead.
+    """Whether the automaton of a regex is certainly small enough to be built ahead.
 
-    A native compile can be neither interrupted nor caught when memory ends; hence a bound, not a
-    try.
+    A native compile can be neither interrupted nor caught when memory runs out; hence a bound, not
+    a try.
     """
     cost = cost_of(pattern)
     small = cost.states * vocab.size <= MAX_TABLE_CELLS
@@ -101,7 +101,7 @@ def _pattern(spec: ConstraintSpec) -> str | None:
 
 
 def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
-    """A short output worked out without the grammar."""
+    """A short output found without the grammar."""
     found: list[str | int] | None = None
     match spec.kind:
         case "json":
@@ -116,7 +116,7 @@ def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list
             found = [min(spec.options, key=len)]
     if found is None:
         return None
-    spelled = ([p] if isinstance(p, int) else alphabet.spell(p.encode()) for p in found)
+    spelled = ([p] if isinstance(p, int) else alphabet.tokenize(p.encode()) for p in found)
     return [token for tokens in spelled for token in tokens]
 
 

@@ -1,4 +1,4 @@
-"""Trying a constraint in a process that can be killed, before it is compiled in this one."""
+"""The sandbox: trying a constraint in a process that can be killed, before compiling it here."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from agentrt.structured.sandbox.probe_wire import (
     Compiled,
     ConstraintRefused,
     Learn,
+    MatchMethod,
     ProbeReady,
     Try,
     TryLimits,
-    Way,
 )
 
 MORE_BYTES = 1 << 30
-"""Memory that compiling one constraint may take."""
+"""Memory limit of compiling one constraint."""
 
-_STILL_S = 30.0
-"""A process that has not computed at all for so long does not start."""
-_LEARN_CPU_S = 60.0
+_NO_PROGRESS_S = 30.0
+"""A process without any CPU time for so long has failed to start."""
+_START_CPU_S = 60.0
 _READ_BYTES = 1 << 16
 
 
-class TooDear(Exception):
-    """A try was killed on the way: it took more time or memory than it may."""
+class CompileTooCostly(Exception):
+    """A try was killed: it exceeded its time or memory."""
 
 
 class ProbeProcess:
-    """A process that tries constraints, and its two pipes."""
+    """A process that tries constraints, with its two pipes."""
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
@@ -60,20 +60,20 @@ class ProbeProcess:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        self._kill = weakref.finalize(self, _kill, self._process)  # when nobody says `end`
+        self._kill = weakref.finalize(self, _kill, self._process)  # if `end` is not called
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         return self._process.poll() is None
 
     def send(self, order: Learn | Try) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it is dead: `receive` finds out
+        with contextlib.suppress(BrokenPipeError):  # the process is dead: `receive` returns None
             pipe = _pipe(self._process.stdin)
             pipe.write(ORDERS.frame(order))
             pipe.flush()
 
     def receive(self, ends_s: float) -> Answer | None:
-        """Its next answer; None when it died, or has not answered by then."""
+        """The next answer; None if the process died or has not answered in time."""
         source = _pipe(self._process.stdout).fileno()
         poll = select.poll()
         poll.register(source, select.POLLIN)
@@ -85,24 +85,24 @@ class ProbeProcess:
             self._answers += [ANSWERS.value(payload) for payload in self._reader.feed_data(data)]
         return self._answers.pop(0)
 
-    def starts(self) -> bool:
-        """Wait until it has learnt what it was told; False when it does not come to that.
+    def wait_ready(self) -> bool:
+        """Wait until the process has its vocabulary; False if it fails to start.
 
-        It is waited for as long as it gets on, by its own time: beside busy processes, it can take
-        half a minute of ours for what is a second of it.
+        The wait lasts as long as the process makes progress in CPU time: on a busy machine one
+        second of it can take half a minute.
         """
         computed_s = 0.0
-        while (answer := self.receive(time.monotonic() + _STILL_S)) is None:
+        while (answer := self.receive(time.monotonic() + _NO_PROGRESS_S)) is None:
             before_s, computed_s = computed_s, self.computed_s()
-            if not self.lives or not before_s < computed_s < _LEARN_CPU_S:
+            if not self.is_alive or not before_s < computed_s < _START_CPU_S:
                 return False
         return isinstance(answer, ProbeReady)
 
     def computed_s(self) -> float:
-        """How long it has computed, as far as the system tells."""
+        """CPU time of the process, if the system reports it; else 0."""
         with contextlib.suppress(OSError):
             stat = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii")
-            ticks = stat.rpartition(")")[2].split()[11:13]  # of its own, and of the system for it
+            ticks = stat.rpartition(")")[2].split()[11:13]  # user and system time
             return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
         return 0.0
 
@@ -111,44 +111,49 @@ class ProbeProcess:
 
 
 class CompileProbe:
-    """A process that is started when the first constraint looks hostile. Thread-safe.
+    """Compiles suspicious constraints in a process, started for the first one. Thread-safe.
 
     Args:
-        more_bytes: Memory that a try may take.
-        started: Starts a process for the vocabulary of a fingerprint.
+        more_bytes: Memory limit of a try.
+        start_process: Starts a process for the vocabulary of a fingerprint.
 
     Attributes:
-        starts: How many processes it took so far.
+        starts: Number of processes started so far.
     """
 
     def __init__(
         self,
         more_bytes: int = MORE_BYTES,
-        started: Callable[[str], ProbeProcess] = ProbeProcess,
+        start_process: Callable[[str], ProbeProcess] = ProbeProcess,
     ) -> None:
         self._more_bytes = more_bytes
-        self._started = started
+        self._start_process = start_process
         self._lock = threading.Lock()
         self._child: ProbeProcess | None = None
         self.starts = 0
 
-    def shortest(
-        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, way: Way, limits: TryLimits
+    def find_shortest(
+        self,
+        spec: ConstraintSpec,
+        vocab: Vocab,
+        frame: CallFrame,
+        method: MatchMethod,
+        limits: TryLimits,
     ) -> tuple[int, ...] | None:
-        """Compile it over there.
+        """Compile a constraint in the process.
 
         Returns:
-            Its shortest whole text, where one was found within the limits.
+            Its shortest complete text, if one was found within the limits.
 
         Raises:
-            TooDear: It did not compile within the limits.
-            ConstraintError: It does not compile.
+            CompileTooCostly: The constraint exceeded the limits.
+            ConstraintError: The constraint does not compile.
         """
         with self._lock:
-            child = self._for(vocab)
+            child = self._process_for(vocab)
             compiled = False
             ends_s = time.monotonic() + limits.wall_s
-            child.send(Try(spec, frame, way, limits))
+            child.send(Try(spec, frame, method, limits))
             while True:
                 answer = child.receive(ends_s)
                 match answer:
@@ -162,23 +167,23 @@ class CompileProbe:
                         self._end()
                         if compiled:
                             return None  # only the search took too long
-                        raise TooDear
+                        raise CompileTooCostly
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
             self._end()
 
-    def _for(self, vocab: Vocab) -> ProbeProcess:
-        """A process that knows the vocabulary."""
+    def _process_for(self, vocab: Vocab) -> ProbeProcess:
+        """A process that has the vocabulary."""
         child = self._child
-        if child is not None and child.fingerprint == vocab.fingerprint and child.lives:
+        if child is not None and child.fingerprint == vocab.fingerprint and child.is_alive:
             return child
         self._end()
         self.starts += 1
-        child = self._child = self._started(vocab.fingerprint)
+        child = self._child = self._start_process(vocab.fingerprint)
         child.send(Learn(vocab, self._more_bytes))
-        if not child.starts():
+        if not child.wait_ready():
             self._end()
             raise InternalError("the process that tries constraints does not start")
         return child

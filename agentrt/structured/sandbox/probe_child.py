@@ -1,9 +1,8 @@
-"""The process that tries constraints which look hostile, and dies of them in our stead.
+"""The sandbox process: tries constraints that may be hostile, and dies of them in our stead.
 
-Run as `python -m agentrt.structured.sandbox.probe_child`: orders come on standard input, answers
-go to
-what was standard output. Time and memory are limited by the kernel, since native code in the
-middle of its work listens to nobody else.
+Run as `python -m agentrt.structured.sandbox.probe_child`: orders come on standard input, answers go
+to the original standard output. Time and memory are limited by the kernel, since native code cannot
+be interrupted in any other way.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ _READ_BYTES = 1 << 16
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serve until the end of standard input."""
     answers = os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints must not stand among the answers
+    os.dup2(2, 1)  # keep a library's prints out of the answers
     vocab: Vocab | None = None
     for order in _orders():
         if isinstance(order, Learn):
@@ -48,11 +47,11 @@ def main() -> None:
             alphabet_of(vocab)
             index_vocabulary(vocab)
             _limit_memory(order.more_bytes)
-            _tell(answers, ProbeReady())
+            _send(answers, ProbeReady())
         elif vocab is not None:
             _limit_cpu(order.limits.cpu_s)
-            for answer in _tried(order, vocab):
-                _tell(answers, answer)
+            for answer in _answers_to(order, vocab):
+                _send(answers, answer)
             _limit_cpu(0.0)
 
 
@@ -63,10 +62,10 @@ def _orders() -> Iterator[Order]:
             yield ORDERS.value(payload)
 
 
-def _tried(order: Try, vocab: Vocab) -> Iterator[Answer]:
+def _answers_to(order: Try, vocab: Vocab) -> Iterator[Answer]:
     try:
         constraint = compile_constraint(
-            order.spec, vocab, order.frame, way=order.way, searches=False
+            order.spec, vocab, order.frame, method=order.method, searches=False
         )
         yield Compiled()
         if isinstance(constraint, LlguidanceConstraint):
@@ -79,12 +78,12 @@ def _tried(order: Try, vocab: Vocab) -> Iterator[Answer]:
 
 
 def _limit_cpu(seconds: float) -> None:
-    """The kernel ends this process once it has computed for so long; 0 lifts the limit."""
+    """Have the kernel end this process after so much CPU time; 0 lifts the limit."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _limit_memory(more_bytes: int) -> None:
-    """No more than `more_bytes` beyond what is mapped now (where the system keeps to it)."""
+    """Limit memory to `more_bytes` beyond what is mapped now (Linux only)."""
     if sys.platform != "linux":
         return
     import resource
@@ -94,7 +93,7 @@ def _limit_memory(more_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def _tell(answers: int, answer: Answer) -> None:
+def _send(answers: int, answer: Answer) -> None:
     frame = memoryview(ANSWERS.frame(answer))
     while frame:
         frame = frame[os.write(answers, frame) :]
@@ -102,5 +101,5 @@ def _tell(answers: int, answer: Answer) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, at whose end we end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, and ends both
     main()

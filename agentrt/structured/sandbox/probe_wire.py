@@ -1,4 +1,4 @@
-"""What crosses between the compile service and the process that tries constraints first."""
+"""Messages between the compile service and the sandbox process."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.wire import Wire
 
-Way = Literal["table", "parser"]
-"""How a constraint is matched: by a table made ahead, or by a parser as the text grows."""
+MatchMethod = Literal["table", "parser"]
+"""Method of matching: a table built ahead, or a parser as the text grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class TryLimits:
-    """What one try may take.
+    """Limits of one try.
 
     Attributes:
-        cpu_s: Of all its threads.
-        wall_s: Seen from outside.
+        cpu_s: CPU time of all its threads.
+        wall_s: Elapsed time, seen from outside.
     """
 
     cpu_s: float
@@ -29,11 +29,11 @@ class TryLimits:
 
 @dataclass(frozen=True, slots=True)
 class Learn:
-    """The vocabulary of the tries that follow.
+    """The vocabulary of the following tries.
 
     Attributes:
-        vocab: It.
-        more_bytes: Memory for the tries, beyond what the process has by then.
+        vocab: The vocabulary.
+        more_bytes: Memory for the tries, beyond that in use by then.
     """
 
     vocab: Vocab
@@ -42,22 +42,22 @@ class Learn:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """Compile this, and look for its shortest text."""
+    """Compile this, and search for its shortest text."""
 
     spec: ConstraintSpec
     frame: CallFrame
-    way: Way
+    method: MatchMethod
     limits: TryLimits
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeReady:
-    """The vocabulary is learnt."""
+    """The tables of the vocabulary are built."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """It compiles, first mask included; the search for its shortest text begins."""
+    """The constraint compiles, first mask included; the search for its shortest text begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Closes:
     """The search is over.
 
     Attributes:
-        tokens: The shortest whole text that was found, or None.
+        tokens: The shortest complete text found, or None.
     """
 
     tokens: tuple[int, ...] | None
@@ -73,7 +73,7 @@ class Closes:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintRefused:
-    """It does not compile; the fields of the `ConstraintError`."""
+    """The constraint does not compile; the fields of the `ConstraintError`."""
 
     message: str
     pointer: str

@@ -1,4 +1,4 @@
-"""Compiling what others have written: what looks hostile is tried elsewhere first."""
+"""Compilation of untrusted constraints: those that may be hostile are tried in a sandbox first."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from agentrt.base.vocabulary import Vocab
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.compile_cost import may_be_hostile
-from agentrt.structured.sandbox.compiled import compile_constraint, ways
-from agentrt.structured.sandbox.probe import CompileProbe, TooDear
-from agentrt.structured.sandbox.probe_wire import TryLimits, Way
+from agentrt.structured.sandbox.compiled import compile_constraint, methods_for
+from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly
+from agentrt.structured.sandbox.probe_wire import MatchMethod, TryLimits
 
-LIMITS: dict[Way, TryLimits] = {
+LIMITS: dict[MatchMethod, TryLimits] = {
     "table": TryLimits(cpu_s=0.6, wall_s=4.0),
     "parser": TryLimits(cpu_s=1.2, wall_s=8.0),
 }
-"""The processor's time decides, so that a busy machine refuses nothing that a quiet one takes."""
+"""CPU time decides, so that a busy machine refuses nothing that a quiet one accepts."""
 
 
 class CompileService:
-    """Compiles constraints, none of which can hurt this process. Thread-safe.
+    """Compiles constraints without risk for this process. Thread-safe.
 
     Attributes:
-        probe: Where those are tried first that look hostile.
+        probe: Sandbox for constraints that may be hostile.
     """
 
     def __init__(self) -> None:
@@ -34,28 +34,30 @@ class CompileService:
         """Compile a constraint and its first mask.
 
         Raises:
-            ConstraintError: It does not compile, or not within the limits.
+            ConstraintError: The constraint does not compile, or not within the limits.
             ModelInvalid: The tokenizer cannot be used.
         """
         check_spec(spec)
         if not may_be_hostile(spec):
             return compile_constraint(spec, vocab, frame)
-        for way in ways(spec, vocab):
+        for method in methods_for(spec, vocab):
             try:
-                return self._tried(spec, vocab, frame, way)
-            except TooDear:
+                return self._probe(spec, vocab, frame, method)
+            except CompileTooCostly:
                 continue
         raise ConstraintError(
             "takes too long or too much memory to compile",
             hint="Make it smaller: fewer repetitions, branches or fields",
         )
 
-    def _tried(
-        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, way: Way
+    def _probe(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, method: MatchMethod
     ) -> CompiledConstraint:
-        shortest = self.probe.shortest(spec, vocab, frame, way, LIMITS[way])
-        return compile_constraint(spec, vocab, frame, way=way, searches=False, shortest=shortest)
+        shortest = self.probe.find_shortest(spec, vocab, frame, method, LIMITS[method])
+        return compile_constraint(
+            spec, vocab, frame, method=method, searches=False, shortest=shortest
+        )
 
     def close(self) -> None:
-        """End its process."""
+        """End the sandbox process."""
         self.probe.close()

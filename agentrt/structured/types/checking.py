@@ -1,7 +1,7 @@
-"""Outputs that are enforced as far as tokens can be, and checked in the end: `check=True`.
+"""Checked outputs (`check=True`): enforced as far as a grammar can, then validated.
 
-The check is a whole validator of JSON Schema, and for Python types pydantic besides. A value that
-does not pass is refused in words that a model can act on. No text is ever repaired.
+The check is a complete JSON Schema validator, and pydantic for Python types. A value that fails is
+refused with a reason that a model can act on. No text is ever repaired.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from pydantic import ValidationError
 
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.keywords import ANNOTATIONS, children
-from agentrt.structured.json_schema.normalize import normalise
+from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.relax import relaxed
 from agentrt.structured.json_schema.structure import check_size
 from agentrt.structured.types.shape import Shape, json_spec, shape_of
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
-MOST_COMPLAINTS = 3
-_MOST_CHARACTERS = 300
+MAX_COMPLAINTS = 3
+_MAX_CHARACTERS = 300
 
 
 class Unmet(ValueError):
-    """A value does not pass its check; says where and why."""
+    """A value fails its check; the message says where and why."""
 
 
 def checked_schema_shape(schema: dict[str, Any]) -> Shape:
-    """JSON that fits a schema, also one that cannot be enforced as a whole.
+    """JSON that fits a schema, including one that cannot be enforced as a whole.
 
     Raises:
-        ConstraintError: Something in it can neither be enforced nor checked.
+        ConstraintError: A part of it can neither be enforced nor checked.
     """
     check_size(schema)
     check = _validator(schema)
-    enforced = relaxed(normalise(schema), json_spec, _is_checkable)
+    enforced = relaxed(normalize(schema), json_spec, _is_checkable)
 
     def parse(text: str) -> Any:
         value = json.loads(text)
@@ -48,18 +48,18 @@ def checked_schema_shape(schema: dict[str, Any]) -> Shape:
 
 
 def checked_shape_of(form: Any) -> Shape:
-    """The shape of a type form's values, whose validators may refuse what the tokens allow.
+    """The shape of a type's values; its validators may refuse values that the grammar allows.
 
     Raises:
-        ConstraintError: The form is no type, or part of it can neither be enforced nor checked.
+        ConstraintError: The form is not a type, or part of it can neither be enforced nor checked.
     """
     try:
-        whole = shape_of(form)
+        shape = shape_of(form)
     except ConstraintError:
         return _partly(form)
-    if whole.spec is None and form is str:
-        return whole
-    return Shape(whole.spec, _told(whole.parse), whole.name, whole.schema, checked=True)
+    if shape.spec is None and form is str:
+        return shape
+    return Shape(shape.spec, _brief(shape.parse), shape.name, shape.schema, checked=True)
 
 
 def _partly(form: Any) -> Shape:
@@ -73,71 +73,71 @@ def _partly(form: Any) -> Shape:
         check(json.loads(text))
         return adapter.validate_json(text)
 
-    return Shape(enforced.spec, _told(parse), name_of(form), enforced.schema, checked=True)
+    return Shape(enforced.spec, _brief(parse), name_of(form), enforced.schema, checked=True)
 
 
-def _told(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """`parse`, with pydantic's complaints in one line."""
+def _brief(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`parse`, with pydantic's errors in one line."""
 
-    def told(text: str) -> Any:
+    def parse_briefly(text: str) -> Any:
         try:
             return parse(text)
         except ValidationError as wrong:
             errors = wrong.errors(include_url=False, include_input=False, include_context=False)
-            told = [f"{_place(error['loc'])}: {error['msg']}" for error in errors]
-            raise Unmet(_listed(told)) from None
+            messages = [f"{_location(error['loc'])}: {error['msg']}" for error in errors]
+            raise Unmet(_joined(messages)) from None
 
-    return told
+    return parse_briefly
 
 
 def _validator(schema: Any) -> Callable[[Any], None]:
-    """What raises `Unmet` for a value that does not fit `schema`.
+    """A function that raises `Unmet` for a value that does not fit `schema`.
 
     Raises:
-        ConstraintError: `schema` is none, or the validator cannot follow it.
+        ConstraintError: `schema` is not a schema, or the validator does not support it.
     """
     import jsonschema
     import referencing
 
-    judge_class = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    validator_class = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
     try:
-        judge_class.check_schema(schema, format_checker=jsonschema.FormatChecker(()))
+        validator_class.check_schema(schema, format_checker=jsonschema.FormatChecker(()))
     except jsonschema.SchemaError as wrong:
         pointer = "".join(f"/{part}" for part in wrong.absolute_path)
         raise ConstraintError(
-            f"{pointer or '/'}: {wrong.message[:_MOST_CHARACTERS]}",
+            f"{pointer or '/'}: {wrong.message[:_MAX_CHARACTERS]}",
             pointer=pointer,
             hint="See the JSON Schema specification",
         ) from None
-    judge = judge_class(
+    validator = validator_class(
         _without_own_patterns(schema),
-        format_checker=judge_class.FORMAT_CHECKER,
+        format_checker=validator_class.FORMAT_CHECKER,
         registry=referencing.Registry(),  # nothing is fetched
     )
 
     def check(value: Any) -> None:
-        wrong = sorted(judge.iter_errors(value), key=lambda error: list(map(str, error.path)))
+        wrong = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.path)))
         if wrong:
-            raise Unmet(_listed([f"{_place(error.path)}: {error.message}" for error in wrong]))
+            raise Unmet(_joined([f"{_location(error.path)}: {error.message}" for error in wrong]))
 
     return check
 
 
 def _is_checkable(keyword: str, value: Any) -> bool:
-    """Whether the validator looks at a keyword, so that it need not be enforced."""
+    """Whether the validator checks a keyword, so that it need not be enforced."""
     import jsonschema
 
-    judge = jsonschema.Draft202012Validator
+    validator = jsonschema.Draft202012Validator
     if keyword == "format":
-        return value in judge.FORMAT_CHECKER.checkers
+        return value in validator.FORMAT_CHECKER.checkers
     if keyword in ("pattern", "patternProperties"):
         return all(map(_is_python_regex, [value] if isinstance(value, str) else value))
-    known = judge.VALIDATORS.keys() | {"then", "else", "minContains", "maxContains"}
+    known = validator.VALIDATORS.keys() | {"then", "else", "minContains", "maxContains"}
     return keyword in known - ANNOTATIONS and keyword != "$ref"
 
 
 def _without_own_patterns(schema: Any) -> Any:
-    """`schema` without patterns that Python cannot read: those are enforced, or refused."""
+    """`schema` without patterns that Python cannot compile: those are enforced, or refused."""
     if not isinstance(schema, dict):
         return schema
     kept = dict(schema)
@@ -169,12 +169,12 @@ def _is_python_regex(pattern: Any) -> bool:
     return True
 
 
-def _place(path: Any) -> str:
-    """Where in the value, as people write it."""
+def _location(path: Any) -> str:
+    """Location in the value, for people."""
     return "/".join(map(str, path)) or "the whole"
 
 
-def _listed(complaints: list[str]) -> str:
-    shown = [one[:_MOST_CHARACTERS] for one in complaints[:MOST_COMPLAINTS]]
+def _joined(complaints: list[str]) -> str:
+    shown = [one[:_MAX_CHARACTERS] for one in complaints[:MAX_COMPLAINTS]]
     more = len(complaints) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more else "")

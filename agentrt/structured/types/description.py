@@ -1,7 +1,7 @@
-"""What a model is told of a type when the author asks for it: fields, bounds, what they mean.
+"""Description of a type for the model, on the author's request: fields, bounds, their meaning.
 
-Written as a TypeScript type, the shortest notation that models know well; what the docstrings and
-`Field(description=...)` say stands behind each field as a comment.
+Written as a TypeScript type, the shortest notation that models know well; the text of docstrings
+and `Field(description=...)` follows each field as a comment.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _BOUNDS = (
 )
 
 
-class _ToldSchema(GenerateJsonSchema):
-    """Pydantic's schema with the words that a dataclass or TypedDict has for itself."""
+class _DescribedSchema(GenerateJsonSchema):
+    """Pydantic's schema with the description of a dataclass or TypedDict itself."""
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         return {"type": "number"}
 
 
 def description_of(form: Any) -> str:
-    """The type of a form's values in words; "" where there is nothing to tell.
+    """The type of a form's values as text; "" if there is nothing to describe.
 
     Raises:
-        ConstraintError: The form is no type that can be read from text.
+        ConstraintError: The form is not a type that can be read from text.
     """
     if form is str:
         return ""
-    schema = adapter_of(form).json_schema(by_alias=True, schema_generator=_ToldSchema)
+    schema = adapter_of(form).json_schema(by_alias=True, schema_generator=_DescribedSchema)
     return schema_description(schema)
 
 
 def schema_description(schema: dict[str, Any]) -> str:
-    """The same of a JSON Schema: named types first, then the value itself."""
+    """The same for a JSON Schema: named types first, then the value itself."""
     named = {**schema.get("definitions", {}), **schema.get("$defs", {})}
     used: dict[str, str] = {}
     whole = _with_notes(_type(schema, "", used), schema)
@@ -68,7 +68,7 @@ def schema_description(schema: dict[str, Any]) -> str:
 
 
 def _type(schema: Any, indent: str, used: dict[str, str]) -> str:
-    """The type that a schema says; names of other types that it uses go into `used`."""
+    """The type of a schema; names of other types used in it are added to `used`."""
     if not isinstance(schema, dict) or not schema:
         return "never" if schema is False else "any"
     if "$ref" in schema:
@@ -111,17 +111,17 @@ def _object(schema: dict[str, Any], indent: str, used: dict[str, str]) -> str:
         values = schema.get("additionalProperties", True)
         return f"{{[key: string]: {_type({} if values is True else values, indent, used)}}}"
     required = schema.get("required", ())
-    deeper = indent + "  "
+    inner_indent = indent + "  "
     lines = ["{"]
     for name, field in fields.items():
         optional = "" if name in required else "?"
-        line = f"{deeper}{name}{optional}: {_type(field, deeper, used)},"
+        line = f"{inner_indent}{name}{optional}: {_type(field, inner_indent, used)},"
         lines.append(_with_notes(line, field))
     return "\n".join([*lines, f"{indent}}}"])
 
 
 def _with_notes(text: str, schema: Any) -> str:
-    """A type with what else is to be known of it, behind its first line."""
+    """A type with its notes as a comment after the first line."""
     notes = "; ".join(_notes(schema)) if isinstance(schema, dict) else ""
     if not notes:
         return text

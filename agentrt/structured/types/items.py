@@ -6,28 +6,28 @@ from agentrt.structured.json_scan import ValueScanner, skip_space
 
 
 class ItemScanner:
-    """Cuts the text of one JSON array into the texts of its items.
+    """Cuts the streamed text of one JSON array into the texts of its items.
 
     ```python
     scanner = ItemScanner()
-    scanner.push('[{"a":1},{"a"')  # ['{"a":1}']
-    scanner.push(":2}]")           # ['{"a":2}']
+    scanner.feed_text('[{"a":1},{"a"')  # ['{"a":1}']
+    scanner.feed_text(":2}]")           # ['{"a":2}']
     ```
     """
 
     def __init__(self) -> None:
         self._value: ValueScanner | None = None
         self._parts: list[str] = []
-        self._place = "before"  # before | first | item | between | after
-        self._seen_chars = 0
+        self._state = "before"  # before | first | item | between | after
+        self._chars = 0
 
     @property
     def done(self) -> bool:
         """Whether the array's closing bracket was seen."""
-        return self._place == "after"
+        return self._state == "after"
 
-    def push(self, text: str) -> list[str]:
-        """The items that `text` completes, as JSON.
+    def feed_text(self, text: str) -> list[str]:
+        """Items completed by `text`, as JSON.
 
         Raises:
             ValueError: The text is not a JSON array.
@@ -41,7 +41,7 @@ class ItemScanner:
             at = skip_space(text, at)
             if at < len(text):
                 at = self._step(text, at)
-        self._seen_chars += len(text)
+        self._chars += len(text)
         return items
 
     def _scan_item(self, text: str, start: int, items: list[str]) -> int:
@@ -53,23 +53,23 @@ class ItemScanner:
         items.append("".join(self._parts))
         self._parts.clear()
         self._value = None
-        self._place = "between"
+        self._state = "between"
         return end
 
     def _step(self, text: str, at: int) -> int:
-        """Take one character outside of items."""
+        """Consume one character outside of items."""
         char = text[at]
-        if self._place == "before" and char == "[":
-            self._place = "first"
-        elif self._place in ("first", "between") and char == "]":
-            self._place = "after"
-        elif self._place == "between" and char == ",":
-            self._place = "item"
-        elif self._place in ("first", "item") and char not in ",]}":
+        if self._state == "before" and char == "[":
+            self._state = "first"
+        elif self._state in ("first", "between") and char == "]":
+            self._state = "after"
+        elif self._state == "between" and char == ",":
+            self._state = "item"
+        elif self._state in ("first", "item") and char not in ",]}":
             self._value = ValueScanner()
             return at
         else:
             raise ValueError(
-                f"not a JSON array: {char!r} at character {self._seen_chars + at} ({self._place})"
+                f"not a JSON array: {char!r} at character {self._chars + at} ({self._state})"
             )
         return at + 1

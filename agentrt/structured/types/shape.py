@@ -1,7 +1,8 @@
-"""From a Python type to what a model must write, and back from its text to a value.
+"""Shape of an output: from a Python type to a constraint, and from the text back to a value.
 
-What stands alone is written bare: `str` is free text, a `Literal` or `Enum` of strings is its text,
-a constrained string matches its pattern, numbers are digits. Everything else is compact JSON.
+A value that stands alone is written bare: `str` is free text, a `Literal` or `Enum` of strings is
+its text, a constrained string matches its pattern, numbers are digits. Everything else is compact
+JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from agentrt.structured.json_schema.native import (
     lark_regex,
     regex_grammar,
 )
-from agentrt.structured.json_schema.normalize import normalise
+from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import check_size, check_structure
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
@@ -34,16 +35,16 @@ from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """What an output must look like and how it is read.
+    """The constraint of an output and the parser of its text.
 
     Attributes:
         spec: The constraint; None leaves the text free.
-        parse: From the whole text to the value. Raises ValueError (pydantic's ValidationError
-            among them) when the text is not of this shape.
-        name: For people: `list[Report]`, `regex`.
-        schema: The JSON Schema of the value; None where the text is not JSON.
-        item: Of an array: the shape of one item.
-        checked: `parse` may refuse what the constraint allows, and says why.
+        parse: Converts the whole text to the value. Raises ValueError (including pydantic's
+            ValidationError) if the text is not of this shape.
+        name: Name for people: `list[Report]`, `regex`.
+        schema: JSON Schema of the value; None if the text is not JSON.
+        item: Shape of one item, for an array.
+        checked: Whether `parse` may refuse text that the constraint allows, with a reason.
     """
 
     spec: ConstraintSpec | None
@@ -55,10 +56,10 @@ class Shape:
 
 
 def shape_of(form: Any) -> Shape:
-    """The shape of a type form's values, standing alone.
+    """The shape of a type's values, standing alone.
 
     Raises:
-        ConstraintError: The type cannot be enforced; with JSON pointer and keyword.
+        ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
     if form is str:
         return Shape(None, _same, "str")
@@ -75,17 +76,17 @@ def shape_of(form: Any) -> Shape:
 
 
 def json_shape_of(form: Any) -> Shape:
-    """The shape of a type form's values as JSON, strings in quotes: for parts of a larger text.
+    """The shape of a type's values as JSON, strings in quotes: for parts of a larger text.
 
     Raises:
-        ConstraintError: The type cannot be enforced; with JSON pointer and keyword.
+        ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
     adapter = adapter_of(form)
     return _json(schema_of(form, adapter), adapter, name_of(form))
 
 
 def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) -> Shape:
-    """A JSON array of `item` values; `shape.item` reads each by itself.
+    """A JSON array of `item` values; `shape.item` parses each by itself.
 
     Raises:
         ConstraintError: The item's type cannot be enforced.
@@ -102,10 +103,10 @@ def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) 
 
 
 def regex_shape(pattern: str) -> Shape:
-    """Text that the whole of `pattern` matches, in the syntax of Rust's `regex`.
+    """Text that matches `pattern` as a whole, in the syntax of Rust's `regex`.
 
     Raises:
-        ConstraintError: The pattern is not understood, or too large.
+        ConstraintError: The pattern is invalid or too large.
     """
     check_regex(pattern)
     complaint = grammar_error(regex_grammar(pattern))
@@ -119,7 +120,7 @@ def regex_shape(pattern: str) -> Shape:
 
 
 def choice_shape(*options: str) -> Shape:
-    """Exactly one of the texts.
+    """Exactly one of the options.
 
     Raises:
         ConstraintError: There is no option, or one is not text.
@@ -131,7 +132,7 @@ def cfg_shape(lark: str) -> Shape:
     """Text of a context-free grammar in llguidance's dialect of Lark, from the rule `start`.
 
     Raises:
-        ConstraintError: The grammar is not understood, or too large.
+        ConstraintError: The grammar is invalid or too large.
     """
     check_grammar(lark)
     complaint = grammar_error(lark_grammar(lark))
@@ -144,13 +145,13 @@ def cfg_shape(lark: str) -> Shape:
 
 
 def json_schema_shape(schema: dict[str, Any]) -> Shape:
-    """JSON that fits a schema, read as plain Python values.
+    """JSON that fits a schema, parsed to plain Python values.
 
     Raises:
-        ConstraintError: With the JSON pointer and keyword that cannot be enforced.
+        ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
     """
     check_size(schema)
-    plain = normalise(schema)
+    plain = normalize(schema)
     return Shape(json_spec(plain), json.loads, "json_schema", plain)
 
 
@@ -163,7 +164,7 @@ def json_spec(schema: Any) -> ConstraintSpec:
     """The spec of JSON that fits a schema in normal form.
 
     Raises:
-        ConstraintError: With the JSON pointer and keyword that cannot be enforced.
+        ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
     """
     lark = distinct_lark(schema)
     if lark is not None:
@@ -196,13 +197,13 @@ def _bare_texts(form: Any) -> tuple[str, ...] | None:
 
 
 def _is_bare_text(form: Any) -> bool:
-    """Whether a form is `str` with nothing but bounds and names around it."""
+    """Whether a form is `str` with only bounds and names around it."""
     kind = _unwrapped(form)
     return isinstance(kind, type) and issubclass(kind, str | bytes | SecretStr)
 
 
 def _unwrapped(form: Any) -> Any:
-    """What stands beneath NewType, Annotated and named aliases."""
+    """The type inside NewType, Annotated and named aliases."""
     while True:
         if get_origin(form) is Annotated:
             form = get_args(form)[0]
@@ -215,7 +216,7 @@ def _unwrapped(form: Any) -> Any:
 
 
 def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    """Bare text within a pattern and lengths; free where there are none."""
+    """Bare text within a pattern and lengths; free without any."""
     check_size(schema, name)
     check_structure(schema)
     terms: list[str] = []

@@ -1,4 +1,4 @@
-"""The JSON Schema of a Python type, as a model should write its values."""
+"""JSON Schema of a Python type, for the text that a model writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentrt.structured.json_schema.normalize import MAX_NUMBER, for_generation
 
 
 class WrittenSchema(GenerateJsonSchema):
-    """Pydantic's schema, where it differs from what its parser takes brought into line."""
+    """Pydantic's schema, corrected where it differs from pydantic's parser."""
 
     def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
         return self._distinct(super().set_schema(schema))
@@ -82,17 +82,17 @@ class WrittenSchema(GenerateJsonSchema):
 
     @staticmethod
     def _distinct(written: JsonSchemaValue) -> JsonSchemaValue:
-        """A set is read from a list whose repeats are dropped, so repeats do no harm."""
+        """Allow duplicates: a set is read from a list and drops them."""
         if written.get("minItems", 0) <= 1:
             written.pop("uniqueItems", None)
         return written
 
 
 def adapter_of(form: Any) -> TypeAdapter[Any]:
-    """Pydantic's reader of a type form.
+    """Pydantic's parser of a type.
 
     Raises:
-        ConstraintError: The form is no type that can be read from text.
+        ConstraintError: The form is not a type that can be read from text.
     """
     try:
         return TypeAdapter(form)
@@ -103,7 +103,7 @@ def adapter_of(form: Any) -> TypeAdapter[Any]:
 
 
 def schema_of(form: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """The schema of what a model should write for `form`.
+    """The schema of the text that a model should write for `form`.
 
     Raises:
         ConstraintError: A part of the type has no JSON form.
@@ -119,7 +119,7 @@ def schema_of(form: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
 
 
 def name_of(form: Any) -> str:
-    """How people call a type: `list[Report]`, `int`."""
+    """Name of a type for people: `list[Report]`, `int`."""
     if isinstance(form, type) and not getattr(form, "__args__", None):
         return form.__name__
     return str(form).replace("typing.", "").replace("__main__.", "")

@@ -201,6 +201,7 @@ def test_a_server_has_to_read_as_we_do(
         check_reading(server, other, [[{"role": "user", "content": " return"}]])
 
 
+@pytest.mark.slow
 def test_a_reach_is_measured_in_turns(
     player: OpenPlayer, server: ServerProcess, served: Served, files: PeerFiles
 ) -> None:
@@ -230,6 +231,7 @@ def test_a_reach_near_the_least_is_in_doubt_until_rounds_agree() -> None:
     assert replace(doubtful, direct_s=(0.81, 0.85, 0.83, 0.87)).is_clear
 
 
+@pytest.mark.slow
 def test_the_best_way_to_start_is_kept(server: ServerProcess, files: PeerFiles) -> None:
     plans = [replace(server.plan, variant=name) for name in ("one", "other")]
     best, tried = open_best(plans, [CHAIN], files, repeats=1)

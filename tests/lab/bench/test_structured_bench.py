@@ -103,9 +103,9 @@ def test_a_vocabulary_is_made_up_from_its_seed() -> None:
     assert made_up(5000).fingerprint == vocab.fingerprint != made_up(5000, seed=1).fingerprint
     alphabet = alphabet_of(vocab)
     for text in ('{"name":"the 1234 <|end|>"}', "Größe 価格 \x00\U0001f600", "  \n\t x"):
-        ids = alphabet.spell(text.encode())
+        ids = alphabet.tokenize(text.encode())
         assert alphabet.bytes_of(ids) == text.encode()
-    assert len(alphabet.spell(b'{"name":"the end"}')) <= 12
+    assert len(alphabet.tokenize(b'{"name":"the end"}')) <= 12
     again = vocabulary_from(vocabulary_file(vocab))
     assert again.token_bytes == vocab.token_bytes
     assert again.fingerprint == vocab.fingerprint

@@ -47,7 +47,7 @@ def test_the_codec_knows_every_id(folder: Path) -> None:
     assert codec.vocab.size == MICRO.vocabulary
     assert set(codec.vocab.eos_ids) == {EOS_ID}
     detokenizer = codec.detokenizer()
-    assert detokenizer.push([FIRST_WORD_ID]) == " a"
+    assert detokenizer.feed_ids([FIRST_WORD_ID]) == " a"
 
 
 @pytest.mark.parametrize("name", ["micro", "tiny", "half", "qwen2.5-0.5b"])

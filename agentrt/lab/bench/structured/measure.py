@@ -108,7 +108,7 @@ def measure(
 
 
 def _put(library: LibraryArm, case: ConstraintCase, alphabet: Alphabet) -> CaseReply:
-    texts = [alphabet.spell(one.text.encode()) for one in case.texts]
+    texts = [alphabet.tokenize(one.text.encode()) for one in case.texts]
     told = CaseReply(case, library.ask({"do": "case", **_constraint(case), "texts": texts}))
     if not told.compiled:
         return told
@@ -125,7 +125,7 @@ def _excuse(library: LibraryArm, case: ConstraintCase, value: Any, alphabet: Alp
     whole = with_whole_numbers(value)
     other_texts = [written(whole)] if written(whole) != written(value) else []
     orders = other_orders(whole)
-    texts = [alphabet.spell(text.encode()) for text in (*other_texts, *orders)]
+    texts = [alphabet.tokenize(text.encode()) for text in (*other_texts, *orders)]
     answer = library.ask({"do": "case", **_constraint(case), "texts": texts}) if texts else {}
     taken = [walk["taken"] for walk in answer.get("walks", ())]
     if any(taken[: len(other_texts)]):
@@ -149,7 +149,7 @@ def _rows(
         if not one.compiled or sum(row["kind"] == case.kind for row in found) == _ROW_CASES:
             continue
         texts = [
-            alphabet.spell(text.text.encode())
+            alphabet.tokenize(text.text.encode())
             for text, walk in zip(case.texts, one.answer["walks"], strict=True)
             if walk["taken"]
         ]
