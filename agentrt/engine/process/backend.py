@@ -117,7 +117,7 @@ class EmbeddedBackend:
         self._send(messages.ExtendPrompt(request_id, fill))
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        self._send(messages.UpdateSchedulingInfo(updates))
+        self._send(messages.Reprioritize(updates))
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self._send(messages.Cancel(request_id, reason))

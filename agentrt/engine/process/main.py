@@ -113,7 +113,7 @@ class EngineLoop:
             case messages.ExtendPrompt(request_id, fill):
                 if request_id in self._unfinished:
                     core.fill_hole(request_id, fill)
-            case messages.UpdateSchedulingInfo(updates):
+            case messages.Reprioritize(updates):
                 known = tuple(info for info in updates if info.request_id in self._unfinished)
                 if known:
                     core.update(known)

@@ -30,7 +30,7 @@ class ExtendPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateSchedulingInfo:
+class Reprioritize:
     """Replace the scheduling info of requests."""
 
     updates: tuple[SchedulingInfo, ...]
@@ -77,7 +77,7 @@ class Shutdown:
     """Cancel everything, report it, and end."""
 
 
-Request = GenerateRequest | ExtendPrompt | UpdateSchedulingInfo | Cancel
+Request = GenerateRequest | ExtendPrompt | Reprioritize | Cancel
 Command = LoadEngine | Prewarm | Request | HintPrefix | Ping | Shutdown
 Report = Capabilities | StepDone | Pong | ErrorRecord
 """`Capabilities` once, when loaded; `ErrorRecord` as the last report of an engine that fails."""
