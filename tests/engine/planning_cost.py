@@ -121,7 +121,7 @@ def steps(running: int) -> dict[str, list[float]]:
         )
     while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
         core.step()
-    plan = timed(core._roster, "plan")
+    plan = timed(core._roster, "schedule")
     settle = timed(core, "_settle")
     launch = timed(core._steps, "launch")
     tell = timed(core._steps, "tell")
