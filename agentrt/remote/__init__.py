@@ -1,4 +1,4 @@
-"""Engines behind an OpenAI-compatible address."""
+"""Remote engines: any server with an OpenAI-compatible API (vLLM, SGLang, llama.cpp)."""
 
 from agentrt.remote.backend import RemoteBackend
 

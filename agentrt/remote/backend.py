@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server as a `Backend`."""
+"""`RemoteBackend`: any OpenAI-compatible server as a `Backend`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
 from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
 from agentrt.protocol.event_queue import EventQueue
 from agentrt.protocol.step_output import BackendEvent, Delta, End, FinishReason, StepDone
-from agentrt.remote.body import RemoteServer, asking
-from agentrt.remote.chunks import ChunkReader, Compact
+from agentrt.remote.body import RemoteServer, build_request
+from agentrt.remote.chunks import ChunkReader, JsonCompactor
 from agentrt.remote.http import Http
 from agentrt.remote.probe import probe
 from agentrt.remote.usage import RequestTimes, ledger
@@ -25,21 +25,21 @@ from agentrt.remote.usage import RequestTimes, ledger
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """One request while it is under way."""
+    """One request in flight."""
 
     request: GenerateRequest
-    watch: RequestTimes
-    reading: ChunkReader = field(default_factory=ChunkReader)
+    times: RequestTimes
+    reader: ChunkReader = field(default_factory=ChunkReader)
 
 
 class RemoteBackend:
-    """A remote engine: one streamed request each, nothing that it does not really enforce.
+    """A remote engine: one streamed request each, and no feature that it does not really have.
 
     Args:
         url: `http://host:port`, or with the API's own path.
         model: Name of the model; None takes the only one.
         api_key: `env:NAME`, the variable that holds the key.
-        clock: For ledgers.
+        clock: Clock of the ledgers.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RemoteBackend:
         task.add_done_callback(lambda done: self._end(exchange, done))
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        """Nothing: prompts come whole (`holes` is false)."""
+        """Nothing: prompts are complete (`holes` is false)."""
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """Nothing: the server orders its own queue."""
@@ -105,7 +105,7 @@ class RemoteBackend:
         """Nothing: the server keeps its own cache."""
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        """Nothing: the server compiles what it gets."""
+        """Nothing: the server compiles grammars on demand."""
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()
@@ -122,33 +122,33 @@ class RemoteBackend:
         self._queue.close()
 
     async def _stream(self, exchange: Exchange) -> FinishReason:
-        """One request, from its sending to its last text."""
+        """Stream one request to its end."""
         assert self._server is not None, "start() comes before submit()"
-        asked = asking(exchange.request, self._server)
-        reading = exchange.reading
-        reading.max_calls = asked.max_calls
-        compact = Compact() if asked.compact else None
+        sent = build_request(exchange.request, self._server)
+        reader = exchange.reader
+        reader.max_calls = sent.max_calls
+        compactor = JsonCompactor() if sent.compact else None
         headers = {"traceparent": _traceparent(exchange.request.run_id)}
-        async with aclosing(self._http.events("/chat/completions", asked.body, headers)) as chunks:
+        async with aclosing(self._http.events("/chat/completions", sent.body, headers)) as chunks:
             async for chunk in chunks:
-                text = reading.push(chunk)
-                self._write(exchange, compact.push(text) if compact else text)
-                if reading.full:
+                text = reader.feed_chunk(chunk)
+                self._write(exchange, compactor.feed_text(text) if compactor else text)
+                if reader.full:
                     break
-        self._write(exchange, reading.end())
-        if reading.finish is None and not reading.full:
+        self._write(exchange, reader.close())
+        if reader.finish is None and not reader.full:
             raise EngineDied(f"the engine at {self._http.url} ended its answer without a reason")
-        return reading.finish or "stop"
+        return reader.finish or "stop"
 
     def _write(self, exchange: Exchange, text: str) -> None:
         if text:
-            exchange.watch.first_at_s = exchange.watch.first_at_s or self._clock.now_s()
+            exchange.times.first_at_s = exchange.times.first_at_s or self._clock.now_s()
             request_id = exchange.request.request_id
             self._texts[request_id] = self._texts.get(request_id, "") + text
-            self._later()
+            self._schedule_flush()
 
     def _end(self, exchange: Exchange, done: asyncio.Task[FinishReason]) -> None:
-        """The request's last event, whatever ended its task."""
+        """Report the request's end, whatever ended its task."""
         request_id = exchange.request.request_id
         del self._tasks[request_id]
         failure = None if done.cancelled() else done.exception()
@@ -159,14 +159,14 @@ class RemoteBackend:
         if failure is not None and not isinstance(failure, AgentrtError):
             failure = InternalError(f"{type(failure).__name__}: {failure}")
         error = record_of(failure) if failure else None
-        account = ledger(exchange.reading, exchange.watch, self._clock.now_s())
+        account = ledger(exchange.reader, exchange.times, self._clock.now_s())
         self._ends.append(
-            End(request_id, reason, account, error=error, stopped_by=exchange.reading.stopped_by)
+            End(request_id, reason, account, error=error, stopped_by=exchange.reader.stopped_by)
         )
-        self._later()
+        self._schedule_flush()
 
-    def _later(self) -> None:
-        """Deliver at the end of this turn of the loop: one event for all that it brought."""
+    def _schedule_flush(self) -> None:
+        """Deliver at the end of this turn of the loop: one event for everything in it."""
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -180,5 +180,5 @@ class RemoteBackend:
 
 
 def _traceparent(run_id: RunId) -> str:
-    """So that a server that traces puts its spans into the trace of the run."""
+    """Trace context, so that a tracing server adds its spans to the trace of the run."""
     return f"00-{trace_id_of(run_id)}-{root_span_id_of(run_id)}-01"

@@ -1,4 +1,4 @@
-"""A generation as the body of a chat completions request."""
+"""The body of a chat completions request for a generation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.constraint_dialects import ConstraintDialect, tools_in_words, way_for
+from agentrt.remote.constraint_dialects import ConstraintDialect, dialect_for, tools_instruction
 from agentrt.remote.messages import messages_of, tools_of
 
 Json = dict[str, Any]
@@ -25,10 +25,10 @@ class RemoteServer:
     Attributes:
         where: Address, for messages.
         model: Name of the model in requests.
-        family: "vllm", "sglang", "llamacpp" or "" when unknown.
+        family: "vllm", "sglang", "llamacpp" or "" if unknown.
         limit_field: Name of the server's field for max_tokens.
-        window_tokens: 0 when unknown.
-        proven: Ways by kind of constraint that it enforces.
+        window_tokens: Context length; 0 if unknown.
+        proven: Constraint dialects that it enforces, by kind of constraint.
     """
 
     where: str
@@ -45,13 +45,13 @@ class RemoteServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class SentRequest:
     """A request ready to be sent.
 
     Attributes:
         body: The JSON.
-        compact: White space between JSON tokens has to go.
-        max_calls: Calls after which the rest is dropped; 0 when there is no limit.
+        compact: Whether white space between JSON tokens must be removed.
+        max_calls: Calls after which the rest is dropped; 0 without a limit.
     """
 
     body: Json
@@ -59,20 +59,20 @@ class Asking:
     max_calls: int = 0
 
 
-def asking(request: GenerateRequest, server: RemoteServer) -> Asking:
-    """`request` as this server takes it.
+def build_request(request: GenerateRequest, server: RemoteServer) -> SentRequest:
+    """`request` in the form of this server.
 
     Raises:
-        Unsupported: The server cannot do what is asked.
+        Unsupported: The server lacks a requested feature.
     """
     prompt = request.prompt
     if not isinstance(prompt, MessagePrompt):
         raise Unsupported(f"{server.where} takes messages, not token ids")
     if request.thinking_tokens is not None or request.scored:
-        asked = "scored" if request.scored else "thinking"
+        feature = "scored" if request.scored else "thinking"
         raise Unsupported(
-            f"{server.where} knows no {asked} for a request",
-            hint=f"Leave {asked} out, or use the embedded engine",
+            f"{server.where} knows no {feature} for a request",
+            hint=f"Leave {feature} out, or use the embedded engine",
         )
     messages = messages_of(prompt.segments)
     body: Json = {"model": server.model, "messages": messages}
@@ -88,39 +88,39 @@ def asking(request: GenerateRequest, server: RemoteServer) -> Asking:
     spec = request.constraint
     if spec is not None and request.sampling.ignore_eos:
         raise Unsupported("ignore_eos goes on where the constraint ends its output")
-    way = way_for(spec, server.proven, server.where) if spec is not None else None
+    dialect = dialect_for(spec, server.proven, server.where) if spec is not None else None
     if prompt.tools:
         body |= {"tools": tools_of(prompt.tools), "tool_choice": "none"}
-    if spec is None or way is None:
-        return Asking(body)
-    return constrained(body, spec, way)
+    if spec is None or dialect is None:
+        return SentRequest(body)
+    return constrained(body, spec, dialect)
 
 
-def constrained(body: Json, spec: ConstraintSpec, way: ConstraintDialect) -> Asking:
-    """`body` with `spec` asked for in this way."""
-    new = body | way.fields(_described(spec, body.get("tools", ())))
+def constrained(body: Json, spec: ConstraintSpec, dialect: ConstraintDialect) -> SentRequest:
+    """`body` with `spec` in this dialect."""
+    new = body | dialect.fields(_described(spec, body.get("tools", ())))
     if spec.kind != "calls":
-        return Asking(new, way.compact)
-    if way.compact:
+        return SentRequest(new, dialect.compact)
+    if dialect.compact:
         tools = _described(spec, body.get("tools", ())).tools
-        words = tools_in_words(tools, final=bool(spec.source))
-        new["messages"] = _told(body["messages"], words)
+        words = tools_instruction(tools, final=bool(spec.source))
+        new["messages"] = _with_instruction(body["messages"], words)
         new.pop("tools", None)
         new.pop("tool_choice", None)
-        return Asking(new, way.compact)
-    return Asking(new, max_calls=spec.max_calls)
+        return SentRequest(new, dialect.compact)
+    return SentRequest(new, max_calls=spec.max_calls)
 
 
-def _described(spec: ConstraintSpec, told: Iterable[Json]) -> ConstraintSpec:
-    """A constraint knows what tools take, a prompt what they are for: both go into one field."""
+def _described(spec: ConstraintSpec, listed: Iterable[Json]) -> ConstraintSpec:
+    """The constraint with the tools' descriptions, which only the prompt has."""
     if spec.kind != "calls":
         return spec
-    words = {tool["function"]["name"]: tool["function"]["description"] for tool in told}
+    words = {tool["function"]["name"]: tool["function"]["description"] for tool in listed}
     tools = tuple(replace(tool, description=words.get(tool.name, "")) for tool in spec.tools)
     return replace(spec, tools=tools)
 
 
-def _told(messages: list[Json], words: str) -> list[Json]:
+def _with_instruction(messages: list[Json], words: str) -> list[Json]:
     """Messages with `words` at the end of the system message."""
     if messages and messages[0]["role"] == "system":
         first = messages[0] | {"content": f"{messages[0]['content']}\n{words}"}
@@ -148,20 +148,20 @@ def _sampling(sampling: SamplingParams, server: RemoteServer) -> Json:
 
 
 def _extensions(sampling: SamplingParams, server: RemoteServer) -> Json:
-    """Parameters beyond OpenAI's; a server we do not know would drop them without a word."""
+    """Parameters beyond OpenAI's; an unknown server would drop them silently."""
     repeat = "repeat_penalty" if server.family == "llamacpp" else "repetition_penalty"
-    asked: Json = {}
+    extra: Json = {}
     if sampling.ignore_eos:
-        asked["ignore_eos"] = True
+        extra["ignore_eos"] = True
     if sampling.top_k:
-        asked["top_k"] = sampling.top_k
+        extra["top_k"] = sampling.top_k
     if sampling.min_p:
-        asked["min_p"] = sampling.min_p
+        extra["min_p"] = sampling.min_p
     if sampling.repetition_penalty != 1.0:
-        asked[repeat] = sampling.repetition_penalty
-    if asked and not server.family:
+        extra[repeat] = sampling.repetition_penalty
+    if extra and not server.family:
         raise Unsupported(
-            f"{server.where} is not known to take {', '.join(asked)}",
+            f"{server.where} is not known to take {', '.join(extra)}",
             hint="Leave these out, or use vLLM, SGLang, llama.cpp or the embedded engine",
         )
-    return asked
+    return extra

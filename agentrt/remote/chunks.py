@@ -1,7 +1,7 @@
-"""Chunks of a streamed chat completion, read into text, tool calls and usage.
+"""Chunks of a streamed chat completion, parsed into text, tool calls and usage (streaming).
 
-Tool calls come apart from the text there; they are written into it as `JSON_ARRAY_FRAME` shows.
-Reasoning that a server reports apart from the answer is not part of the answer.
+The API sends tool calls separately from the text; here they are written into it in
+`JSON_ARRAY_FRAME`. Reasoning that a server reports separately is not part of the answer.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ Json = dict[str, Any]
 
 
 class ChunkReader:
-    """The chunks of one request.
+    """Parser of the chunks of one request.
 
     Attributes:
-        usage: Token counts, as the server told them.
+        usage: Token counts reported by the server.
         timings: Timings reported by the server (vLLM, llama.cpp), if any.
-        finish: Why it ended; None while it has not.
-        stopped_by: The stop string that ended it, where the server tells (vLLM), else "".
-        chunks: Chunks that brought text.
-        calls: Calls begun.
-        max_calls: Most calls wanted; 0 sets no limit.
-        full: The most calls allowed were made: what follows is dropped.
+        finish: Finish reason; None before the end.
+        stopped_by: The stop string that ended it, if the server reports it (vLLM), else "".
+        chunks: Number of chunks with text.
+        calls: Number of calls begun.
+        max_calls: Maximum number of calls; 0 sets no limit.
+        full: Whether the maximum is reached: the rest is dropped.
     """
 
     def __init__(self, max_calls: int = 0) -> None:
@@ -42,14 +42,14 @@ class ChunkReader:
         self._index: int | None = None
         self._bare = False
 
-    def push(self, chunk: Json) -> str:
-        """The text that `chunk` adds.
+    def feed_chunk(self, chunk: Json) -> str:
+        """Text added by `chunk`.
 
         Raises:
             RequestRejected: The chunk is an error, or the answer was filtered.
         """
         if chunk.get("error"):
-            raise RequestRejected(f"the engine failed in the middle: {_said(chunk['error'])}")
+            raise RequestRejected(f"the engine failed in the middle: {_message_of(chunk['error'])}")
         self.usage = chunk.get("usage") or self.usage
         self.timings = chunk.get("timings") or chunk.get("metrics") or self.timings
         text = ""
@@ -64,8 +64,8 @@ class ChunkReader:
         self.chunks += bool(text)
         return text
 
-    def end(self) -> str:
-        """The text that closes what is open."""
+    def close(self) -> str:
+        """Text that closes open calls."""
         if self._index is None:
             return ""
         self._index = None
@@ -74,7 +74,7 @@ class ChunkReader:
     def _content(self, text: str) -> str:
         if not text or self.full:
             return ""
-        return self.end() + text
+        return self.close() + text
 
     def _call(self, call: Json) -> str:
         """One delta of one call: its name opens it, its arguments follow piece by piece."""
@@ -102,11 +102,11 @@ class ChunkReader:
         if reason == "content_filter":
             raise RequestRejected("the engine filtered its own answer", hint="Reword the prompt")
         self.finish = "length" if reason == "length" else "stop"
-        return self.end() if self.finish == "stop" else ""
+        return self.close() if self.finish == "stop" else ""
 
 
 def _arguments(value: Any) -> str:
-    """Arguments are JSON in a string; a server or two send the object itself."""
+    """Arguments as JSON text; a few servers send the object itself."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
@@ -116,20 +116,20 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _said(error: Any) -> str:
+def _message_of(error: Any) -> str:
     message = error.get("message", error) if isinstance(error, dict) else error
     return " ".join(str(message).split())[:300]
 
 
-class Compact:
+class JsonCompactor:
     """Drops the white space between the tokens of a JSON text, piece by piece."""
 
     def __init__(self) -> None:
         self._inside = False
         self._escaped = False
 
-    def push(self, text: str) -> str:
-        """`text` without the white space that stands outside strings."""
+    def feed_text(self, text: str) -> str:
+        """`text` without the white space outside strings."""
         kept: list[str] = []
         for char in text:
             if self._inside:

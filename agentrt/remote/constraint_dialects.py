@@ -1,7 +1,7 @@
-"""The ways in which servers take a constraint, the surest first.
+"""Constraint dialects: forms of a structured output in requests to servers, the surest first.
 
-A way turns a constraint into fields of the request. Which of them a server really enforces is
-found out by asking it for something no model would write on its own (`probe`).
+A dialect turns a constraint into fields of the request. `probe` finds out which of them a server
+really enforces, with constraints that no model would satisfy by chance.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConstraintDialect:
-    """One way to ask for a constraint.
+    """One form of a constraint in a request.
 
     Attributes:
-        name: For people: which field carries it.
+        name: Name for people: the field that carries it.
         fields: Fields of the request.
         compact: Whether white space is removed from its JSON (calls written as plain text).
-        covers: Whether it can express this very constraint; None covers all of its kind.
+        covers: Whether it can express this constraint; None covers all of its kind.
     """
 
     name: str
@@ -47,7 +47,7 @@ def _response_format(schema: Any) -> Json:
 
 
 def _structured(key: str) -> Callable[[ConstraintSpec], Json]:
-    """VLLM's extension, and agentrt's own server."""
+    """Field of vLLM and of agentrt's own server."""
     return lambda spec: {"structured_outputs": {key: _value(spec)}}
 
 
@@ -60,7 +60,7 @@ def _value(spec: ConstraintSpec) -> Any:
 
 
 def _gbnf_choice(spec: ConstraintSpec) -> Json:
-    """llama.cpp takes a grammar of its own notation; a choice is one rule of literals."""
+    """llama.cpp has its own grammar notation (GBNF); a choice is one rule of literals."""
     literals = (json.dumps(option, ensure_ascii=False) for option in spec.options)
     return {"grammar": f"root ::= {' | '.join(literals)}"}
 
@@ -74,12 +74,12 @@ def _tools(spec: ConstraintSpec) -> Json:
 
 
 def _only_calls(spec: ConstraintSpec) -> bool:
-    """`tool_choice` knows no final answer and no number of calls but "some"."""
+    """`tool_choice` has neither a final answer nor a number of calls other than "some"."""
     return not spec.source and spec.min_calls == 1
 
 
 def _calls_as_json(spec: ConstraintSpec) -> Json:
-    """Calls as an array in the text; what a server that enforces schemas can be held to."""
+    """Calls as an array in the text, for a server that enforces schemas only."""
     calls = {
         "type": "array",
         "items": {"anyOf": [_call_schema(tool) for tool in spec.tools]},
@@ -100,7 +100,7 @@ def _call_schema(tool: ToolSchema) -> Json:
     }
 
 
-WAYS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
+DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
     "json": (ConstraintDialect("response_format", _json_schema),),
     "choice": (
         ConstraintDialect("structured_outputs.choice", _structured("choice")),
@@ -123,19 +123,19 @@ WAYS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
 }
 
 
-def way_for(
+def dialect_for(
     spec: ConstraintSpec, proven: Mapping[ConstraintKind, Sequence[ConstraintDialect]], where: str
 ) -> ConstraintDialect:
-    """The surest proven way for `spec`.
+    """The surest proven dialect for `spec`.
 
     Raises:
         Unsupported: The server does not enforce it.
     """
-    ways = proven.get(spec.kind, ())
-    for way in ways:
-        if way.covers is None or way.covers(spec):
-            return way
-    if ways:
+    dialects = proven.get(spec.kind, ())
+    for dialect in dialects:
+        if dialect.covers is None or dialect.covers(spec):
+            return dialect
+    if dialects:
         what = "a final answer beside the calls, or a least number of them"
     else:
         what = f"a {spec.kind} constraint"
@@ -145,8 +145,8 @@ def way_for(
     )
 
 
-def tools_in_words(tools: Sequence[ToolSchema], *, final: bool) -> str:
-    """Instruction to the model if calls are written into the text."""
+def tools_instruction(tools: Sequence[ToolSchema], *, final: bool) -> str:
+    """Instruction to the model, if calls are written into the text."""
     listed = canonical_json.dumps([function["function"] for function in tools_of(tools)])
     answer = " or, when you know the answer, with the answer as JSON" if final else ""
     return (

@@ -1,7 +1,7 @@
 """HTTP to a remote engine: the only module that imports httpx.
 
-It owns the address, the key, timeouts and retries, and turns what goes wrong into the error tree.
-A request is tried again only while nothing of its answer has arrived.
+It holds the address, the key, timeouts and retries, and converts failures to the error tree. A
+request is retried only until the first part of its answer has arrived.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Json = dict[str, Any]
 
 CONNECT_S = 5.0
 SILENCE_S = 600.0
-TRIES = 3
+MAX_ATTEMPTS = 3
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
+MAX_PAUSE_S = 5.0
 _BUSY = {429, 503}
 _LOST = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ReadError, httpx.RemoteProtocolError)
 
@@ -57,32 +57,32 @@ class Http:
             headers=headers,
             timeout=httpx.Timeout(SILENCE_S, connect=CONNECT_S, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=not _is_loopback(self.url),  # no proxy stands between us and ourselves
+            trust_env=not _is_loopback(self.url),  # no proxy for this machine
         )
 
     async def get(self, path: str) -> Json:
-        """The JSON object at `path`."""
-        async with self._opened("GET", path, None, {}) as response:
+        """Fetch the JSON object at `path`."""
+        async with self._open("GET", path, None, {}) as response:
             return self._object(await response.aread())
 
     async def post(self, path: str, body: Json) -> Json:
-        """The JSON object that answers `body`."""
-        async with self._opened("POST", path, body, {}) as response:
+        """Send `body`; returns the JSON object of the answer."""
+        async with self._open("POST", path, body, {}) as response:
             return self._object(await response.aread())
 
     async def events(
         self, path: str, body: Json, headers: dict[str, str]
     ) -> AsyncGenerator[Json, None]:
-        """The JSON objects of a streamed answer, until the server says it is done.
+        """The JSON objects of a streamed answer, until the server ends it.
 
         Raises:
-            EngineDied: The stream ends before that.
+            EngineDied: The stream breaks before that.
         """
         stream = EventStream()
-        async with self._opened("POST", path, body, headers) as response:
+        async with self._open("POST", path, body, headers) as response:
             try:
                 async for chunk in response.aiter_bytes():
-                    for data in stream.push(chunk):
+                    for data in stream.feed_data(chunk):
                         if data == "[DONE]":
                             return
                         yield self._object(data)
@@ -100,12 +100,12 @@ class Http:
         return text.replace(self._key, "***") if self._key else text
 
     @asynccontextmanager
-    async def _opened(
+    async def _open(
         self, method: str, path: str, body: Json | None, headers: dict[str, str]
     ) -> AsyncIterator[httpx.Response]:
-        """A response with its head arrived and a good status."""
+        """A response with a good status and its headers received."""
         request = self._client.build_request(method, self.url + path, json=body, headers=headers)
-        response = await self._sent(request)
+        response = await self._send(request)
         try:
             if response.status_code >= 400:
                 raise self._refusal(response.status_code, await response.aread())
@@ -114,23 +114,23 @@ class Http:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
 
-    async def _sent(self, request: httpx.Request) -> httpx.Response:
-        """The head of the answer; tried again while none has come."""
-        for attempt in range(1, TRIES + 1):
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Send a request until its headers arrive, with retries."""
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             pause_s = FIRST_PAUSE_S * 2**attempt * self._random.random()
             try:
                 response = await self._client.send(request, stream=True)
             except _LOST as error:
-                if attempt == TRIES:
+                if attempt == MAX_ATTEMPTS:
                     raise self._unreachable(error) from None
             except httpx.HTTPError as error:
                 raise self._unreachable(error) from None
             else:
-                if response.status_code not in _BUSY or attempt == TRIES:
+                if response.status_code not in _BUSY or attempt == MAX_ATTEMPTS:
                     return response
                 pause_s += _retry_after_s(response)
                 await response.aclose()
-            await anyio.sleep(min(pause_s, LONGEST_PAUSE_S))
+            await anyio.sleep(min(pause_s, MAX_PAUSE_S))
         raise AssertionError("the last try returns or raises")
 
     def _object(self, data: str | bytes) -> Json:
@@ -160,15 +160,15 @@ class Http:
         )
 
     def _refusal(self, status: int, body: bytes) -> AgentrtError:
-        """The error that a bad status and its body mean."""
-        said = self.scrub(error_text(body))
-        at = f"{self.url} answered {status}: {said}"
+        """The error for a bad status and its body."""
+        message = self.scrub(error_text(body))
+        at = f"{self.url} answered {status}: {message}"
         if status in (401, 403):
             return RequestRejected(at, hint="Put the key in a variable and give api_key='env:NAME'")
         if status == 404:
             return RequestRejected(at, hint="Check the address and the model's name")
         too_long = b"context_length_exceeded" in body or status == 413
-        if too_long or any(word in said.lower() for word in _OVERFLOW):
+        if too_long or any(word in message.lower() for word in _OVERFLOW):
             return ContextOverflow(at, hint="Shorten the prompt, or lower max_tokens")
         if status in (408, 429) or status >= 500:
             return EngineUnavailable(at, hint="Look at the server's log, or try again later")
@@ -201,7 +201,7 @@ def _base(url: str) -> str:
 
 
 def _key(reference: str | None) -> str:
-    """The key that `env:NAME` refers to; keys themselves stay out of arguments and traces."""
+    """The key in the variable of `env:NAME`; keys themselves stay out of arguments and traces."""
     if reference is None:
         return ""
     scheme, _, name = reference.partition(":")

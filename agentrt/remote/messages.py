@@ -46,7 +46,7 @@ def messages_of(segments: Sequence[Segment]) -> list[Json]:
 
 
 def tools_of(tools: Sequence[ToolSchema]) -> list[Json]:
-    """Tools as the API declares them."""
+    """Tools in the form of the API."""
     return [
         {
             "type": "function",
@@ -61,7 +61,7 @@ def tools_of(tools: Sequence[ToolSchema]) -> list[Json]:
 
 
 class _Message:
-    """One message while its segments arrive."""
+    """One message being built from its segments."""
 
     def __init__(self, role: Role) -> None:
         self._role = role

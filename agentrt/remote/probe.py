@@ -1,8 +1,7 @@
-"""Finding out what a server is and what it really enforces.
+"""Probing a server: what it is, and which constraints it really enforces.
 
-Every way to ask for a constraint is tried once with something that no model writes on its own.
-Only what comes back as asked counts as enforced; a server that takes the field and ignores it
-does not get through.
+Every dialect is tried once with a constraint that no model satisfies by chance. It counts as
+enforced only if the answer obeys; a server that accepts the field and ignores it fails.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ import anyio
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected, UsageError
 from agentrt.base.segments import ToolSchema
-from agentrt.remote.body import Asking, RemoteServer, constrained
-from agentrt.remote.chunks import ChunkReader, Compact
-from agentrt.remote.constraint_dialects import WAYS, ConstraintDialect
+from agentrt.remote.body import RemoteServer, SentRequest, constrained
+from agentrt.remote.chunks import ChunkReader, JsonCompactor
+from agentrt.remote.constraint_dialects import DIALECTS, ConstraintDialect
 from agentrt.remote.http import Http
 
 Json = dict[str, Any]
@@ -38,12 +37,12 @@ _TOOL = ToolSchema("mark_zq", "Marks a zq.", _SCHEMA)
 
 @dataclass(frozen=True, slots=True)
 class ProbeQuestion:
-    """Probe request, and the test of a correct answer.
+    """A probe request with the test of its answer.
 
     Attributes:
         spec: The constraint.
         holds: Whether a whole answer obeys it.
-        openings: How any such answer begins; what begins otherwise is not waited for.
+        openings: Possible beginnings of an answer; any other is not waited for.
     """
 
     spec: ConstraintSpec
@@ -51,7 +50,7 @@ class ProbeQuestion:
     openings: tuple[str, ...]
 
     def may_hold(self, text: str) -> bool:
-        """Whether `text` can still become an answer that holds."""
+        """Whether `text` can still become an answer that obeys."""
         begun = text.lstrip()
         return any(one.startswith(begun) or begun.startswith(one) for one in self.openings)
 
@@ -85,7 +84,7 @@ async def probe(http: Http, model: str | None) -> RemoteServer:
     """Properties of the server at the address.
 
     Raises:
-        EngineUnavailable: Nothing does, or not in the way of OpenAI's API.
+        EngineUnavailable: No server answers, or not with OpenAI's API.
         UsageError: The server has several models and none was chosen.
     """
     listed = await _models(http, model)
@@ -143,40 +142,41 @@ def _window_tokens(entry: Json) -> int:
 
 
 async def _with_limit_field(http: Http, server: RemoteServer) -> RemoteServer:
-    """One short answer: does it answer at all, and what does it call `max_tokens`?"""
+    """Send one short request, to find whether it answers and its field for `max_tokens`."""
     try:
-        await _text(http, Asking(_body(server, 1)))
+        await _text(http, SentRequest(_body(server, 1)))
     except RequestRejected as error:
         if "max_completion_tokens" not in error.message:
             raise EngineUnavailable(error.message, hint=error.hint) from None
         server = replace(server, limit_field="max_completion_tokens")
-        await _text(http, Asking(_body(server, 1)))
+        await _text(http, SentRequest(_body(server, 1)))
     return server
 
 
 async def _proven(
     http: Http, server: RemoteServer
 ) -> dict[ConstraintKind, tuple[ConstraintDialect, ...]]:
-    """All ways that the server enforces, asked at the same time."""
-    kept: dict[tuple[ConstraintKind, str], bool] = {}
+    """All dialects that the server enforces, probed concurrently."""
+    enforced: dict[tuple[ConstraintKind, str], bool] = {}
 
-    async def try_(kind: ConstraintKind, way: ConstraintDialect) -> None:
+    async def try_dialect(kind: ConstraintKind, dialect: ConstraintDialect) -> None:
         question = QUESTIONS[kind]
-        asked = constrained(_body(server, PROBE_TOKENS), question.spec, way)
+        sent = constrained(_body(server, PROBE_TOKENS), question.spec, dialect)
         try:
-            text = await _text(http, asked, question.may_hold)
+            text = await _text(http, sent, question.may_hold)
         except AgentrtError:
-            text = ""  # it refuses the field, which is honest
-        kept[kind, way.name] = question.holds(text)
+            text = ""  # it refuses the field
+        enforced[kind, dialect.name] = question.holds(text)
 
     async with anyio.create_task_group() as tasks:
-        for kind, ways in WAYS.items():
-            for way in ways:
-                tasks.start_soon(try_, kind, way)
+        for kind, dialects in DIALECTS.items():
+            for dialect in dialects:
+                tasks.start_soon(try_dialect, kind, dialect)
     proven = {
-        kind: tuple(way for way in ways if kept[kind, way.name]) for kind, ways in WAYS.items()
+        kind: tuple(one for one in dialects if enforced[kind, one.name])
+        for kind, dialects in DIALECTS.items()
     }
-    return {kind: ways for kind, ways in proven.items() if ways}
+    return {kind: dialects for kind, dialects in proven.items() if dialects}
 
 
 def _body(server: RemoteServer, max_tokens: int) -> Json:
@@ -189,16 +189,16 @@ def _body(server: RemoteServer, max_tokens: int) -> Json:
     }
 
 
-async def _text(http: Http, asked: Asking, goes_on: Callable[[str], bool] | None = None) -> str:
-    """Text written by the server, as long as `goes_on` is true."""
-    reading, compact, text = ChunkReader(asked.max_calls), Compact(), ""
-    async with aclosing(http.events("/chat/completions", asked.body, {})) as chunks:
+async def _text(http: Http, sent: SentRequest, go_on: Callable[[str], bool] | None = None) -> str:
+    """Text written by the server, as long as `go_on` is true for it."""
+    reader, compactor, text = ChunkReader(sent.max_calls), JsonCompactor(), ""
+    async with aclosing(http.events("/chat/completions", sent.body, {})) as chunks:
         async for chunk in chunks:
-            more = reading.push(chunk)
-            text += compact.push(more) if asked.compact else more
-            if reading.full or (goes_on is not None and not goes_on(text)):
+            more = reader.feed_chunk(chunk)
+            text += compactor.feed_text(more) if sent.compact else more
+            if reader.full or (go_on is not None and not go_on(text)):
                 break
-    return text + reading.end()
+    return text + reader.close()
 
 
 def _parsed(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in, the `data` of each event out."""
+"""Server-sent events: parses bytes into the `data` of each event (streaming)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import codecs
 
 
 class EventStream:
-    """Cuts a byte stream into events; only their `data` counts here."""
+    """Parser of a byte stream of events; only their `data` is used."""
 
     def __init__(self) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._rest = ""
         self._data: list[str] = []
 
-    def push(self, chunk: bytes) -> list[str]:
-        """The data of every event that `chunk` completes."""
+    def feed_data(self, chunk: bytes) -> list[str]:
+        """Data of the events completed by `chunk`."""
         lines = (self._rest + self._decode(chunk)).replace("\r\n", "\n").split("\n")
         self._rest = lines.pop()
         return self._events(lines)
 
     def flush(self) -> list[str]:
-        """The data of a last event that no blank line ended."""
+        """Data of a last event without a blank line after it."""
         lines = [self._rest, ""]
         self._rest = ""
         return self._events(lines)

@@ -1,4 +1,4 @@
-"""The ledger of a remote request: what the server tells of its time, else what we saw."""
+"""Ledger of a remote request: the server's own timings if reported, else times seen from here."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class RequestTimes:
     first_at_s: float = 0.0
 
 
-def ledger(reading: ChunkReader, watch: RequestTimes, now_s: float) -> Ledger:
-    """The account of a request that ended `now_s`."""
-    told = _told(reading)
-    if told is None or watch.first_at_s == 0.0:
-        return _inferred(reading, watch, now_s)
-    queue_s, prefill_s, decode_s = told
-    # The server's own time ends with the answer; what went before it on the wire is not its.
-    received_at_s = max(watch.sent_at_s, now_s - queue_s - prefill_s - decode_s)
+def ledger(reader: ChunkReader, times: RequestTimes, now_s: float) -> Ledger:
+    """The ledger of a request that ended at `now_s`."""
+    reported = _reported(reader)
+    if reported is None or times.first_at_s == 0.0:
+        return _inferred(reader, times, now_s)
+    queue_s, prefill_s, decode_s = reported
+    # The server's own time ends with the answer; time on the wire before it is not its.
+    received_at_s = max(times.sent_at_s, now_s - queue_s - prefill_s - decode_s)
     return Ledger(
         received_at_s=received_at_s,
         completed_at_s=received_at_s,
@@ -39,40 +39,40 @@ def ledger(reading: ChunkReader, watch: RequestTimes, now_s: float) -> Ledger:
         prefill_s=prefill_s,
         decode_s=max(0.0, now_s - received_at_s - queue_s - prefill_s),
         source="engine_reported",
-        **_counts(reading),
+        **_counts(reader),
     )
 
 
-def _inferred(reading: ChunkReader, watch: RequestTimes, now_s: float) -> Ledger:
-    first_at_s = watch.first_at_s or now_s
+def _inferred(reader: ChunkReader, times: RequestTimes, now_s: float) -> Ledger:
+    first_at_s = times.first_at_s or now_s
     return Ledger(
-        received_at_s=watch.sent_at_s,
-        completed_at_s=watch.sent_at_s,
-        admitted_at_s=watch.sent_at_s,
-        first_token_at_s=watch.first_at_s,
+        received_at_s=times.sent_at_s,
+        completed_at_s=times.sent_at_s,
+        admitted_at_s=times.sent_at_s,
+        first_token_at_s=times.first_at_s,
         finished_at_s=now_s,
-        prefill_s=first_at_s - watch.sent_at_s,
+        prefill_s=first_at_s - times.sent_at_s,
         decode_s=now_s - first_at_s,
         source="inferred",
-        **_counts(reading),
+        **_counts(reader),
     )
 
 
-def _counts(reading: ChunkReader) -> dict[str, int]:
-    """Tokens as told; when the stream was cut before that, a chunk counts as one token."""
-    usage = reading.usage
+def _counts(reader: ChunkReader) -> dict[str, int]:
+    """Token counts as reported; if the stream broke before that, a chunk counts as one token."""
+    usage = reader.usage
     details = usage.get("prompt_tokens_details") or {}
-    cached = details.get("cached_tokens") or reading.timings.get("cache_n") or 0
+    cached = details.get("cached_tokens") or reader.timings.get("cache_n") or 0
     return {
         "prompt_tokens": int(usage.get("prompt_tokens") or 0),
         "cached_tokens": int(cached),
-        "output_tokens": int(usage.get("completion_tokens") or reading.chunks),
+        "output_tokens": int(usage.get("completion_tokens") or reader.chunks),
     }
 
 
-def _told(reading: ChunkReader) -> tuple[float, float, float] | None:
-    """Queue, prefill and decode in seconds, from vLLM's `metrics` or llama.cpp's `timings`."""
-    timings = reading.timings
+def _reported(reader: ChunkReader) -> tuple[float, float, float] | None:
+    """Reported queue, prefill and decode time, from vLLM's `metrics` or llama.cpp's `timings`."""
+    timings = reader.timings
     if "prompt_ms" in timings and "predicted_ms" in timings:
         return 0.0, timings["prompt_ms"] / 1e3, timings["predicted_ms"] / 1e3
     if "time_to_first_token_ms" in timings and "generation_time_ms" in timings:

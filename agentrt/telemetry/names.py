@@ -101,7 +101,7 @@ TERM = "agentrt.term.{}"
 AT_MS = "agentrt.at_ms"  # since the run began
 
 STEP = "engine.step"
-STEP_INDEX = "agentrt.protocol.step_output"
+STEP_INDEX = "agentrt.step"
 BATCH_SIZE = "agentrt.batch.size"
 BATCH_TOKENS = "agentrt.batch.tokens"
 BATCH_PREFILL_TOKENS = "agentrt.batch.prefill_tokens"

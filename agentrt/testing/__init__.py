@@ -1,4 +1,4 @@
-"""Support for tests of agent programs: an engine that answers from a script, and virtual time."""
+"""Support for testing agent programs: an engine with scripted answers, and virtual time."""
 
 from agentrt.testing.clock import LoopClock
 from agentrt.testing.fake_backend import ScriptedBackend

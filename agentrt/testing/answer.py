@@ -1,4 +1,4 @@
-"""From a script's text to the tokens that a real engine would have ended with."""
+"""Answers of a scripted engine: from a script's text to the tokens of a real engine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ScriptedAnswer:
     """Output of one request, decided when it starts.
 
     Attributes:
-        token_ids: Without end token.
-        pieces: The text that each token adds.
-        reason: How it ends.
+        token_ids: Ids without end token.
+        pieces: Text added by each token.
+        reason: Finish reason.
         closed_early: Whether it was closed before the script's end.
-        error: With `failed`.
+        error: Error of a failed answer.
         stopped_by: The stop string that ended it, or "".
     """
 
@@ -46,7 +46,7 @@ class ScriptedAnswer:
 
 
 class Answerer:
-    """Makes answers obey their requests, as a real engine's would."""
+    """Makes answers obey their requests, as a real engine's do."""
 
     def __init__(self, spelling: Spelling) -> None:
         self._spelling = spelling
@@ -54,7 +54,7 @@ class Answerer:
         self._thoughts: dict[RequestId, tuple[int, ...]] = {}
 
     def answer(self, request: GenerateRequest, reply: Reply) -> ScriptedAnswer:
-        """The script's reply under the request's stop strings, limit and constraint."""
+        """The script's reply within the request's stop strings, limit and constraint."""
         if request.thinking_tokens is None:
             return self._answer(request, reply)
         thought = self._thought(request.thinking_tokens, reply)
@@ -74,20 +74,20 @@ class Answerer:
             answer, token_ids=thought + answer.token_ids, pieces=(*pieces, *answer.pieces)
         )
 
-    def _thought(self, most_tokens: int, reply: Reply) -> tuple[int, ...]:
+    def _thought(self, max_tokens: int, reply: Reply) -> tuple[int, ...]:
         """Ids of the reasoning before the answer, frame included, within the budget."""
         frame, ids = self._spelling.think_frame, self._spelling.ids
         opening = () if frame.opened else ids(frame.opening)
-        return (*opening, *ids(reply.thinking)[:most_tokens], *ids(frame.closing))
+        return (*opening, *ids(reply.thinking)[:max_tokens], *ids(frame.closing))
 
     def _answer(self, request: GenerateRequest, reply: Reply) -> ScriptedAnswer:
         text, stop = _until_stop(reply.text, request.sampling.stop)
         ids = self._spelling.ids(text)
         if reply.error is not None:
-            answer = self._spelt(request, ids, "failed")
+            answer = self._tokenized(request, ids, "failed")
             return replace(answer, error=record_of(reply.error))
         try:
-            answer = self._obeying(request, ids, stopped=bool(stop))
+            answer = self._obey(request, ids, stopped=bool(stop))
         except AgentrtError as error:
             return ScriptedAnswer((), (), "failed", error=record_of(error))
         if request.sampling.ignore_eos and answer.reason == "stop" and not stop:
@@ -98,7 +98,7 @@ class Answerer:
         return replace(answer, pieces=pieces, stopped_by=stop)
 
     def close(self, request: GenerateRequest, written: tuple[int, ...]) -> ScriptedAnswer:
-        """The shortest valid end after the tokens `written`; only what is to be added."""
+        """The shortest valid end after the tokens `written`; only the tokens to add."""
         thought = self._thoughts.get(request.request_id, ())
         if thought:
             rest, written = thought[len(written) :], written[len(thought) :]
@@ -115,11 +115,11 @@ class Answerer:
         end = state.completion(request.sampling.max_tokens)
         if end is None:
             raise RequestRejected(f"no valid end was found for {request.node_id}")
-        spelt = self._spelt(request, (*written, *end), "length", closed_early=True)
+        spelt = self._tokenized(request, (*written, *end), "length", closed_early=True)
         before = len(written)
         return replace(spelt, token_ids=spelt.token_ids[before:], pieces=spelt.pieces[before:])
 
-    def _obeying(
+    def _obey(
         self, request: GenerateRequest, ids: tuple[int, ...], *, stopped: bool
     ) -> ScriptedAnswer:
         limit, closes = request.sampling.max_tokens, request.on_limit == "close"
@@ -127,14 +127,14 @@ class Answerer:
             compiled = self._compile(request.constraint)
             if len(ids) > limit and closes:
                 kept = _closed_within(compiled, ids, limit, request)
-                return self._spelt(request, kept, "length", closed_early=True)
+                return self._tokenized(request, kept, "length", closed_early=True)
             partial = stopped or len(ids) > limit
             _check(compiled, ids, request, self._spelling, partial=partial)
         if len(ids) > limit:
-            return self._spelt(request, ids[:limit], "length", closed_early=closes)
-        return self._spelt(request, ids, "stop")
+            return self._tokenized(request, ids[:limit], "length", closed_early=closes)
+        return self._tokenized(request, ids, "stop")
 
-    def _spelt(
+    def _tokenized(
         self,
         request: GenerateRequest,
         ids: tuple[int, ...],
@@ -156,7 +156,7 @@ class Answerer:
 
 
 def _until_stop(text: str, stop: tuple[str, ...]) -> tuple[str, str]:
-    """`text` up to the end of the first stop string in it, and which that is."""
+    """`text` up to the end of the first stop string in it, and that stop string."""
     found = [(at, word) for word in stop if (at := text.find(word)) >= 0]
     if not found:
         return text, ""
@@ -165,7 +165,7 @@ def _until_stop(text: str, stop: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _without_tail(pieces: tuple[str, ...], chars: int) -> tuple[str, ...]:
-    """Pieces whose joined text ends `chars` earlier; the tokens stay."""
+    """Pieces with `chars` fewer characters at the end; the tokens stay."""
     left = sum(map(len, pieces)) - chars
     kept: list[str] = []
     for piece in pieces:
@@ -182,7 +182,7 @@ def _check(
     *,
     partial: bool,
 ) -> None:
-    """A script that breaks its constraint is a wrong test: no engine could have answered so."""
+    """Refuse an answer that violates its constraint: no engine could give it."""
     state = compiled.start()
     taken = state.advance(ids)
     if taken == len(ids) and (partial or state.can_stop()):
@@ -199,7 +199,7 @@ def _check(
 def _closed_within(
     compiled: CompiledConstraint, ids: tuple[int, ...], limit: int, request: GenerateRequest
 ) -> tuple[int, ...]:
-    """The longest start of `ids` that still closes within `limit` tokens, closed."""
+    """The longest start of `ids` that can still be closed within `limit` tokens, closed."""
     state, best = compiled.start(), None
     for count in range(limit + 1):
         end = state.completion(limit - count)
@@ -216,7 +216,7 @@ def _closed_within(
 
 
 def _too_short(request: GenerateRequest, answer: ScriptedAnswer) -> RequestRejected:
-    """A model would go on; a script cannot."""
+    """The error of an answer that is shorter than `ignore_eos` requires."""
     return RequestRejected(
         f"the script of {request.node_id} ends after {len(answer.token_ids)} of "
         f"{request.sampling.max_tokens} tokens, and ignore_eos wants them all",

@@ -1,4 +1,4 @@
-"""The clock of the event loop that is running, virtual where the loop's time is."""
+"""The clock of the running event loop, virtual if the loop's time is."""
 
 from __future__ import annotations
 

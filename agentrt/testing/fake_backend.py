@@ -1,8 +1,8 @@
-"""An engine that answers from a script, step by step on the loop's clock.
+"""A scripted engine: answers from a script, step by step on the loop's clock.
 
 It keeps every promise of the `Backend` contract that a real engine keeps (batches, holes, limits,
-constraints, cancelling, deadlines, ledgers; the same contract suite runs over it), so that a test
-of a program can leave out the model and nothing else. With virtual time it never waits.
+constraints, aborts, deadlines, ledgers; it passes the same contract suite), so that a test of a
+program leaves out nothing but the model. With virtual time it never waits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from agentrt.prompt import Codec
 
 DEADLINE_STEPS = 2.0
-"""Outputs are closed this many steps before their deadline, as the embedded engine does."""
+"""Number of steps before a deadline at which outputs are closed, as in the embedded engine."""
 
 
 class ScriptedBackend:
@@ -64,15 +64,15 @@ class ScriptedBackend:
         decode_tokens_per_s: Steps a second; every running request gets one token a step.
         codec: Spells prompts and answers; without one, prompts are messages and tokens are bytes.
         prompt: Kind of prompt in requests; None derives it from `codec`.
-        max_running: Most requests in one step.
-        seeds: The script gives the same answer to the same request.
-        hints: Takes hints, and forgets them.
-        kv_tokens: KV memory that it says it has; it needs none.
-        host_kv_tokens: The same of its slower tier.
+        max_running: Maximum number of requests in one step.
+        seeds: Whether the script gives the same answer to the same request.
+        hints: Whether to accept hints (they have no effect).
+        kv_tokens: Reported capacity of the KV cache.
+        host_kv_tokens: Reported capacity of the KV offload tier.
 
     Attributes:
         seen: Record of all calls.
-        pages: KV pages that it says are free, and that it says it could free.
+        pages: Reported free and evictable KV pages.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class ScriptedBackend:
             self._ongoing[request.request_id] = ongoing
         else:
             self._refused.append(ongoing.end("failed", now_s, error=record_of(error)))
-        self._rouse()
+        self._notify()
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         self.seen.fills.append((request_id, fill))
@@ -148,7 +148,7 @@ class ScriptedBackend:
         ongoing.prompt_ids += fill.token_ids
         if fill.complete:
             ongoing.complete_at(self._clock.now_s())
-        self._rouse()
+        self._notify()
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         self.seen.updates.extend(updates)
@@ -156,13 +156,13 @@ class ScriptedBackend:
             if info.request_id in self._ongoing:
                 self._ongoing[info.request_id].demanded = info.demanded
                 self._ongoing[info.request_id].deadline_at_s = info.deadline_at_s
-                self._rouse()
+                self._notify()
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self.seen.cancels[request_id] = reason
         if request_id in self._ongoing:
             self._ongoing[request_id].cancelled = True
-            self._rouse()
+            self._notify()
 
     def hint(
         self,
@@ -181,13 +181,13 @@ class ScriptedBackend:
         return self._queue.read()
 
     def lose_engine(self, *, restarting: bool = True) -> None:
-        """Behave as when the engine's process dies: everything under way is lost."""
+        """Simulate the death of the engine's process: all requests in flight are lost."""
         lost = tuple(self._ongoing)
         self._ongoing.clear()
         self._closed = not restarting
         error = EngineDied("the scripted engine was told to die")
         self._queue.put(BackendDown(record_of(error), lost, restarting))
-        self._rouse()
+        self._notify()
 
     async def aclose(self) -> None:
         self._closed = True
@@ -223,7 +223,7 @@ class ScriptedBackend:
             return  # lost with the engine
         deltas: list[Delta] = []
         for one in alive:
-            one.charge(now_s, len(batch))
+            one.account_step(now_s, len(batch))
             if not one.cancelled and (delta := one.next_delta(now_s)) is not None:
                 deltas.append(delta)
         ends = [self._finish(one, now_s) for one in alive if one.done and not one.cancelled]
@@ -251,7 +251,7 @@ class ScriptedBackend:
         return batch
 
     def _reply(self, one: ScriptedRequest) -> Reply:
-        """Reply of the script to a complete prompt."""
+        """The script's reply to a complete prompt."""
         prompt_tokens, window_tokens = len(one.prompt_ids), self.capabilities.window_tokens
         if window_tokens and prompt_tokens >= window_tokens:
             what = f"the prompt of {prompt_tokens} tokens does not fit {window_tokens} tokens"
@@ -276,7 +276,7 @@ class ScriptedBackend:
         )
 
     def _expire(self, now_s: float) -> tuple[list[Delta], list[End]]:
-        """Ends between steps: refused, cancelled, to be closed for their deadline."""
+        """Ends between steps: requests refused, aborted, or closed for their deadline."""
         deltas: list[Delta] = []
         ends, self._refused = self._refused, []
         for request_id, one in list(self._ongoing.items()):
@@ -291,7 +291,7 @@ class ScriptedBackend:
         return deltas, ends
 
     def _close_at_s(self, one: ScriptedRequest) -> float | None:
-        """When an output is closed for its deadline; with "raise" that is not the engine's work."""
+        """Instant of closing for the deadline; None with "raise", which the runtime handles."""
         if one.deadline_at_s is None or one.request.on_limit != "close" or not one.complete:
             return None
         return one.deadline_at_s - DEADLINE_STEPS * self._decode_s
@@ -301,10 +301,10 @@ class ScriptedBackend:
             rest = self._answerer.close(one.request, one.written)
         except AgentrtError as error:
             return [], one.end("failed", now_s, error=record_of(error))
-        return one.close(rest, now_s)
+        return one.close_with(rest, now_s)
 
     async def _idle(self) -> None:
-        """Until something changes or a deadline passes."""
+        """Wait until something changes or a deadline passes."""
         assert self._wake is not None
         close_at_s = [
             at_s for one in self._ongoing.values() if (at_s := self._close_at_s(one)) is not None
@@ -340,6 +340,6 @@ class ScriptedBackend:
         if step is not None or deltas or ends:
             self._queue.put(StepDone(step, tuple(deltas), tuple(ends), *self.pages))
 
-    def _rouse(self) -> None:
+    def _notify(self) -> None:
         if self._wake is not None:
             self._wake.set()

@@ -1,9 +1,9 @@
-"""An event loop whose time is virtual: it jumps to the next timer when nothing else can happen.
+"""An event loop with virtual time: it jumps to the next timer if nothing else can happen.
 
-Sleeps, timeouts and deadlines of anyio and asyncio then cost no waiting and fall exactly where they
-should. What is real stays real: while a worker thread runs or a socket is open, time stands still
-and the loop waits for them; only when they have been silent for `patience_s` does it move on, so
-that a timeout over a thread that never answers still fires.
+Sleeps, timeouts and deadlines of anyio and asyncio then cost no waiting and happen exactly on time.
+Real work stays real: while a worker thread runs or a socket is open, time stands still and the loop
+waits for them. If they have been silent for `patience_s`, time moves on, so that a timeout over a
+thread that never answers still fires.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _POLL_S = 0.001
 
 
 class Stuck(RuntimeError):
-    """Every task waits and nothing is left that could wake one."""
+    """A deadlock: every task waits and nothing can wake one."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An asyncio loop with virtual time; `run_virtual` is the usual way in.
+    """An asyncio loop with virtual time; usually used through `run_virtual`.
 
     Args:
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
@@ -47,9 +47,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self.now_s
 
     def real_work_pending(self, open_files: int) -> bool:
-        """Whether a thread or a socket of this loop may still bring something.
+        """Whether a thread or a socket of this loop may still deliver something.
 
-        `open_files` are those the loop watches, its own wake-up pipe among them.
+        `open_files` counts the files that the loop watches, its own wake-up pipe included.
         """
         if open_files > 1 or self._calls_in_threads > 0 or running_calls(self) > 0:
             return True
@@ -75,7 +75,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Polls for real, and where asyncio would sleep it moves the loop's time."""
+    """Polls for real, and moves the loop's time instead of sleeping."""
 
     def __init__(self, loop: VirtualTimeLoop, patience_s: float) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _JumpingSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[Any]:
         give_up_at_s: float | None = None
         while True:
-            # Asked before polling: a thread first posts its result and then counts as idle.
+            # Checked before polling: a thread first posts its result and then counts as idle.
             pending = self._loop.real_work_pending(len(self.get_map()))
             ready = super().select(0)
             if ready or timeout == 0:
@@ -110,7 +110,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 def _anyio_thread_busy(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether `anyio.to_thread.run_sync` has a call under way on `loop`."""
+    """Whether `anyio.to_thread.run_sync` has a running call of `loop`."""
     for thread in threading.enumerate():
         queue = getattr(thread, "queue", None)
         if getattr(thread, "loop", None) is loop and getattr(queue, "unfinished_tasks", None):
@@ -121,7 +121,7 @@ def _anyio_thread_busy(loop: asyncio.AbstractEventLoop) -> bool:
 def run_virtual(
     main: Callable[[Unpack[Args]], Awaitable[T]], *args: *Args, patience_s: float = 10.0
 ) -> T:
-    """Run `main` on a loop whose time jumps.
+    """Run `main` on a loop with virtual time.
 
     Example:
         >>> async def nap() -> float:
@@ -137,7 +137,7 @@ def run_virtual(
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
 
     Raises:
-        Stuck: Every task waits for another.
+        Stuck: Every task waits for another (deadlock).
     """
     factory = partial(VirtualTimeLoop, patience_s)
     return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": factory})

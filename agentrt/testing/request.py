@@ -1,4 +1,4 @@
-"""One request inside a scripted engine, and its account."""
+"""One request inside a scripted engine, and its ledger."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class ScriptedRequest:
     """A request between submit and end.
 
     Attributes:
-        request: As submitted.
-        prompt_ids: Known so far.
-        complete: No hole is open.
+        request: The request as submitted.
+        prompt_ids: Prompt ids known so far.
+        complete: Whether no hole is open.
         demanded: Whether the program awaits it.
-        deadline_at_s: When it must be done, as last told.
-        answer: Known once it was admitted.
-        produced: Tokens of the answer that are out.
-        cancelled: Whether it was cancelled.
-        mark_s: Until when its time is accounted for.
-        ledger: Figures of its account, by field name.
+        deadline_at_s: Latest deadline.
+        answer: The answer, from admission on.
+        produced: Number of answer tokens delivered.
+        cancelled: Whether it was aborted.
+        accounted_until_s: Instant up to which its time is accounted for.
+        ledger: Fields of its ledger, by name.
     """
 
     request: GenerateRequest
@@ -35,14 +35,14 @@ class ScriptedRequest:
     answer: ScriptedAnswer | None = None
     produced: int = 0
     cancelled: bool = False
-    mark_s: float = 0.0
+    accounted_until_s: float = 0.0
     ledger: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, request: GenerateRequest, prompt_ids: tuple[int, ...], now_s: float
     ) -> ScriptedRequest:
-        """As it arrives."""
+        """The request at its arrival."""
         prompt = request.prompt
         new = cls(request, prompt_ids, False, request.demanded, request.deadline_at_s)
         new.ledger = {"received_at_s": now_s}
@@ -52,39 +52,39 @@ class ScriptedRequest:
 
     @property
     def written(self) -> tuple[int, ...]:
-        """Token ids that are out."""
+        """Token ids delivered so far."""
         return self.answer.token_ids[: self.produced] if self.answer else ()
 
     @property
     def done(self) -> bool:
-        """The whole answer is out."""
+        """Whether the whole answer is delivered."""
         return self.answer is not None and self.produced >= len(self.answer.token_ids)
 
     def complete_at(self, now_s: float) -> None:
-        """Mark the prompt as complete; every later instant is accounted for."""
+        """Mark the prompt as complete; from now on its time is accounted for."""
         self.complete = True
-        self.ledger["completed_at_s"] = self.mark_s = now_s
+        self.ledger["completed_at_s"] = self.accounted_until_s = now_s
 
     def admit(self, answer: ScriptedAnswer, now_s: float) -> None:
-        """Let it take part in steps from now on."""
+        """Add the request to the steps from now on."""
         self.answer = answer
         self.ledger["admitted_at_s"] = now_s
         self.ledger["prefill_chunks"] = 1
-        self._book("queue_s", now_s)
+        self._account("queue_s", now_s)
 
-    def charge(self, now_s: float, batch: int) -> None:
-        """One step that it took part in has ended."""
-        self._book("decode_s" if self.produced else "prefill_s", now_s)
+    def account_step(self, now_s: float, batch: int) -> None:
+        """Account for one step with the request in its batch."""
+        self._account("decode_s" if self.produced else "prefill_s", now_s)
         self.ledger["steps"] = self.ledger.get("steps", 0) + 1
         self.ledger["batch_size_sum"] = self.ledger.get("batch_size_sum", 0) + batch
 
-    def _book(self, part: str, now_s: float) -> None:
-        """Count the time since the last booking to one part."""
-        self.ledger[part] = self.ledger.get(part, 0.0) + now_s - self.mark_s
-        self.mark_s = now_s
+    def _account(self, part: str, now_s: float) -> None:
+        """Count the time since the last call as one part."""
+        self.ledger[part] = self.ledger.get(part, 0.0) + now_s - self.accounted_until_s
+        self.accounted_until_s = now_s
 
     def next_delta(self, now_s: float) -> Delta | None:
-        """One token more; None when there is none."""
+        """The next token; None if there is none."""
         answer, at = self.answer, self.produced
         if answer is None or at >= len(answer.token_ids):
             return None
@@ -93,7 +93,7 @@ class ScriptedRequest:
         self.produced = at + 1
         return Delta(self.request.request_id, (answer.token_ids[at],), answer.pieces[at])
 
-    def close(self, rest: ScriptedAnswer, now_s: float) -> tuple[list[Delta], End]:
+    def close_with(self, rest: ScriptedAnswer, now_s: float) -> tuple[list[Delta], End]:
         """Last tokens and end, with the rest of the answer replaced by `rest`."""
         deltas: list[Delta] = []
         if rest.token_ids:
@@ -117,7 +117,7 @@ class ScriptedRequest:
         figures["finished_at_s"] = now_s
         if self.complete:
             running = "decode_s" if self.produced else "prefill_s"
-            self._book(running if self.answer else "queue_s", now_s)
+            self._account(running if self.answer else "queue_s", now_s)
         ledger = Ledger(
             **figures,  # type: ignore[arg-type]  # counts and seconds by field name
             prompt_tokens=len(self.prompt_ids),

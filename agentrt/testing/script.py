@@ -1,4 +1,4 @@
-"""Script of a scripted engine: its replies, and the prompt as the script reads it."""
+"""The script of a scripted engine: its replies, and the prompt in the form for scripts."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Reply:
 
 
 Script = Callable[[GenerateRequest, str], "str | Reply"] | Iterable["str | Reply"]
-"""Answers by request and prompt text, or one after the other."""
+"""A function of request and prompt text, or answers in order."""
 
 
 class Answers:
-    """A script, asked once a request."""
+    """A script, called once a request."""
 
     def __init__(self, script: Script) -> None:
         self._ask = script if callable(script) else None
@@ -86,7 +86,7 @@ def calls_text(
 
 
 def prompt_text(segments: tuple[Segment, ...]) -> str:
-    """Messages as a script reads them: a line `<role> text` each."""
+    """Messages in the form for scripts: a line `<role> text` each."""
     parts: list[str] = []
     for segment in segments:
         match segment:

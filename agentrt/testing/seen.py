@@ -16,9 +16,9 @@ class Hint:
 
     Attributes:
         token_ids: The prefix.
-        hint: Fate of the prefix.
-        until_s: When a `keep` ends.
-        from_tokens: A `drop` is of what stands behind so many tokens.
+        hint: Kind of hint.
+        until_s: End of a `keep`.
+        from_tokens: Number of first tokens that a `drop` leaves alone.
         cache_salt: Salt of the prefix.
     """
 
@@ -35,13 +35,13 @@ class SeenByBackend:
 
     Attributes:
         requests: Every request submitted.
-        prompts: The whole prompt text of each request that was admitted.
-        fills: Each fill.
+        prompts: Prompt text of each admitted request.
+        fills: Every hole filled.
         updates: Scheduling info, one entry an update of a request.
         cancels: Reason by request.
-        hints: Each hint.
-        prewarmed: Constraints that it was told of ahead.
-        steps: Every step it made.
+        hints: Every hint.
+        prewarmed: Constraints announced ahead.
+        steps: Every step.
     """
 
     requests: list[GenerateRequest] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""How a scripted engine spells text as tokens: by a codec, else by the bytes of UTF-8."""
+"""Tokenization in a scripted engine: by a codec, else one token a byte of UTF-8."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Spelling(Protocol):
 
     @property
     def vocab(self) -> Vocab:
-        """For constraints."""
+        """Vocabulary for constraints."""
         ...
 
     def ids(self, text: str) -> tuple[int, ...]:
@@ -36,12 +36,12 @@ class Spelling(Protocol):
         ...
 
     def pieces(self, ids: tuple[int, ...], *, keep_special: bool) -> list[str]:
-        """The text that each token adds, once later tokens cannot change it."""
+        """The text added by each token (incremental detokenization)."""
         ...
 
 
 class CodecSpelling:
-    """As a model's codec spells."""
+    """The tokens of a model's codec."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -103,7 +103,7 @@ def _with_tail(pieces: list[str], tail: str) -> list[str]:
 
 
 def _byte_tokenizer_json() -> str:
-    """A `tokenizer.json` whose ids are the bytes (spelt as printable letters, as GPT-2 does)."""
+    """A `tokenizer.json` with bytes as ids (written as printable letters, as GPT-2 does)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = {byte: chr(byte) for byte in printable}
     others = [byte for byte in range(256) if byte not in letters]

@@ -1,4 +1,4 @@
-"""A model directory that costs nothing: the embedded model's wire format, without weights."""
+"""A tiny model directory: the embedded model's tokenizer and chat template, without weights."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _WIRE_FORMAT = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 
 
 def tiny_engine(folder: Path, *, seed: int = 0) -> EngineConfig:
-    """An engine over two random layers; it speaks the embedded model's wire format.
+    """An engine with two random layers and the embedded model's tokenizer and chat template.
 
-    What it says is noise, and the same noise each time. Enough where tests are about engines and
-    not about answers: constraints hold, limits count, tokens flow.
+    Its output is noise, the same each time. It suffices for tests of engines rather than answers:
+    constraints hold, limits count, tokens flow.
 
     Args:
-        folder: Becomes the model directory.
+        folder: Folder that becomes the model directory.
         seed: Seed of the random weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def tiny_engine(folder: Path, *, seed: int = 0) -> EngineConfig:
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "max_position_embeddings": 4096,
-        # What the engine wants to know beside: told all of it, it starts without transformers.
+        # With all of these fields the engine starts without transformers.
         "rms_norm_eps": 1e-5,
         "hidden_act": "silu",
         "tie_word_embeddings": False,

@@ -37,7 +37,7 @@ def test_text_is_the_text_of_the_ids(bench, play):
         pytest.skip("it takes messages and gives no ids")
     (outcome,) = play(bench.request(sampling={"max_tokens": 40}))
     detokenizer = bench.codec.detokenizer(False)
-    assert outcome.text == detokenizer.push(outcome.token_ids) + detokenizer.flush()
+    assert outcome.text == detokenizer.feed_ids(outcome.token_ids) + detokenizer.flush()
 
 
 def test_equal_seeds_give_equal_texts(bench, play):

@@ -40,5 +40,5 @@ def test_parts_sum_to_what_passed(usage, timings, first_at_s, source, expected, 
 def test_a_cut_stream_counts_its_chunks():
     reading = ChunkReader()
     for text in "abc":
-        reading.push({"choices": [{"delta": {"content": text}}]})
+        reading.feed_chunk({"choices": [{"delta": {"content": text}}]})
     assert ledger(reading, RequestTimes(1.0, 1.5), 2.0).output_tokens == 3

@@ -6,7 +6,7 @@ import pytest
 
 from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.remote.chunks import ChunkReader, Compact
+from agentrt.remote.chunks import ChunkReader, JsonCompactor
 from agentrt.structured import CallScanner
 
 
@@ -61,7 +61,7 @@ CALLS = [
 )
 def test_calls_are_written_in_the_frame(chunks, calls, text):
     reading = ChunkReader()
-    written = "".join(map(reading.push, chunks)) + reading.end()
+    written = "".join(map(reading.feed_chunk, chunks)) + reading.close()
     array = json.loads(written.removeprefix(text))
     assert [(one["name"], one["arguments"]) for one in array] == calls
     if '"b"' not in written or "é" in written:
@@ -74,16 +74,16 @@ def test_calls_are_written_in_the_frame(chunks, calls, text):
 def test_only_so_many_calls_are_taken():
     reading = ChunkReader(max_calls=1)
     chunks = [call(0, "a", "{}"), call(1, "b", "{}"), call(1, arguments="junk")]
-    written = "".join(map(reading.push, chunks)) + reading.end()
+    written = "".join(map(reading.feed_chunk, chunks)) + reading.close()
     assert json.loads(written) == [{"name": "a", "arguments": {}}]
     assert reading.full
 
 
 def test_usage_reasons_and_timings_are_kept():
     reading = ChunkReader()
-    assert reading.push({"choices": []}) == ""
-    assert reading.push(content("hi", "length")) == "hi"
-    reading.push({"choices": [], "usage": {"prompt_tokens": 3}, "timings": {"prompt_ms": 1}})
+    assert reading.feed_chunk({"choices": []}) == ""
+    assert reading.feed_chunk(content("hi", "length")) == "hi"
+    reading.feed_chunk({"choices": [], "usage": {"prompt_tokens": 3}, "timings": {"prompt_ms": 1}})
     assert (reading.finish, reading.chunks) == ("length", 1)
     assert (reading.usage, reading.timings) == ({"prompt_tokens": 3}, {"prompt_ms": 1})
 
@@ -98,11 +98,11 @@ def test_usage_reasons_and_timings_are_kept():
 )
 def test_errors_in_the_stream_are_errors(chunk, match):
     with pytest.raises(RequestRejected, match=match):
-        ChunkReader().push(chunk)
+        ChunkReader().feed_chunk(chunk)
 
 
 def test_white_space_goes_and_strings_stay():
-    compact = Compact()
+    compact = JsonCompactor()
     text = '[ {"a b" : "x \\" y\\\\" , "c":\n[1 , 2 ]} ]'
-    written = "".join(compact.push(char) for char in text)
+    written = "".join(compact.feed_text(char) for char in text)
     assert written == '[{"a b":"x \\" y\\\\","c":[1,2]}]'

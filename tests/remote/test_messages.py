@@ -20,8 +20,8 @@ from agentrt.base.segments import (
     ToolSchema,
 )
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.body import RemoteServer, asking
-from agentrt.remote.constraint_dialects import WAYS
+from agentrt.remote.body import RemoteServer, build_request
+from agentrt.remote.constraint_dialects import DIALECTS
 from agentrt.remote.messages import messages_of
 
 PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})
@@ -72,12 +72,12 @@ def request(spec=None, tools=(), **sampling):
     )
 
 
-ALL = RemoteServer("http://here/v1", "m", "vllm", proven={kind: tuple(ways) for kind, ways in WAYS.items()})  # fmt: skip  # noqa: E501
+ALL = RemoteServer("http://here/v1", "m", "vllm", proven={kind: tuple(ways) for kind, ways in DIALECTS.items()})  # fmt: skip  # noqa: E501
 NONE = RemoteServer("http://here/v1", "m")
 
 
 def test_sampling_becomes_fields():
-    body = asking(
+    body = build_request(
         request(max_tokens=7, temperature=0.5, top_k=3, seed=2**40, stop=("x",)), ALL
     ).body
     assert body["max_tokens"] == 7
@@ -91,18 +91,18 @@ def test_sampling_becomes_fields():
 )
 def test_what_an_unknown_server_may_drop_is_refused(sampling):
     with pytest.raises(Unsupported, match="not known to take"):
-        asking(request(**sampling), NONE)
+        build_request(request(**sampling), NONE)
 
 
 def test_an_output_that_nothing_ends_is_asked_for_where_it_is_known():
-    assert asking(request(ignore_eos=True), ALL).body["ignore_eos"] is True
-    assert "ignore_eos" not in asking(request(), ALL).body
+    assert build_request(request(ignore_eos=True), ALL).body["ignore_eos"] is True
+    assert "ignore_eos" not in build_request(request(), ALL).body
     with pytest.raises(Unsupported, match="ignore_eos goes on where"):
-        asking(request(ConstraintSpec("choice", options=("a",)), ignore_eos=True), ALL)
+        build_request(request(ConstraintSpec("choice", options=("a",)), ignore_eos=True), ALL)
 
 
 def test_tools_of_a_chat_stay_in_sight_without_being_called():
-    body = asking(request(tools=(PRICE,)), ALL).body
+    body = build_request(request(tools=(PRICE,)), ALL).body
     assert body["tools"][0]["function"]["name"] == "price"
     assert body["tool_choice"] == "none"
 
@@ -111,7 +111,7 @@ CALLS = ConstraintSpec("calls", tools=(PRICE,), max_calls=3)
 
 
 def test_calls_go_through_tools_where_that_is_enough():
-    asked = asking(request(CALLS, (PRICE,)), ALL)
+    asked = build_request(request(CALLS, (PRICE,)), ALL)
     assert (asked.body["tool_choice"], asked.body["parallel_tool_calls"]) == ("required", True)
     assert (asked.max_calls, asked.compact) == (3, False)
 
@@ -128,7 +128,7 @@ FINAL = '{"type":"integer"}'
     ],
 )
 def test_calls_that_tools_cannot_say_are_held_by_a_schema(spec, least):
-    asked = asking(request(spec, (PRICE,)), ALL)
+    asked = build_request(request(spec, (PRICE,)), ALL)
     schema = asked.body["response_format"]["json_schema"]["schema"]
     calls = schema["anyOf"][0] if spec.source else schema
     assert calls["minItems"] == least
@@ -140,22 +140,24 @@ def test_calls_that_tools_cannot_say_are_held_by_a_schema(spec, least):
         assert schema["anyOf"][1] == json.loads(FINAL)
 
 
-@pytest.mark.parametrize("kind", list(WAYS))
+@pytest.mark.parametrize("kind", list(DIALECTS))
 def test_nothing_unproven_is_sent(kind):
     with pytest.raises(Unsupported, match=f"does not enforce a {kind} constraint"):
-        asking(request(ConstraintSpec(kind, source="{}", options=("a",), tools=(PRICE,))), NONE)
+        build_request(
+            request(ConstraintSpec(kind, source="{}", options=("a",), tools=(PRICE,))), NONE
+        )
 
 
 def test_tools_alone_do_not_hold_a_final_answer():
-    server = RemoteServer("http://here/v1", "m", proven={"calls": (WAYS["calls"][0],)})
+    server = RemoteServer("http://here/v1", "m", proven={"calls": (DIALECTS["calls"][0],)})
     with pytest.raises(Unsupported, match="final answer"):
-        asking(request(ConstraintSpec("calls", FINAL, tools=(PRICE,))), server)
+        build_request(request(ConstraintSpec("calls", FINAL, tools=(PRICE,))), server)
 
 
 def test_a_salt_is_passed_on_only_where_it_is_known():
     salted = replace(request(), cache_salt="a")
-    assert asking(salted, ALL).body["cache_salt"] == "a"
-    assert "cache_salt" not in asking(request(), ALL).body
+    assert build_request(salted, ALL).body["cache_salt"] == "a"
+    assert "cache_salt" not in build_request(request(), ALL).body
     for server in (NONE, replace(NONE, family="llamacpp")):
         with pytest.raises(Unsupported, match="salts"):
-            asking(salted, server)
+            build_request(salted, server)

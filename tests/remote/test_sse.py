@@ -24,7 +24,7 @@ def test_any_cutting_gives_the_same_events(cuts):
     edges = [0, *sorted(cuts), len(STREAM)]
     stream, found = EventStream(), []
     for start, end in pairwise(edges):
-        found += stream.push(STREAM[start:end])
+        found += stream.feed_data(STREAM[start:end])
     assert found == EVENTS
     assert stream.flush() == []
 
@@ -32,5 +32,5 @@ def test_any_cutting_gives_the_same_events(cuts):
 @pytest.mark.parametrize("tail", ["data: last", "data: last\n"])
 def test_a_last_event_without_blank_line_counts(tail):
     stream = EventStream()
-    assert stream.push(tail.encode()) == []
+    assert stream.feed_data(tail.encode()) == []
     assert stream.flush() == ["last"]
