@@ -15,7 +15,7 @@ from agentrt.scheduler.decisions import (
     StopNode,
     UpdateInfo,
 )
-from agentrt.scheduler.estimates.estimates import Estimates, SiteEstimates, site_of
+from agentrt.scheduler.estimates.estimates import Estimates, site_of
 from agentrt.scheduler.internal_events import (
     CancelRequested,
     CloseRequested,
@@ -26,7 +26,7 @@ from agentrt.scheduler.internal_events import (
     Released,
 )
 from agentrt.scheduler.order.order import Order
-from agentrt.scheduler.policies.policy import Policy, policy
+from agentrt.scheduler.policies.policy import policy
 from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 from agentrt.scheduler.runs.run import NodeState, RunState
 from agentrt.scheduler.state import State
@@ -47,14 +47,12 @@ __all__ = [
     "NodeState",
     "Order",
     "Performed",
-    "Policy",
     "PriorityKey",
     "Refusal",
     "Refuse",
     "Released",
     "RunState",
     "Send",
-    "SiteEstimates",
     "Start",
     "State",
     "StopNode",

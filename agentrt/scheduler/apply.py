@@ -6,47 +6,14 @@ import heapq
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from agentrt.protocol.events import (
-    AttemptFailed,
-    FirstToken,
-    HoleFilled,
-    ItemClosed,
-    NodeDeclared,
-    NodeDemanded,
-    NodeFinished,
-    PrefixLost,
-    PromptRevised,
-    RequestSent,
-    RunFinished,
-    RunStarted,
-    Scheduled,
-    ToolEnded,
-    ToolStarted,
-)
+from agentrt.protocol import events
 from agentrt.protocol.step_output import BackendDown, StepDone
+from agentrt.scheduler import decisions, internal_events
 from agentrt.scheduler.accounting import record_admitted, record_ended, record_sent, update_rest
 from agentrt.scheduler.admission.deadline import PROBE_EVERY, hopeless_refusal, note_hopeless
-from agentrt.scheduler.decisions import (
-    Admit,
-    Decision,
-    Expire,
-    Fill,
-    Refuse,
-    Send,
-    Start,
-    StopNode,
-    UpdateInfo,
-)
+from agentrt.scheduler.decisions import Decision
 from agentrt.scheduler.demand import add_demand, end_demand, end_input, update_demand
-from agentrt.scheduler.internal_events import (
-    CancelRequested,
-    CloseRequested,
-    DemandEnded,
-    Held,
-    InternalEvent,
-    Performed,
-    Released,
-)
+from agentrt.scheduler.internal_events import InternalEvent
 from agentrt.scheduler.learning import learn_run
 from agentrt.scheduler.order.upward_rank import MIN_CHANGE, propagate_rank, recompute_ranks
 from agentrt.scheduler.runs.run import NodeState, RunState
@@ -64,9 +31,9 @@ def apply(state: State, event: InternalEvent) -> None:
         transition(state, event)
 
 
-def _declared(state: State, event: NodeDeclared) -> None:
+def _declared(state: State, event: events.NodeDeclared) -> None:
     run = state.runs[event.run_id]
-    node = NodeState(run, event, state.declared_count)
+    node = NodeState.declare(run, event, state.declared_count)
     state.declared_count += 1
     run.nodes[event.node_id] = node
     if node.parent is not None:
@@ -142,7 +109,7 @@ def _make_ready(state: State, node: NodeState, at_s: float) -> None:
         state.ready[node] = None
 
 
-def _finished(state: State, event: NodeFinished) -> None:
+def _finished(state: State, event: events.NodeFinished) -> None:
     node = state.node(event.run_id, event.node_id)
     if node is None:
         return
@@ -186,11 +153,11 @@ def _drop_deadlines(state: State) -> None:
 
 
 def _performed(state: State, decision: Decision) -> None:
-    if isinstance(decision, UpdateInfo):
+    if isinstance(decision, decisions.UpdateInfo):
         for one in [node for node in state.to_update if node.model == decision.model]:
             del state.to_update[one]
         return
-    if isinstance(decision, Admit):
+    if isinstance(decision, decisions.Admit):
         _admitted(state, decision)
         return
     run = state.runs.get(decision.run_id)
@@ -198,7 +165,7 @@ def _performed(state: State, decision: Decision) -> None:
     if node is None:
         return
     match decision:
-        case Send() | Start():
+        case decisions.Send() | decisions.Start():
             state.ready.pop(node, None)
             if node.needs_thread:
                 state.tool_slots.remove_tool(node)
@@ -206,9 +173,9 @@ def _performed(state: State, decision: Decision) -> None:
                 node.status = "running"
                 state.tool_slots.busy += node.needs_thread
                 update_demand(state, node)
-        case Fill():
+        case decisions.Fill():
             state.to_fill.pop(node, None)
-        case StopNode() | Expire() | Refuse():
+        case decisions.StopNode() | decisions.Expire() | decisions.Refuse():
             node.is_stopping = True
             _drop_deadlines(state)
             for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse):
@@ -219,7 +186,7 @@ def _performed(state: State, decision: Decision) -> None:
             assert_never(decision)
 
 
-def _admitted(state: State, decision: Admit) -> None:
+def _admitted(state: State, decision: decisions.Admit) -> None:
     admission = state.admission
     admission.end_round(decision.at_s, decision.closed)
     for one in decision.decisions:
@@ -233,22 +200,22 @@ def _admitted(state: State, decision: Admit) -> None:
             admission.held[run] = True
 
 
-def _demanded(state: State, event: NodeDemanded) -> None:
+def _demanded(state: State, event: events.NodeDemanded) -> None:
     if node := state.node(event.run_id, event.node_id):
         add_demand(state, node)
 
 
-def _demand_ended(state: State, event: DemandEnded) -> None:
+def _demand_ended(state: State, event: internal_events.DemandEnded) -> None:
     if node := state.node(event.run_id, event.node_id):
         end_demand(state, node)
 
 
-def _sent(state: State, event: RequestSent) -> None:
+def _sent(state: State, event: events.RequestSent) -> None:
     if node := state.node(event.run_id, event.node_id):
         record_sent(state, node, event)
 
 
-def _filled(state: State, event: HoleFilled) -> None:
+def _filled(state: State, event: events.HoleFilled) -> None:
     """A prompt is complete: from now on it waits for its engine."""
     node = state.node(event.run_id, event.node_id)
     if node is not None and node.request_id is not None and node.started_at_s is None:
@@ -256,7 +223,7 @@ def _filled(state: State, event: HoleFilled) -> None:
         state.admission.add_active(node)
 
 
-def _revised(state: State, event: PromptRevised) -> None:
+def _revised(state: State, event: events.PromptRevised) -> None:
     """A prompt has changed: the generation starts anew, and no input of it is pending."""
     node = state.node(event.run_id, event.node_id)
     if node is None or node.is_stopping:
@@ -274,12 +241,12 @@ def _revised(state: State, event: PromptRevised) -> None:
     state.ready[node] = None
 
 
-def _first_token(state: State, event: FirstToken) -> None:
+def _first_token(state: State, event: events.FirstToken) -> None:
     if node := state.node(event.run_id, event.node_id):
         record_admitted(node, event.at_s)
 
 
-def _tool_started(state: State, event: ToolStarted) -> None:
+def _tool_started(state: State, event: events.ToolStarted) -> None:
     node = state.node(event.run_id, event.node_id)
     if node is not None and node.started_at_s is None:
         node.started_at_s = event.at_s
@@ -296,7 +263,7 @@ def _stepped(state: State, event: StepDone) -> None:
             record_admitted(node, one.at_s)
 
 
-def _held(state: State, event: Held) -> None:
+def _held(state: State, event: internal_events.Held) -> None:
     if node := state.node(event.run_id, event.node_id):
         node.holds += 1
         state.ready.pop(node, None)
@@ -307,19 +274,19 @@ def _held(state: State, event: Held) -> None:
             node.held_at_s = None
 
 
-def _released(state: State, event: Released) -> None:
+def _released(state: State, event: internal_events.Released) -> None:
     if node := state.node(event.run_id, event.node_id):
         node.holds -= 1
         _make_ready(state, node, max(event.at_s, node.declared_at_s))
 
 
-def _cancel_wanted(state: State, event: CancelRequested) -> None:
+def _cancel_wanted(state: State, event: internal_events.CancelRequested) -> None:
     node = state.node(event.run_id, event.node_id)
     if node is not None and not node.is_stopping:
         state.to_stop.setdefault(node, event.reason)
 
 
-def _close_wanted(state: State, event: CloseRequested) -> None:
+def _close_wanted(state: State, event: internal_events.CloseRequested) -> None:
     """An engine treats the request as one with a deadline that has come."""
     node = state.node(event.run_id, event.node_id)
     if node is not None and not node.is_stopping:
@@ -328,13 +295,13 @@ def _close_wanted(state: State, event: CloseRequested) -> None:
             state.to_update[node] = None
 
 
-def _run_started(state: State, event: RunStarted) -> None:
+def _run_started(state: State, event: events.RunStarted) -> None:
     account = state.fair_share.begin_run(event.tenant)
-    run = state.runs[event.run_id] = RunState(event, state.estimates, account)
+    run = state.runs[event.run_id] = RunState.begin(event, state.estimates, account)
     run.admitted = state.admission.is_disabled
 
 
-def _run_finished(state: State, event: RunFinished) -> None:
+def _run_finished(state: State, event: events.RunFinished) -> None:
     run = state.runs.pop(event.run_id)
     learn_run(run, event)
     state.admission.remove_run(run)
@@ -342,28 +309,28 @@ def _run_finished(state: State, event: RunFinished) -> None:
 
 
 TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
-    NodeDeclared: _declared,
-    NodeDemanded: _demanded,
-    NodeFinished: _finished,
-    RequestSent: _sent,
-    HoleFilled: _filled,
-    PromptRevised: _revised,
-    FirstToken: _first_token,
-    ToolStarted: _tool_started,
+    events.NodeDeclared: _declared,
+    events.NodeDemanded: _demanded,
+    events.NodeFinished: _finished,
+    events.RequestSent: _sent,
+    events.HoleFilled: _filled,
+    events.PromptRevised: _revised,
+    events.FirstToken: _first_token,
+    events.ToolStarted: _tool_started,
     StepDone: _stepped,
-    Performed: lambda state, event: _performed(state, event.decision),
-    Held: _held,
-    Released: _released,
-    DemandEnded: _demand_ended,
-    CancelRequested: _cancel_wanted,
-    CloseRequested: _close_wanted,
-    RunStarted: _run_started,
-    RunFinished: _run_finished,
+    internal_events.Performed: lambda state, event: _performed(state, event.decision),
+    internal_events.Held: _held,
+    internal_events.Released: _released,
+    internal_events.DemandEnded: _demand_ended,
+    internal_events.CancelRequested: _cancel_wanted,
+    internal_events.CloseRequested: _close_wanted,
+    events.RunStarted: _run_started,
+    events.RunFinished: _run_finished,
     # For observers only; their consequences arrive as other events.
-    Scheduled: None,
-    ItemClosed: None,
-    AttemptFailed: None,
-    PrefixLost: None,
-    ToolEnded: None,
+    events.Scheduled: None,
+    events.ItemClosed: None,
+    events.AttemptFailed: None,
+    events.PrefixLost: None,
+    events.ToolEnded: None,
     BackendDown: None,
 }

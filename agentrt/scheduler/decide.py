@@ -11,16 +11,8 @@ from itertools import count
 from typing import cast
 
 from agentrt.base.ids import RequestId
-from agentrt.scheduler.decisions import (
-    Decision,
-    Expire,
-    Fill,
-    Refuse,
-    Send,
-    Start,
-    StopNode,
-    UpdateInfo,
-)
+from agentrt.scheduler import decisions as do
+from agentrt.scheduler.decisions import Decision
 from agentrt.scheduler.order.dispatch_order import in_dispatch_order
 from agentrt.scheduler.order.request_info import InfoUpdates
 from agentrt.scheduler.runs.run import NodeState
@@ -33,32 +25,32 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
     Endings come first, so that nothing starts that is about to end. Then come prompts that can
     grow, then new work, the most urgent first, then admissions.
     """
-    decisions: list[Decision] = []
+    due: list[Decision] = []
     ending: set[NodeState] = set()
     if state.to_stop or state.to_refuse:
         ending.update(state.to_stop)
         for node, reason in state.to_stop.items():
-            decisions.append(StopNode(node.run.run_id, node.node_id, reason))
+            due.append(do.StopNode(node.run.run_id, node.node_id, reason))
         for node, refusal in state.to_refuse.items():
             if node not in ending:
                 ending.add(node)
-                decisions.append(Refuse(node.run.run_id, node.node_id, refusal))
+                due.append(do.Refuse(node.run.run_id, node.node_id, refusal))
     if state.deadlines and state.deadlines[0][0] <= now_s:
         for node in _expired(state, now_s):
             if node not in ending:
                 ending.add(node)
-                decisions.append(Expire(node.run.run_id, node.node_id))
+                due.append(do.Expire(node.run.run_id, node.node_id))
     if state.to_fill:
-        decisions.extend(
-            Fill(node.run.run_id, node.node_id) for node in state.to_fill if node not in ending
+        due.extend(
+            do.Fill(node.run.run_id, node.node_id) for node in state.to_fill if node not in ending
         )
     if state.ready or state.tool_slots.waiting:
-        _start_ready(state, now_s, ending, decisions)
+        _start_ready(state, now_s, ending, due)
     if state.to_update:
-        _update_info(state, now_s, decisions)
+        _update_info(state, now_s, due)
     if state.admission.held and state.admission.is_due(now_s):
-        decisions.append(state.admission.decide_admissions(now_s, state.order))
-    return tuple(decisions)
+        due.append(state.admission.decide_admissions(now_s, state.order))
+    return tuple(due)
 
 
 def _expired(state: State, now_s: float) -> list[NodeState]:
@@ -74,9 +66,7 @@ def _expired(state: State, now_s: float) -> list[NodeState]:
     return [node for _, _, node in sorted(late) if node.status != "ended" and not node.is_stopping]
 
 
-def _start_ready(
-    state: State, now_s: float, ending: set[NodeState], decisions: list[Decision]
-) -> None:
+def _start_ready(state: State, now_s: float, ending: set[NodeState], due: list[Decision]) -> None:
     numbers: Iterator[RequestId] = cast("Iterator[RequestId]", count(state.next_request))
     updates = InfoUpdates(now_s)
     starting = in_dispatch_order([*state.ready, *state.tool_slots.next_tools()])
@@ -86,17 +76,17 @@ def _start_ready(
         run_id, node_id = node.run.run_id, node.node_id
         if node.kind == "generate":
             held_s = 0.0 if node.held_at_s is None else now_s - node.held_at_s
-            decisions.append(Send(run_id, node_id, updates.info_of(node, next(numbers)), held_s))
+            due.append(do.Send(run_id, node_id, updates.info_of(node, next(numbers)), held_s))
         else:
-            decisions.append(Start(run_id, node_id))
+            due.append(do.Start(run_id, node_id))
 
 
-def _update_info(state: State, now_s: float, decisions: list[Decision]) -> None:
+def _update_info(state: State, now_s: float, due: list[Decision]) -> None:
     by_model: dict[str, list[NodeState]] = {}
     for node in state.to_update:
         by_model.setdefault(node.model, []).append(node)
     updates = InfoUpdates(now_s)
     for model, nodes in by_model.items():
-        decisions.append(
-            UpdateInfo(model, tuple(updates.info_of(node, node.request_id) for node in nodes))
+        due.append(
+            do.UpdateInfo(model, tuple(updates.info_of(node, node.request_id) for node in nodes))
         )

@@ -50,29 +50,6 @@ class State:
         evictable_pages: Evictable KV pages, as last reported.
     """
 
-    __slots__ = (
-        "admission",
-        "config",
-        "deadlines",
-        "declared_count",
-        "ended_count",
-        "estimates",
-        "evictable_pages",
-        "fair_share",
-        "free_pages",
-        "incomplete_roles",
-        "next_request",
-        "order",
-        "ready",
-        "requests",
-        "runs",
-        "to_fill",
-        "to_refuse",
-        "to_stop",
-        "to_update",
-        "tool_slots",
-    )
-
     def __init__(
         self,
         *,

@@ -124,7 +124,7 @@ def steps(running: int) -> dict[str, list[float]]:
         )
     while core.decode_forwards == 0 or any(one.is_prefilling for one in core.scheduler):
         core.step()
-    plan = timed(core.scheduler, "plan")
+    plan = timed(core.scheduler, "schedule")
     settle = timed(core, "_settle")
     launch = timed(core._steps, "launch")
     tell = timed(core._steps, "tell")

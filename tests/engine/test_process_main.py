@@ -28,8 +28,8 @@ from agentrt.engine.process.messages import (
     Pong,
     Prewarm,
     Report,
+    Reprioritize,
     Shutdown,
-    UpdateSchedulingInfo,
 )
 from agentrt.protocol.backend import (
     Capabilities,
@@ -192,12 +192,10 @@ def test_commands_for_what_is_over_stay_outside(hosted):
     hosted.tell(
         Cancel(ONE, "late"),
         ExtendPrompt(ONE, fill),
-        UpdateSchedulingInfo((fact,)),
+        Reprioritize((fact,)),
         HintPrefix((1,), "keep"),
     )
-    hosted.tell(
-        request(2, 5), UpdateSchedulingInfo((fact, SchedulingInfo(RequestId(2), demanded=False)))
-    )
+    hosted.tell(request(2, 5), Reprioritize((fact, SchedulingInfo(RequestId(2), demanded=False))))
     hosted.hear_until(2)
     assert hosted.core.told == ["keep", SchedulingInfo(RequestId(2), demanded=False)]
 

@@ -32,7 +32,7 @@ def learned(peak: float, longest: float | None, into: Estimates | None = None) -
 def entry(peak: float, longest: float | None) -> float:
     """Of a run that waits for an engine of which a thousand tokens may be set aside."""
     started = RunStarted(RunId("r"), "wide", "p.py", 0.0, 0)
-    run = RunState(started, learned(peak, longest), FairShare().begin_run(""))
+    run = RunState.begin(started, learned(peak, longest), FairShare().begin_run(""))
     need = kv_need(run, "default", 1000.0)
     assert need.peak_tokens == pytest.approx(peak)
     return need.entry_tokens

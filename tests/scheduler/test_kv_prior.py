@@ -27,7 +27,7 @@ PEAKS = st.lists(st.floats(1.0, 1e4), max_size=20)
 
 def nodes_of(drawn: list[tuple[int, int, int]]) -> list[NodeState]:
     """Generations by prompt, most output and fork; fork 0 is none."""
-    run = RunState(
+    run = RunState.begin(
         RunStarted(RunId("0" * 16), "p", "p.py", 0.0, 0), Estimates(), FairShare().begin_run("")
     )
     found = []
@@ -47,7 +47,7 @@ def nodes_of(drawn: list[tuple[int, int, int]]) -> list[NodeState]:
             prompt_tokens=prompt_tokens,
             max_tokens=max_tokens,
         )
-        found.append(NodeState(run, event, order))
+        found.append(NodeState.declare(run, event, order))
     return found
 
 

@@ -76,7 +76,11 @@ class PrefixGroup:
 
 
 def find_groups(
-    table: NDArray[np.int32], shareable_pages: Sequence[int], min_pages: int
+    table: NDArray[np.int32],
+    shareable_pages: Sequence[int],
+    min_pages: int,
+    rows: Sequence[int] | None = None,
+    depth: int = 0,
 ) -> list[PrefixGroup]:
     """The groups that save most page reads; a sequence is in at most one of them.
 
@@ -84,20 +88,11 @@ def find_groups(
         table: `[n, pages]` page numbers of `n` sequences.
         shareable_pages: First pages of each sequence that may be shared.
         min_pages: Least pages that a group shares.
+        rows: Sequences to look at; None for all.
+        depth: Number of first pages that they are known to share.
     """
-    return _best_groups(table, shareable_pages, min_pages, list(range(table.shape[0])), 0)
-
-
-def _best_groups(
-    table: NDArray[np.int32],
-    shareable_pages: Sequence[int],
-    min_pages: int,
-    rows: list[int],
-    depth: int,
-) -> list[PrefixGroup]:
-    """Best groups among `rows`, which share their first `at` pages."""
     by_page: dict[int, list[int]] = {}
-    for row in rows:
+    for row in range(table.shape[0]) if rows is None else rows:
         if shareable_pages[row] > depth:
             by_page.setdefault(int(table[row, depth]), []).append(row)
     found: list[PrefixGroup] = []
@@ -108,7 +103,7 @@ def _best_groups(
         block = table[members, depth:shared]
         differs = (block != block[0]).any(axis=0)
         pages = depth + int(differs.argmax()) if differs.any() else shared
-        subgroups = _best_groups(table, shareable_pages, min_pages, members, pages)
+        subgroups = find_groups(table, shareable_pages, min_pages, members, pages)
         group = PrefixGroup(tuple(members), pages)
         if pages >= min_pages and group.saved_pages >= sum(one.saved_pages for one in subgroups):
             found.append(group)

@@ -87,7 +87,7 @@ class PagedAttention:
         self._heads = heads
         self._kv_heads = kv.layout.kv_heads
         self._head_dim = kv.layout.head_dim
-        self._queries_per_kv_head = heads // kv.layout.kv_heads
+        self._queries_per_kv = heads // kv.layout.kv_heads
         self._tile = Tile(kv, heads=heads, tokens=1 if kernels else tile_tokens)
         self._divider = TileDivider(tables, self._tile, kv.layout.page_tokens)
         self._divisions: dict[int | None, TileDivision] = {}
@@ -166,7 +166,7 @@ class PagedAttention:
         """Attend one row of each of several sequences: `[B, H, D]` to `[B, H, D]` fp32."""
         heads, shared, dim, size = (
             self._kv_heads,
-            self._queries_per_kv_head,
+            self._queries_per_kv,
             self._head_dim,
             group.size,
         )
@@ -195,7 +195,7 @@ class PagedAttention:
         """Attend the only row of the batch: `[1, H, D]` fp32."""
         self._tile.load_pages(layer, sequence.tiles[0])
         block = sequence.blocks[0][0]
-        packed = query.reshape(self._kv_heads, self._queries_per_kv_head, self._head_dim).float()
+        packed = query.reshape(self._kv_heads, self._queries_per_kv, self._head_dim).float()
         _multiply(packed, block.key, how.scaling, block.scores)
         _cap_and_mask(block.scores, None, how.softcap)
         torch.softmax(block.scores, -1, out=block.weights)
@@ -236,7 +236,7 @@ class PagedAttention:
 
     def _score(self, query: Tensor, block: QueryBlock, how: Score) -> None:
         """Fill a block's scores."""
-        heads, shared, rows = self._kv_heads, self._queries_per_kv_head, block.count
+        heads, shared, rows = self._kv_heads, self._queries_per_kv, block.count
         packed = query[block.rows].view(rows, heads, shared, self._head_dim).transpose(0, 1)
         packed = packed.reshape(heads, rows * shared, self._head_dim).float()
         _multiply(packed, block.key, how.scaling, block.scores)
@@ -245,14 +245,14 @@ class PagedAttention:
 
     def _write_rows(self, result: Tensor, block: QueryBlock, out: Tensor) -> None:
         """Write `result` `[K, R * G, D]` to the block's rows of `out`."""
-        shape = (self._kv_heads, block.count, self._queries_per_kv_head, self._head_dim)
+        shape = (self._kv_heads, block.count, self._queries_per_kv, self._head_dim)
         wide = result.view(shape).transpose(0, 1)
         out[block.rows].view(wide.shape).copy_(wide)
 
     def _sink(self, sinks: Tensor, like: PartialSoftmax) -> PartialSoftmax:
-        rows = like.top.shape[1] // self._queries_per_kv_head
-        shape = (self._kv_heads, rows, self._queries_per_kv_head)
-        top = sinks.float().view(self._kv_heads, 1, self._queries_per_kv_head).expand(shape)
+        rows = like.top.shape[1] // self._queries_per_kv
+        shape = (self._kv_heads, rows, self._queries_per_kv)
+        top = sinks.float().view(self._kv_heads, 1, self._queries_per_kv).expand(shape)
         top = top.reshape(like.top.shape)
         return PartialSoftmax(top, torch.ones_like(top), torch.zeros_like(like.out))
 

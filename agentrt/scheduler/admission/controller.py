@@ -63,20 +63,6 @@ class AdmissionControl:
             fits; otherwise new runs would wait for all of those.
     """
 
-    __slots__ = (
-        "_share",
-        "active",
-        "benefit",
-        "budgets",
-        "closed",
-        "dormant",
-        "has_changed",
-        "held",
-        "idle",
-        "running",
-        "thrashing",
-    )
-
     def __init__(self, kv_tokens: Mapping[str, tuple[int, int]], share: float) -> None:
         self._share = share
         self.budgets = {

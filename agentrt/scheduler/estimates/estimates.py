@@ -10,6 +10,7 @@ Pure and deterministic: the same observations in the same order give the same an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from agentrt.scheduler.estimates.histogram import NEGLIGIBLE, DecayedHistogram
@@ -53,6 +54,7 @@ _ALL_OF_FIRST = 8
 _EVERY = 8
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SiteEstimates:
     """Estimates of one call site.
 
@@ -70,37 +72,16 @@ class SiteEstimates:
         changed: Entries of the same table that have learned since the last `changed_rows`.
     """
 
-    __slots__ = (
-        "by_depth",
-        "changed",
-        "depth",
-        "histograms",
-        "next_count",
-        "next_sites",
-        "next_weight",
-        "parent",
-        "site",
-        "template",
-    )
-
-    def __init__(
-        self,
-        template: str,
-        site: str,
-        depth: int | None,
-        parent: SiteEstimates | None,
-        changed: dict[SiteEstimates, None],
-    ) -> None:
-        self.template = template
-        self.site = site
-        self.depth = depth
-        self.parent = parent
-        self.histograms: dict[Quantity, DecayedHistogram] = {}
-        self.next_sites: dict[str, float] = {}
-        self.next_weight = 0.0
-        self.next_count = 0
-        self.by_depth: dict[int, SiteEstimates] = {}
-        self.changed = changed
+    template: str
+    site: str
+    depth: int | None
+    parent: SiteEstimates | None
+    changed: dict[SiteEstimates, None]
+    histograms: dict[Quantity, DecayedHistogram] = field(default_factory=dict)
+    next_sites: dict[str, float] = field(default_factory=dict)
+    next_weight: float = 0.0
+    next_count: int = 0
+    by_depth: dict[int, SiteEstimates] = field(default_factory=dict)
 
     def observe(self, quantity: Quantity, value: float) -> None:
         """Add one observation, here and to the parent.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from agentrt.scheduler.estimates.row import DECAY
 
@@ -22,6 +23,7 @@ NEGLIGIBLE = 1e-9
 """Weight that a merge may leave of decayed observations."""
 
 
+@dataclass(slots=True, eq=False)
 class DecayedHistogram:
     """Decayed sample of a positive quantity: seconds or tokens.
 
@@ -31,28 +33,15 @@ class DecayedHistogram:
         count: Observations ever, including those of other processes.
     """
 
-    __slots__ = (
-        "_cached",
-        "_log",
-        "_logs",
-        "_square",
-        "_total",
-        "_unit",
-        "_weight",
-        "_weights",
-        "count",
-    )
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._unit = 1.0  # weight of the next observation
-        self._weight = 0.0
-        self._total = 0.0
-        self._log = 0.0
-        self._square = 0.0
-        self._weights: dict[int, float] = {}
-        self._logs: dict[int, float] = {}  # sums of logarithms by bucket: constants are exact
-        self._cached: dict[float, float] = {}
+    count: int = 0
+    _unit: float = 1.0  # weight of the next observation
+    _weight: float = 0.0
+    _total: float = 0.0
+    _log: float = 0.0
+    _square: float = 0.0
+    _weights: dict[int, float] = field(default_factory=dict)
+    _logs: dict[int, float] = field(default_factory=dict)  # sums of logarithms by bucket
+    _cached: dict[float, float] = field(default_factory=dict)
 
     def add_value(self, value: float) -> None:
         """Add one observation.

@@ -9,7 +9,10 @@ After VTC (https://arxiv.org/abs/2401.00588).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True, eq=False, repr=False)
 class TenantAccount:
     """Service of one tenant.
 
@@ -19,26 +22,14 @@ class TenantAccount:
         counter_s: Service so far, raises included; the larger share counts.
     """
 
-    __slots__ = (
-        "_fair_share",
-        "_memory_s",
-        "_reported_s",
-        "_service_s",
-        "_start_s",
-        "counter_s",
-        "runs",
-        "tenant",
-    )
-
-    def __init__(self, tenant: str, fair_share: FairShare) -> None:
-        self.tenant = tenant
-        self.runs = 0
-        self._fair_share = fair_share
-        self.counter_s = 0.0
-        self._start_s = 0.0
-        self._service_s = 0.0
-        self._memory_s = 0.0
-        self._reported_s = 0.0
+    tenant: str
+    _fair_share: FairShare
+    runs: int = 0
+    counter_s: float = 0.0
+    _start_s: float = 0.0
+    _service_s: float = 0.0
+    _memory_s: float = 0.0
+    _reported_s: float = 0.0
 
     @property
     def debt_s(self) -> float:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from agentrt.base.ids import NodeId
 
 
+@dataclass(slots=True, eq=False)
 class Footprint:
     """KV that a run needs on one engine.
 
@@ -23,28 +26,15 @@ class Footprint:
             the cache, by node.
     """
 
-    __slots__ = (
-        "committed_tokens",
-        "context_tokens",
-        "expected_cached_tokens",
-        "is_fork",
-        "last_context_tokens",
-        "longest_tokens",
-        "peak_tokens",
-        "running_tokens",
-        "shared_tokens",
-    )
-
-    def __init__(self, committed_tokens: float) -> None:
-        self.committed_tokens = committed_tokens
-        self.context_tokens = 0.0
-        self.longest_tokens = 0.0
-        self.peak_tokens = 0.0
-        self.running_tokens = 0.0
-        self.shared_tokens = 0.0
-        self.last_context_tokens = 0.0
-        self.is_fork = False
-        self.expected_cached_tokens: dict[NodeId, float] = {}
+    committed_tokens: float
+    context_tokens: float = 0.0
+    longest_tokens: float = 0.0
+    peak_tokens: float = 0.0
+    running_tokens: float = 0.0
+    shared_tokens: float = 0.0
+    last_context_tokens: float = 0.0
+    is_fork: bool = False
+    expected_cached_tokens: dict[NodeId, float] = field(default_factory=dict)
 
     def note_shared(self, tokens: float) -> None:
         """Note that a generation shares this much KV with others."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -15,6 +16,7 @@ MIN_REST_SHARE = 0.05
 """Share of its expected service that a run which has attained all of it still needs."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RunState:
     """State of one run.
 
@@ -43,62 +45,49 @@ class RunState:
         footprints: KV footprint by role of the engine; only for engines that report their memory.
     """
 
-    __slots__ = (
-        "_mark_at_s",
-        "_mark_attained_s",
-        "_mark_rest_s",
-        "_waited_at_s",
-        "_waited_s",
-        "account",
-        "active_generations",
-        "admitted",
-        "attained_s",
-        "deadline_at_s",
-        "depth",
-        "estimates",
-        "footprints",
-        "held",
-        "nodes",
-        "path_p50_s",
-        "path_p90_s",
-        "priority",
-        "reported_rest_s",
-        "rerank_at_nodes",
-        "run_id",
-        "started_at_s",
-        "template",
-        "tenant",
-        "true_service_s",
-        "waiting",
-    )
+    run_id: RunId
+    template: str
+    started_at_s: float
+    deadline_at_s: float | None
+    tenant: str
+    account: TenantAccount
+    priority: int
+    estimates: Estimates
+    true_service_s: float | None
+    nodes: dict[NodeId, NodeState] = field(default_factory=dict)
+    attained_s: float = 0.0
+    waiting: dict[NodeState, None] = field(default_factory=dict)
+    path_p50_s: float = 0.0
+    path_p90_s: float = 0.0
+    depth: float = 0.0
+    admitted: bool = False
+    held: dict[NodeState, None] = field(default_factory=dict)
+    active_generations: int = 0
+    footprints: dict[str, Footprint] = field(default_factory=dict)
+    reported_rest_s: float = 0.0
+    rerank_at_nodes: int = 0
+    _waited_s: float = 0.0
+    _waited_at_s: float = 0.0
+    _mark_at_s: float = 0.0
+    _mark_attained_s: float = 0.0
+    _mark_rest_s: float = 0.0
 
-    def __init__(self, event: RunStarted, estimates: Estimates, account: TenantAccount) -> None:
-        self.run_id: RunId = event.run_id
-        self.template = template_of(event.program, event.source)
-        self.started_at_s = event.at_s
-        self.deadline_at_s = None if event.deadline_s is None else event.at_s + event.deadline_s
-        self.tenant = event.tenant
-        self.account = account
-        self.priority = event.priority
-        self.estimates = estimates
-        self.nodes: dict[NodeId, NodeState] = {}
-        self.attained_s = 0.0
-        self.waiting: dict[NodeState, None] = {}
-        self.path_p50_s = 0.0
-        self.path_p90_s = 0.0
-        self.depth = 0.0
-        self.admitted = False
-        self.held: dict[NodeState, None] = {}
-        self.active_generations = 0
-        self.footprints: dict[str, Footprint] = {}
-        self.reported_rest_s = 0.0
-        self.rerank_at_nodes = 0
-        self._waited_s = 0.0
-        self._waited_at_s = event.at_s
-        self.true_service_s = event.true_service_s
-        self._mark_at_s = event.at_s
-        self._mark_attained_s = 0.0
-        self._mark_rest_s = 0.0
+    @classmethod
+    def begin(cls, event: RunStarted, estimates: Estimates, account: TenantAccount) -> RunState:
+        """State of a run that has just started."""
+        return cls(
+            event.run_id,
+            template_of(event.program, event.source),
+            event.at_s,
+            None if event.deadline_s is None else event.at_s + event.deadline_s,
+            event.tenant,
+            account,
+            event.priority,
+            estimates,
+            event.true_service_s,
+            _waited_at_s=event.at_s,
+            _mark_at_s=event.at_s,
+        )
 
     @property
     def rest_s(self) -> float:
@@ -166,6 +155,7 @@ class RunState:
         self._mark_attained_s = self.attained_s
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class NodeState:
     """State of one node.
 
@@ -211,88 +201,67 @@ class NodeState:
         fork_of: First node that continues the same chat; None if it is alone.
     """
 
-    __slots__ = (
-        "after",
-        "arrival",
-        "attained_before_s",
-        "awaited",
-        "busy_s",
-        "causes",
-        "children",
-        "context_tokens",
-        "deadline_at_s",
-        "declared_at_s",
-        "demanded",
-        "dependents",
-        "depth",
-        "end_index",
-        "estimates",
-        "expires_at_s",
-        "finished_at_s",
-        "fork_of",
-        "held_at_s",
-        "holds",
-        "inputs",
-        "is_stopping",
-        "kind",
-        "max_tokens",
-        "model",
-        "name",
-        "needs_thread",
-        "node_id",
-        "parent",
-        "prompt_tokens",
-        "rank_s",
-        "reported_rank_s",
-        "request_id",
-        "run",
-        "started_at_s",
-        "starts_incomplete",
-        "status",
-        "unfinished_inputs",
-    )
+    run: RunState
+    node_id: NodeId
+    kind: NodeKind
+    name: str
+    estimates: SiteEstimates
+    arrival: int
+    model: str
+    parent: NodeState | None
+    needs_thread: bool
+    expires_at_s: float | None
+    deadline_at_s: float | None
+    declared_at_s: float
+    after: NodeId | None
+    attained_before_s: float
+    prompt_tokens: int
+    max_tokens: int
+    fork_of: NodeId | None
+    depth: int = 0
+    causes: list[NodeState] = field(default_factory=list)
+    inputs: list[NodeState] = field(default_factory=list)
+    dependents: dict[NodeState, None] = field(default_factory=dict)
+    children: dict[NodeState, None] = field(default_factory=dict)
+    unfinished_inputs: int = 0
+    holds: int = 0
+    status: Status = "waiting"
+    starts_incomplete: bool = False
+    awaited: bool = False
+    demanded: bool = False
+    is_stopping: bool = False
+    request_id: RequestId | None = None
+    held_at_s: float | None = None
+    started_at_s: float | None = None
+    finished_at_s: float = 0.0
+    end_index: int = 0
+    rank_s: float = 0.0
+    reported_rank_s: float = 0.0
+    busy_s: float = 0.0
+    context_tokens: float = 0.0
 
-    def __init__(self, run: RunState, event: NodeDeclared, arrival: int) -> None:
-        self.run = run
-        self.node_id = event.node_id
-        self.kind: NodeKind = event.kind
-        self.name = event.name
-        self.estimates: SiteEstimates = run.estimates.site(
-            run.template, site_of(event.name, event.site)
+    @classmethod
+    def declare(cls, run: RunState, event: NodeDeclared, arrival: int) -> NodeState:
+        """State of a node that has just been declared."""
+        return cls(
+            run,
+            event.node_id,
+            event.kind,
+            event.name,
+            run.estimates.site(run.template, site_of(event.name, event.site)),
+            arrival,
+            event.model,
+            None if event.parent is None else run.nodes.get(event.parent),
+            event.threaded,
+            event.expires_at_s,
+            event.deadline_at_s,
+            event.at_s,
+            event.after,
+            run.attained_s,
+            event.prompt_tokens,
+            event.max_tokens,
+            event.fork_of,
         )
-        self.depth = 0
-        self.arrival = arrival
-        self.model = event.model
-        self.parent = run.nodes.get(event.parent) if event.parent is not None else None
-        self.causes: list[NodeState] = []
-        self.inputs: list[NodeState] = []
-        self.dependents: dict[NodeState, None] = {}
-        self.children: dict[NodeState, None] = {}
-        self.unfinished_inputs = 0
-        self.holds = 0
-        self.status: Status = "waiting"
-        self.starts_incomplete = False
-        self.needs_thread = event.threaded
-        self.awaited = False
-        self.demanded = False
-        self.is_stopping = False
-        self.request_id: RequestId | None = None
-        self.expires_at_s = event.expires_at_s
-        self.deadline_at_s = event.deadline_at_s
-        self.declared_at_s = event.at_s
-        self.held_at_s: float | None = None
-        self.started_at_s: float | None = None
-        self.finished_at_s = 0.0
-        self.end_index = 0
-        self.after = event.after
-        self.rank_s = 0.0
-        self.reported_rank_s = 0.0
-        self.attained_before_s = run.attained_s
-        self.busy_s = 0.0
-        self.context_tokens = 0.0
-        self.prompt_tokens = event.prompt_tokens
-        self.max_tokens = event.max_tokens
-        self.fork_of = event.fork_of
 
 
 def template_of(program: str, source: str) -> str:
