@@ -40,6 +40,8 @@ def test_the_sources_of_native_kernels_are_shipped(files: set[str]) -> None:
 def test_the_embedded_model_is_shipped(files: set[str]) -> None:
     for part in ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"):
         assert f"agentrt/embedded/{part}" in files
+    weights = {name for name in files if name.endswith(".safetensors")}
+    assert weights == {"agentrt/embedded/model.safetensors"}
     data = (path for path in (ROOT / "agentrt" / "embedded").rglob("*.*") if path.suffix != ".pyc")
     assert {str(path.relative_to(ROOT)) for path in data} <= files
 

@@ -1,4 +1,4 @@
-"""Write a trained network as a Hugging Face directory: the package data in `agentrt/embedded`."""
+"""Write a trained network as a Hugging Face directory, as `agentrt/embedded` is one."""
 
 import json
 import shutil
@@ -39,9 +39,8 @@ def config(shape: Shape) -> dict[str, object]:
     }
 
 
-def export(shape: Shape, weights: dict[str, Tensor], *, draft: bool) -> Path:
-    """Write config, generation config, weights, and for a draft model copies of the tokenizer's files."""
-    directory = EMBEDDED / "draft" if draft else EMBEDDED
+def export(shape: Shape, weights: dict[str, Tensor], directory: Path) -> None:
+    """Write config, generation config and weights; outside the package, the tokenizer's files too."""
     directory.mkdir(parents=True, exist_ok=True)
     generation = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "do_sample": False}
     (directory / "config.json").write_text(json.dumps(config(shape), indent=2) + "\n")
@@ -51,7 +50,6 @@ def export(shape: Shape, weights: dict[str, Tensor], *, draft: bool) -> Path:
     }
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     (directory / "model.safetensors").chmod(0o644)  # the library writes it for its owner only
-    if draft:
+    if directory != EMBEDDED:
         for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
             shutil.copy(EMBEDDED / name, directory / name)
-    return directory

@@ -1,10 +1,11 @@
-"""Train an embedded model on the corpus.
+"""Train the embedded model, or a draft model for it, on the corpus.
 
     python examples/embedded_model/train.py --model main --minutes 90
     python examples/embedded_model/train.py --model draft --minutes 12
     python examples/embedded_model/train.py --model main --export          # weights of the last checkpoint into the package
 
-Checkpoints stay outside the repository; `--resume` goes on from the last one. The learning rate falls over the last
+Checkpoints stay outside the repository, and so does the draft model: `--model draft --export` writes it beside its
+checkpoint. It shares the tokenizer. `--resume` goes on from the last checkpoint. The learning rate falls over the last
 third of the time, counted from the first start, so that a run may be stopped and resumed.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from batches import Batch, group, row, step_rows
+from corpus.example import EMBEDDED
 from corpus.mix import draw
 from export import export
 from network import DRAFT, MAIN, Network
@@ -46,7 +48,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument(
-        "--export", action="store_true", help="write the last checkpoint as package data and stop"
+        "--export", action="store_true", help="write the last checkpoint as a model and stop"
     )
     parser.add_argument(
         "--checkpoints", type=Path, default=Path.home() / ".cache" / "agentrt" / "training"
@@ -112,11 +114,9 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
     last = directory / "last.pt"
     if args.export:
-        export(
-            SHAPES[args.model],
-            torch.load(last, weights_only=True)["average"],
-            draft=args.model == "draft",
-        )
+        weights = torch.load(last, weights_only=True)["average"]
+        target = EMBEDDED if args.model == "main" else directory / "model"
+        export(SHAPES[args.model], weights, target)
         return
     torch.set_num_threads(1)
     workers = ThreadPoolExecutor(args.threads, initializer=torch.set_num_threads, initargs=(1,))

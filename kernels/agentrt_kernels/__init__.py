@@ -1,6 +1,6 @@
 """Kernels of the fast path: one contract, several sets. Never imports agentrt.
 
-Importing this builds nothing and imports no torch; `load` imports the set that is asked for.
+Importing this builds nothing and imports no torch; `load` imports the set that it returns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "load"]
 
 NAMES = ("reference", "triton", "cpu")
-"""Sets that `load` knows."""
+"""Names that `load` accepts."""
 
 
 def load(name: str) -> Kernels:

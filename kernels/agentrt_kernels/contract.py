@@ -45,7 +45,7 @@ class SharedPrefix:
 
 @dataclass(frozen=True, slots=True)
 class PagedRows:
-    """What attention needs to know of a packed batch.
+    """A packed batch as attention sees it.
 
     Tensors are read on the device; a captured graph may refill them, so that nothing that varies
     between two replays is a host number here.
@@ -74,8 +74,8 @@ class Score:
     """How one layer scores.
 
     Attributes:
-        scaling: Of query times key.
-        softcap: Bound by `softcap * tanh(score / softcap)`, or None.
+        scaling: Factor of query times key.
+        softcap: Bound of a score, by `softcap * tanh(score / softcap)`, or None.
         window: A row sees this many tokens, itself among them; None sees all.
         sinks: `[H]` logits of a place that holds nothing, or None.
     """
@@ -135,7 +135,7 @@ class Kernels(Protocol):
             angles: `[positions, D]` fp32, cosines of a position in its first half, sines in its
                 second.
             rows: `[T]` int64 token slots, `page * P + offset`; a negative slot stores nothing.
-            norms: Of the heads, before the rotation; None leaves them.
+            norms: Norms of the heads, before the rotation; None leaves the heads as they are.
             layer_pages: `[pages, 2, P, K, D]`, keys then values of one layer, any page stride.
             query: `[T, H, D]`, filled with the rotated queries.
         """
@@ -149,7 +149,7 @@ class Kernels(Protocol):
             query: `[T, H, D]`.
             layer_pages: `[pages, 2, P, K, D]`; the batch's own keys and values are stored already.
             rows: Which row sees which pages.
-            score: How.
+            score: Scaling, bound, window and sinks.
             out: `[T, H, D]`, filled.
         """
 
@@ -173,7 +173,7 @@ class Kernels(Protocol):
             top_k: `[B]` int32; 0 keeps all.
             top_p: `[B]` fp32; 1 keeps all; at least one token is kept.
             min_p: `[B]` fp32, share of the largest probability below which a token is dropped.
-            uniform: `[B]` fp64 in [0, 1), where the distribution function is inverted.
+            uniform: `[B]` fp64 in [0, 1), the point at which the distribution function is inverted.
             out: `[B]` int64, filled with token ids. Equal logits keep the order of their ids. A row
                 in which something that may come is no number gives -1.
         """

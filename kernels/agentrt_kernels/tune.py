@@ -1,8 +1,8 @@
 """Measure tiles and write the table: `python -m agentrt_kernels.tune [--out FILE]`.
 
-Each candidate is held to the reference before it is timed; one that does not compile here, or asks
-for more than a multiprocessor has, is dropped. Without `--out` the table goes where this machine's
-engine reads it.
+Each candidate is held to the reference before it is timed; one that does not compile here, or needs
+more than a multiprocessor has, is dropped. Without `--out` the table goes to the cache directory
+from which this machine's engine reads it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
+from itertools import product, starmap
 from pathlib import Path
 from statistics import median
 
@@ -34,10 +35,10 @@ class Trial:
     """A case to find a tile for.
 
     Attributes:
-        case: It.
+        case: The case.
         candidates: Tiles to try.
-        work: To time.
-        difference: From the reference, as a share of what is allowed.
+        work: Makes the work to time.
+        difference: The largest error, as a share of what is allowed.
     """
 
     case: Case
@@ -48,11 +49,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a case ended with.
+    """The result of a trial.
 
     Attributes:
-        case: It.
-        blocks: The fastest tile that is right; the default where none is.
+        case: The case.
+        blocks: The fastest tile that is right; the default if none is.
         seconds: Median of each candidate that is right.
     """
 
@@ -81,62 +82,56 @@ def tune(
 
 def trials_of(device: torch.device) -> Iterator[Trial]:
     """Every kernel whose tile the table holds, in bf16 at the usual widths."""
-    dtype, bits, at = torch.bfloat16, 16, capability(device)
+    dtype, at = torch.bfloat16, capability(device)
+    attend = partial(difference.attend, device=device)
+    multiply = partial(
+        difference.grouped_linear, outputs=512, width=1024, dtype=dtype, device=device
+    )
     for width in _WIDTHS:
         heads = Heads(width=width)
-        decode = Case("paged_decode", width, bits, at)
-        extend = Case("paged_extend", width, bits, at)
-        prefix = Case("shared_prefix", width, bits, at)
-        plain = Attention((1000, 37), (1, 1), 32, 8, width, dtype=dtype)
-        prompt = Attention((300, 0), (130, 257), 32, 8, width, dtype=dtype)
-        shared = Attention((900, 901), (1, 1), 32, 8, width, dtype=dtype, groups=(((0, 1), 896),))
+        batch = partial(Attention, heads=32, kv_heads=8, width=width, dtype=dtype)
         yield Trial(
-            decode,
+            Case("paged_decode", width, 16, at),
             _tiles((16,), (32, 64, 128), (2, 4, 8), (3, 5, 7)),
-            lambda heads=heads: work.decode(32, 4096, heads, dtype, device),  # type: ignore[misc]
-            lambda kernels, case=plain: difference.attend(kernels, case, device),  # type: ignore[misc]
+            partial(work.decode, 32, 4096, heads, dtype, device),
+            partial(attend, case=batch((1000, 37), (1, 1))),
         )
         yield Trial(
-            extend,
+            Case("paged_extend", width, 16, at),
             _tiles((64, 128), (32, 64, 128), (4, 8), (3, 5)),
-            lambda heads=heads: work.extend(2, 4096, 0, heads, dtype, device),  # type: ignore[misc]
-            lambda kernels, case=prompt: difference.attend(kernels, case, device),  # type: ignore[misc]
+            partial(work.extend, 2, 4096, 0, heads, dtype, device),
+            partial(attend, case=batch((300, 0), (130, 257))),
         )
         yield Trial(
-            prefix,
+            Case("shared_prefix", width, 16, at),
             _tiles((32, 64, 128), (32, 64), (4, 8), (3, 5)),
-            lambda heads=heads: work.siblings(64, 8192, 128, heads, dtype, device),  # type: ignore[misc]
-            lambda kernels, case=shared: difference.attend(kernels, case, device),  # type: ignore[misc]
+            partial(work.siblings, 64, 8192, 128, heads, dtype, device),
+            partial(attend, case=batch((900, 901), (1, 1), groups=(((0, 1), 896),))),
         )
-    yield from _products(dtype, device)
-
-
-def _products(dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:
-    """`rows` are such that the set takes the case that is being tuned."""
+    # `rows` are such that the set takes the case that is being tuned.
     for bound, rows in ((16, 32), (64, 256), (128, 2048)):
         yield Trial(
-            Case("grouped_gemm", bound, 16, capability(device)),
-            tuple(
-                Blocks(bound, columns, inner, warps, stages)
-                for columns, inner, warps, stages in product((64, 128), (64, 128), (4, 8), (3, 4))
-            ),
-            lambda rows=rows: work.experts(rows, 8, 14336, 4096, dtype, device),  # type: ignore[misc]
-            lambda kernels, rows=rows: difference.grouped_linear(  # type: ignore[misc]
-                kernels, (rows // 8,) * 8, 512, 1024, dtype, device
-            ),
+            Case("grouped_gemm", bound, 16, at),
+            _tiles((bound,), (64, 128), (4, 8), (3, 4), inner=(64, 128)),
+            partial(work.experts, rows, 8, 14336, 4096, dtype, device),
+            partial(multiply, sizes=(rows // 8,) * 8),
         )
 
 
 def _tiles(
-    rows: tuple[int, ...], columns: tuple[int, ...], warps: tuple[int, ...], stages: tuple[int, ...]
+    rows: tuple[int, ...],
+    columns: tuple[int, ...],
+    warps: tuple[int, ...],
+    stages: tuple[int, ...],
+    inner: tuple[int, ...] = (0,),
 ) -> tuple[Blocks, ...]:
-    return tuple(Blocks(r, c, 0, w, s) for r, c, w, s in product(rows, columns, warps, stages))
+    return tuple(starmap(Blocks, product(rows, columns, inner, warps, stages)))
 
 
 def main(arguments: list[str]) -> int:
-    """Tune on this machine's GPU; 2 where there is none."""
+    """Tune on this machine's GPU; 2 if there is none."""
     parser = argparse.ArgumentParser(prog="python -m agentrt_kernels.tune", description=__doc__)
-    parser.add_argument("--out", type=Path, default=cached(), help="where the table goes")
+    parser.add_argument("--out", type=Path, default=cached(), help="file of the table")
     out: Path = parser.parse_args(arguments).out
     if not torch.cuda.is_available():
         sys.stderr.write("There is no CUDA device here; tiles are measured on one.\n")

@@ -1,14 +1,13 @@
-"""The shipped files: within the promised sizes, one shard each, one tokenizer."""
+"""The shipped files: within the promised sizes, one shard. A draft model is made like them."""
 
 import json
 from pathlib import Path
 
-import pytest
+from export import export
+from network import DRAFT, Network
 from safetensors import safe_open
 
-from agentrt.embedded import draft_path, path
-
-WEIGHTS = [directory / "model.safetensors" for directory in (path(), draft_path())]
+from agentrt.embedded import path
 
 
 def parameters(file: Path) -> int:
@@ -26,20 +25,26 @@ def parameters(file: Path) -> int:
 
 
 def test_is_small():
-    """At most 7 million parameters and 16 MB together."""
-    assert sum(parameters(file) for file in WEIGHTS) <= 7_000_000
+    """At most 7 million parameters and 16 MB."""
+    assert parameters(path() / "model.safetensors") <= 7_000_000
     assert sum(file.stat().st_size for file in path().rglob("*") if file.is_file()) <= 16_000_000
 
 
-def test_draft_shares_the_tokenizer():
-    """The draft model reads and writes the same tokens."""
+def test_a_draft_shares_the_tokenizer(tmp_path: Path):
+    """An exported draft model reads and writes the same tokens, and is a Llama too."""
+    export(DRAFT, Network(DRAFT).state_dict(), tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        assert (draft_path() / name).read_bytes() == (path() / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (path() / name).read_bytes()
+    assert parameters(tmp_path / "model.safetensors") < parameters(path() / "model.safetensors")
+    check_llama(tmp_path)
 
 
-@pytest.mark.parametrize("directory", [path(), draft_path()], ids=["main", "draft"])
-def test_is_a_llama(directory: Path):
-    """A plain checkpoint directory with tied embeddings."""
+def test_is_a_llama():
+    """The shipped model is a plain checkpoint directory with tied embeddings."""
+    check_llama(path())
+
+
+def check_llama(directory: Path) -> None:
     config = json.loads((directory / "config.json").read_text())
     assert config["architectures"] == ["LlamaForCausalLM"]
     assert config["tie_word_embeddings"] is True

@@ -1,4 +1,4 @@
-"""`python -m agentrt_kernels.check`: the facts as JSON; ends with 1 where a kernel is wrong."""
+"""`python -m agentrt_kernels.check`: the facts as JSON; ends with 1 if a kernel is wrong."""
 
 import argparse
 import json

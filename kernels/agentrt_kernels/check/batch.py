@@ -17,16 +17,16 @@ class Attention:
     Attributes:
         before: Tokens that each sequence had.
         rows: New rows of each.
-        heads: Of queries.
-        kv_heads: Of keys and values.
-        width: Of a head.
+        heads: Heads of queries.
+        kv_heads: Heads of keys and values.
+        width: Width of a head.
         page: Tokens of a page.
-        dtype: Of queries, keys and values.
-        softcap: Or None.
-        window: Or None.
-        sinks: Whether there are any.
+        dtype: Dtype of queries, keys and values.
+        softcap: As in `Score`.
+        window: As in `Score`.
+        sinks: Whether there are sinks.
         groups: Members that share the first pages of the first of them, and how many tokens.
-        seed: Of all that is random.
+        seed: Seed of all random numbers.
     """
 
     before: tuple[int, ...]
@@ -50,14 +50,15 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What `Kernels.attend` takes.
+    """Operands of `Kernels.attend`.
 
     Attributes:
         query: `[T, H, D]`.
-        layer_pages: `[pages, 2, P, K, D]`, a layer of a larger memory; what no sequence may see
-            holds NaN.
-        rows: Which row sees what.
-        score: How.
+        layer_pages: `[pages, 2, P, K, D]`, a layer of a larger memory; tokens that no
+            sequence may see hold NaN.
+        rows: Sequences and their pages.
+        score: Scaling, bound, window and sinks.
+        out: `[T, H, D]`, all NaN: values left unwritten stay so.
     """
 
     query: Tensor
@@ -67,7 +68,7 @@ class Batch:
     out: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        """Anything left unwritten stays NaN."""
+        """Make `out`."""
         object.__setattr__(self, "out", torch.full_like(self.query, torch.nan))
 
 

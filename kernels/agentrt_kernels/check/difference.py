@@ -1,7 +1,7 @@
 """How far a set is from the reference, operation by operation.
 
 Each function runs both on the same operands and returns the largest error as a share of what is
-allowed: at most 1 where the set keeps the contract, infinite where something was left unwritten.
+allowed: at most 1 if the set keeps the contract, infinite if a value was left unwritten.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agentrt_kernels.contract import HeadNorms, Kernels
 from agentrt_kernels.reference import Reference
 
 ALLOWED = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
-"""Of an error, absolute and relative: a few roundings of the dtype."""
+"""Allowed error, absolute and relative: a few roundings of the dtype."""
 _REFERENCE = Reference()
 
 
@@ -97,7 +97,7 @@ def sample(
 ) -> float:
     """Draws of every mixture of settings; `grain` rounds logits, so that many are equal.
 
-    0 where every token is the reference's, infinite otherwise.
+    0 if every token is the reference's, infinite otherwise.
     """
     source = torch.Generator().manual_seed(vocabulary)
     logits = 3 * torch.randn(rows, vocabulary, generator=source)
@@ -170,7 +170,7 @@ def _drawn(seed: int, device: torch.device) -> Callable[..., Tensor]:
 
 
 def worst(found: Tensor, expected: Tensor) -> float:
-    """The largest error as a share of what the dtype allows; infinite where there is a NaN."""
+    """The largest error as a share of what the dtype allows; infinite if there is a NaN."""
     allowed = ALLOWED[expected.dtype] * (1 + expected.float().abs())
     errors = (found.float() - expected.float()).abs() / allowed
     return float(errors.nan_to_num(nan=torch.inf).max())

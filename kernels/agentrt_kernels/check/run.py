@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -26,7 +27,7 @@ def run(device: torch.device | str, kernels: Kernels | None = None) -> dict[str,
 
     Args:
         device: Where. On the CPU only correctness is looked at, at tiny shapes.
-        kernels: The set; None takes Triton's, and says why where it cannot run.
+        kernels: The set; None takes Triton's, and says why if it cannot run.
 
     Returns:
         `device`, `torch`; `checks`, each with the largest error as a share of what is allowed, and
@@ -109,9 +110,9 @@ def _checked(checks: Iterator[Check]) -> Iterator[dict[str, Any]]:
         except Exception as error:  # a kernel that does not compile is a fact like the others
             yield {"operation": operation, "case": case, "right": False, "error": f"{error}"}
         else:
-            told = worst if worst < torch.inf else None  # JSON knows no infinity
+            finite = worst if worst < torch.inf else None  # JSON knows no infinity
             right = worst <= 1
-            yield {"operation": operation, "case": case, "right": right, "worst": told}
+            yield {"operation": operation, "case": case, "right": right, "worst": finite}
 
 
 def _tiny(kernels: Kernels, device: torch.device) -> Iterator[Check]:
@@ -127,7 +128,7 @@ def _large(kernels: Kernels, device: torch.device) -> Iterator[Check]:
         for width in (64, 80, 128, 256) if dtype == torch.bfloat16 else (128,):
             yield from _attention(kernels, device, *_batches(width, dtype))
         yield from _others(kernels, device, dtype, (32, 8, 128), 4096, 128_256)
-    yield "attend", "a captured graph, refilled", lambda: refilled(kernels, device)
+    yield "attend", "a captured graph, refilled", partial(refilled, kernels, device)
 
 
 def _batches(width: int, dtype: torch.dtype) -> Iterator[Attention]:
@@ -146,7 +147,7 @@ def _batches(width: int, dtype: torch.dtype) -> Iterator[Attention]:
 
 def _attention(kernels: Kernels, device: torch.device, *cases: Attention) -> Iterator[Check]:
     for case in cases:
-        yield "attend", f"{case}", lambda case=case: difference.attend(kernels, case, device)  # type: ignore[misc]
+        yield "attend", f"{case}", partial(difference.attend, kernels, case, device)
 
 
 def _others(
@@ -158,31 +159,22 @@ def _others(
     vocabulary: int,
 ) -> Iterator[Check]:
     kind = f"{dtype}, {width} wide"
-    yield "rms_norm", kind, lambda: difference.norms(kernels, 5, width, dtype, device)
-    yield "silu_mul", kind, lambda: difference.silu_mul(kernels, 5, width, dtype, device)
+    yield "rms_norm", kind, partial(difference.norms, kernels, 5, width, dtype, device)
+    yield "silu_mul", kind, partial(difference.silu_mul, kernels, 5, width, dtype, device)
     for normed in (False, True):
         case = f"{dtype}, heads {heads}, normed {normed}"
-        yield (
-            "rope_store",
-            case,
-            lambda normed=normed: difference.rope_store(  # type: ignore[misc]
-                kernels, 5, heads, dtype, device, normed=normed
-            ),
-        )
-    yield "copy_pages", kind, lambda: difference.copy_pages(kernels, 6, width, dtype, device)
+        measure = partial(difference.rope_store, kernels, 5, heads, dtype, device, normed=normed)
+        yield "rope_store", case, measure
+    yield "copy_pages", kind, partial(difference.copy_pages, kernels, 6, width, dtype, device)
     sizes = (3, 0, 21, 1)
-    measure = difference.grouped_linear
-    yield (
-        "grouped_linear",
-        kind,
-        lambda: measure(kernels, sizes, width // 2, width, dtype, device),
-    )
+    measure = partial(difference.grouped_linear, kernels, sizes, width // 2, width, dtype, device)
+    yield "grouped_linear", kind, measure
     for grain in (None, 0.5):
         case = f"{vocabulary} tokens, grain {grain}"
         yield (
             "sample",
             case,
-            lambda grain=grain: difference.sample(kernels, 6, vocabulary, device, grain=grain),  # type: ignore[misc]
+            partial(difference.sample, kernels, 6, vocabulary, device, grain=grain),
         )
 
 

@@ -17,11 +17,11 @@ REPEATS = 9
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What this device reached in this run.
+    """Rates that this device reached in this run.
 
     Attributes:
-        read_bytes_per_s: Of a sum over far more than its cache holds.
-        flops_per_s: Of a product of two large square bf16 matrices, random values.
+        read_bytes_per_s: Rate of a sum over far more than its cache holds.
+        flops_per_s: Rate of a product of two large square bf16 matrices, random values.
     """
 
     read_bytes_per_s: float
@@ -61,9 +61,9 @@ def ceilings(device: torch.device, *, values: int = 2**31, side: int = 8192) -> 
     """Measured now.
 
     Args:
-        device: Of what.
+        device: The device.
         values: bf16 values that are summed.
-        side: Of the matrices.
+        side: Side of the matrices.
     """
     many = torch.ones(values, dtype=torch.bfloat16, device=device)
     found = torch.empty((), dtype=torch.float32, device=device)

@@ -16,13 +16,13 @@ from agentrt_kernels.contract import Kernels, PagedRows, Score, SharedPrefix
 
 _PAGE = 16
 _COLD_BYTES = 256 * 2**20
-"""What rounds touch together: several times the cache of any GPU so far."""
+"""Memory of all rounds together: several times the cache of any GPU so far."""
 _MOST_ROUNDS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Of an attention layer; Llama-3.1-8B's by default."""
+    """Heads of an attention layer; Llama-3.1-8B's by default."""
 
     query: int = 32
     kv: int = 8
@@ -31,15 +31,15 @@ class Heads:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Something to time.
+    """A piece of work to time.
 
     Attributes:
         kernel: Its file's name.
-        name: What it is about, for people.
+        name: Description for a report.
         call: One round.
-        rounds: How many there are.
-        bytes: That a round reads and writes at least.
-        flops: Of a round's matrix products.
+        rounds: Number of rounds.
+        bytes: Least number of bytes that a round reads and writes.
+        flops: Operations of a round's matrix products.
     """
 
     kernel: str

@@ -36,7 +36,7 @@ _COMPILERS = ("c++", "g++", "clang++")
 
 
 def library() -> Path:
-    """The compiled library of this machine, compiled now where it was not before.
+    """The compiled library of this machine, compiled now if it was not before.
 
     Raises:
         KernelsUnavailable: There is no compiler, or it failed, or the cache is not safe to use.
@@ -99,7 +99,7 @@ def compile_library(compiler: Path, flags: tuple[str, ...], target: Path) -> Non
 
 
 def fingerprint(compiler: Path, flags: tuple[str, ...]) -> str:
-    """What the library depends on, as a name."""
+    """A hash of all that the library depends on."""
     seen = hashlib.blake2b(digest_size=12)
     for source in sorted(SOURCES.iterdir()):
         if source.suffix in (".h", ".cpp"):
@@ -112,7 +112,7 @@ def fingerprint(compiler: Path, flags: tuple[str, ...]) -> str:
 
 
 def cache_folder() -> Path:
-    """Where libraries of this user are kept; a folder of the system's own without a home."""
+    """The folder of this user's libraries; one in the system's temporary folder without a home."""
     root = os.environ.get("XDG_CACHE_HOME") or ""
     if root:
         return Path(root) / "agentrt" / "native"
@@ -127,7 +127,7 @@ def _native_flag() -> str:
 
 
 def _processor() -> str:
-    """What this processor can do: a home may be shared by several machines."""
+    """The processor's features: a home may be shared by several machines."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:
@@ -144,10 +144,10 @@ def _private_folder(folder: Path) -> None:
 
 
 def _check_owner(path: Path) -> None:
-    """What others can write is not loaded into this process.
+    """Refuse a path that other users can write: it would be loaded into this process.
 
     Raises:
-        KernelsUnavailable: Others can.
+        KernelsUnavailable: Other users can write it, or it cannot be read.
     """
     try:
         state = path.stat()

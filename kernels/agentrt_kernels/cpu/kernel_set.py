@@ -19,17 +19,17 @@ _FEW_ROWS = 4
 """Rows an expert up to which a row's dot products beat a matrix product."""
 
 _SPINS = 4000
-"""How often who waits looks before it sleeps: some tens of microseconds."""
+"""Looks of a waiting thread before it sleeps: some tens of microseconds."""
 
 
 class CpuKernels:
     """C++ for the machine it runs on.
 
     Args:
-        threads: That compute together; 0 takes torch's number.
+        threads: Number of threads; 0 takes torch's.
 
     Raises:
-        KernelsUnavailable: Nothing can be compiled here; the message says why.
+        KernelsUnavailable: The library cannot be compiled or loaded; the message says why.
     """
 
     name = "cpu"

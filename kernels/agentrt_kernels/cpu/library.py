@@ -6,20 +6,23 @@ import ctypes
 from ctypes import c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from agentrt_kernels.contract import KernelsUnavailable
 from agentrt_kernels.cpu.build import library
 
 
+def fields(*runs: tuple[str, type[Any]]) -> list[tuple[str, type[Any]]]:
+    """The fields of a struct, given as C declares them: several names of one type."""
+    return [(name, kind) for names, kind in runs for name in names.split()]
+
+
 class Linear(ctypes.Structure):
     """`struct Linear`: one packed matrix and what becomes of its products."""
 
-    _fields_ = (
-        ("weight", c_void_p),
-        ("bias", c_void_p),
-        ("inputs", c_int32),
-        ("outputs", c_int32),
-        ("after", c_int32),
+    _fields_ = fields(
+        ("weight bias", c_void_p),
+        ("inputs outputs after", c_int32),
         ("scale", c_float),
     )
 
@@ -27,43 +30,27 @@ class Linear(ctypes.Structure):
 class Pages(ctypes.Structure):
     """`struct Pages`: where one layer's keys and values lie."""
 
-    _fields_ = (
+    _fields_ = fields(
         ("memory", c_void_p),
-        ("page_stride", c_int64),
-        ("value_offset", c_int64),
-        ("token_stride", c_int64),
-        ("head_stride", c_int64),
-        ("page_tokens", c_int32),
-        ("kv_heads", c_int32),
-        ("head_dim", c_int32),
+        ("page_stride value_offset token_stride head_stride", c_int64),
+        ("page_tokens kv_heads head_dim", c_int32),
     )
 
 
 class Score(ctypes.Structure):
     """`struct Score`: 0 stands for no softcap and no window."""
 
-    _fields_ = (
-        ("scaling", c_float),
-        ("softcap", c_float),
-        ("window", c_int32),
-        ("sinks", c_void_p),
-    )
+    _fields_ = fields(("scaling softcap", c_float), ("window", c_int32), ("sinks", c_void_p))
 
 
 class Rows(ctypes.Structure):
     """`struct Rows`: which row sees which pages."""
 
-    _fields_ = (
-        ("query_start", c_void_p),
-        ("kv_tokens", c_void_p),
-        ("table", c_void_p),
+    _fields_ = fields(
+        ("query_start kv_tokens table", c_void_p),
         ("table_stride", c_int64),
-        ("sequences", c_int32),
-        ("groups", c_int32),
-        ("member_start", c_void_p),
-        ("members", c_void_p),
-        ("prefix_tokens", c_void_p),
-        ("prefix_table", c_void_p),
+        ("sequences groups", c_int32),
+        ("member_start members prefix_tokens prefix_table", c_void_p),
         ("prefix_stride", c_int64),
     )
 
@@ -71,13 +58,11 @@ class Rows(ctypes.Structure):
 class Heads(ctypes.Structure):
     """`struct Heads`: queries and where their results go."""
 
-    _fields_ = (
+    _fields_ = fields(
         ("query", c_void_p),
-        ("query_stride", c_int64),
-        ("query_head_stride", c_int64),
+        ("query_stride query_head_stride", c_int64),
         ("out", c_void_p),
-        ("out_stride", c_int64),
-        ("out_head_stride", c_int64),
+        ("out_stride out_head_stride", c_int64),
         ("heads", c_int32),
     )
 
@@ -85,38 +70,26 @@ class Heads(ctypes.Structure):
 class Rope(ctypes.Structure):
     """`struct Rope`."""
 
-    _fields_ = (
+    _fields_ = fields(
         ("qkv", c_void_p),
-        ("qkv_stride", c_int64),
-        ("qkv_head_stride", c_int64),
-        ("positions", c_void_p),
-        ("angles", c_void_p),
+        ("qkv_stride qkv_head_stride", c_int64),
+        ("positions angles", c_void_p),
         ("angles_stride", c_int64),
-        ("slots", c_void_p),
-        ("query_norm", c_void_p),
-        ("key_norm", c_void_p),
+        ("slots query_norm key_norm", c_void_p),
         ("epsilon", c_float),
         ("heads", c_int32),
         ("query", c_void_p),
-        ("query_stride", c_int64),
-        ("query_head_stride", c_int64),
+        ("query_stride query_head_stride", c_int64),
     )
 
 
 class NormCall(ctypes.Structure):
     """`struct NormCall`."""
 
-    _fields_ = (
-        ("delta", c_void_p),
-        ("residual", c_void_p),
-        ("weight", c_void_p),
-        ("out", c_void_p),
-        ("delta_stride", c_int64),
-        ("residual_stride", c_int64),
-        ("out_stride", c_int64),
-        ("rows", c_int32),
-        ("width", c_int32),
-        ("kind", c_int32),
+    _fields_ = fields(
+        ("delta residual weight out", c_void_p),
+        ("delta_stride residual_stride out_stride", c_int64),
+        ("rows width kind", c_int32),
         ("epsilon", c_float),
     )
 
@@ -124,27 +97,23 @@ class NormCall(ctypes.Structure):
 class GateCall(ctypes.Structure):
     """`struct GateCall`."""
 
-    _fields_ = (
-        ("gate_up", c_void_p),
-        ("out", c_void_p),
-        ("gate_stride", c_int64),
-        ("out_stride", c_int64),
-        ("rows", c_int32),
-        ("width", c_int32),
-        ("kind", c_int32),
+    _fields_ = fields(
+        ("gate_up out", c_void_p),
+        ("gate_stride out_stride", c_int64),
+        ("rows width kind", c_int32),
     )
 
 
 class RopeCall(ctypes.Structure):
     """`struct RopeCall`."""
 
-    _fields_ = (("rope", Rope), ("pages", Pages), ("rows", c_int32), ("kind", c_int32))
+    _fields_ = fields(("rope", Rope), ("pages", Pages), ("rows kind", c_int32))
 
 
 class AttentionCall(ctypes.Structure):
     """`struct AttentionCall`."""
 
-    _fields_ = (
+    _fields_ = fields(
         ("heads", Heads),
         ("pages", Pages),
         ("rows", Rows),
@@ -156,32 +125,22 @@ class AttentionCall(ctypes.Structure):
 class SampleCall(ctypes.Structure):
     """`struct Sample`."""
 
-    _fields_ = (
+    _fields_ = fields(
         ("logits", c_void_p),
         ("stride", c_int64),
-        ("rows", c_int32),
-        ("tokens", c_int32),
+        ("rows tokens", c_int32),
         ("mask", c_void_p),
         ("mask_stride", c_int64),
-        ("temperature", c_void_p),
-        ("top_k", c_void_p),
-        ("top_p", c_void_p),
-        ("min_p", c_void_p),
-        ("uniform", c_void_p),
-        ("out", c_void_p),
+        ("temperature top_k top_p min_p uniform out", c_void_p),
     )
 
 
 class CopyCall(ctypes.Structure):
     """`struct CopyCall`."""
 
-    _fields_ = (
-        ("source", c_void_p),
-        ("target", c_void_p),
-        ("pairs", c_void_p),
-        ("source_stride", c_int64),
-        ("target_stride", c_int64),
-        ("bytes", c_int64),
+    _fields_ = fields(
+        ("source target pairs", c_void_p),
+        ("source_stride target_stride bytes", c_int64),
         ("count", c_int32),
     )
 
@@ -189,63 +148,40 @@ class CopyCall(ctypes.Structure):
 class LinearCall(ctypes.Structure):
     """`struct LinearCall`."""
 
-    _fields_ = (
+    _fields_ = fields(
         ("linear", Linear),
-        ("x", c_void_p),
-        ("out", c_void_p),
-        ("x_stride", c_int64),
-        ("out_stride", c_int64),
-        ("rows", c_int32),
-        ("kind", c_int32),
-        ("wide", c_int32),
+        ("x out", c_void_p),
+        ("x_stride out_stride", c_int64),
+        ("rows kind wide", c_int32),
     )
 
 
 class PackCall(ctypes.Structure):
     """`struct PackCall`."""
 
-    _fields_ = (
-        ("weight", c_void_p),
-        ("packed", c_void_p),
+    _fields_ = fields(
+        ("weight packed", c_void_p),
         ("stride", c_int64),
-        ("inputs", c_int32),
-        ("outputs", c_int32),
-        ("kind", c_int32),
-        ("gated", c_int32),
+        ("inputs outputs kind gated", c_int32),
     )
 
 
 class GroupedCall(ctypes.Structure):
     """`struct GroupedCall`."""
 
-    _fields_ = (
-        ("x", c_void_p),
-        ("weight", c_void_p),
-        ("out", c_void_p),
-        ("expert_start", c_void_p),
-        ("x_stride", c_int64),
-        ("out_stride", c_int64),
-        ("row_stride", c_int64),
-        ("expert_stride", c_int64),
-        ("experts", c_int32),
-        ("inputs", c_int32),
-        ("outputs", c_int32),
-        ("kind", c_int32),
+    _fields_ = fields(
+        ("x weight out expert_start", c_void_p),
+        ("x_stride out_stride row_stride expert_stride", c_int64),
+        ("experts inputs outputs kind", c_int32),
     )
 
 
 class StackLayer(ctypes.Structure):
     """`struct StackLayer`."""
 
-    _fields_ = (
-        ("qkv", Linear),
-        ("out", Linear),
-        ("gate_up", Linear),
-        ("down", Linear),
-        ("norm", c_void_p),
-        ("inner_norm", c_void_p),
-        ("query_norm", c_void_p),
-        ("key_norm", c_void_p),
+    _fields_ = fields(
+        ("qkv out gate_up down", Linear),
+        ("norm inner_norm query_norm key_norm", c_void_p),
         ("page_offset", c_int64),
         ("epsilon", c_float),
         ("how", Score),
@@ -255,72 +191,44 @@ class StackLayer(ctypes.Structure):
 class StackCall(ctypes.Structure):
     """`struct StackCall`."""
 
-    _fields_ = (
-        ("layers", c_void_p),
-        ("embedding", c_void_p),
-        ("norm", c_void_p),
+    _fields_ = fields(
+        ("layers embedding norm", c_void_p),
         ("embedding_stride", c_int64),
         ("head", Linear),
-        ("token_ids", c_void_p),
-        ("positions", c_void_p),
-        ("slots", c_void_p),
-        ("wanted", c_void_p),
-        ("angles", c_void_p),
+        ("token_ids positions slots wanted angles", c_void_p),
         ("angles_stride", c_int64),
         ("logits", c_void_p),
         ("logits_stride", c_int64),
         ("pages", Pages),
         ("rows", Rows),
-        ("layer_count", c_int32),
-        ("heads", c_int32),
-        ("hidden", c_int32),
-        ("inner", c_int32),
-        ("tokens", c_int32),
-        ("wanted_tokens", c_int32),
-        ("kind", c_int32),
-        ("embedding_scale", c_float),
-        ("epsilon", c_float),
+        ("layer_count heads hidden inner tokens wanted_tokens kind", c_int32),
+        ("embedding_scale epsilon", c_float),
     )
 
 
-_CALLS = ("norm", "gate", "rope", "attend", "sample", "copy", "linear", "pack", "grouped", "stack")
+_CALL = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 class Native:
-    """The library's functions; each takes the address of its struct.
-
-    Attributes:
-        path: Where it lies.
-    """
+    """The functions of the library at `path`; each takes the address of its struct."""
 
     def __init__(self, path: Path) -> None:
         try:
             found = ctypes.CDLL(str(path))
-            for name in _CALLS:
-                function = getattr(found, f"agentrt_{name}")
-                function.argtypes = (c_void_p,)
-                function.restype = None
+            self.norm = _CALL(("agentrt_norm", found))
+            self.gate = _CALL(("agentrt_gate", found))
+            self.rope = _CALL(("agentrt_rope", found))
+            self.attend = _CALL(("agentrt_attend", found))
+            self.sample = _CALL(("agentrt_sample", found))
+            self.copy = _CALL(("agentrt_copy", found))
+            self.linear = _CALL(("agentrt_linear", found))
+            self.pack = _CALL(("agentrt_pack", found))
+            self.grouped = _CALL(("agentrt_grouped", found))
+            self.stack = _CALL(("agentrt_stack", found))
+            self.threads = ctypes.CFUNCTYPE(None, c_int32, c_int32)(("agentrt_threads", found))
+            self.trim = ctypes.CFUNCTYPE(None)(("agentrt_trim", found))
         except (OSError, AttributeError) as error:
             raise KernelsUnavailable(f"{path} cannot be loaded: {error}") from error
-        self.path = path
-        self.norm = found.agentrt_norm
-        self.gate = found.agentrt_gate
-        self.rope = found.agentrt_rope
-        self.attend = found.agentrt_attend
-        self.sample = found.agentrt_sample
-        self.copy = found.agentrt_copy
-        self.linear = found.agentrt_linear
-        self.pack = found.agentrt_pack
-        self.grouped = found.agentrt_grouped
-        self.stack = found.agentrt_stack
-        found.agentrt_threads.argtypes = (c_int32, c_int32)
-        found.agentrt_threads.restype = None
-        self.threads = found.agentrt_threads
-        found.agentrt_trim.argtypes = ()
-        found.agentrt_trim.restype = None
-        self.trim = found.agentrt_trim
-        self.register_bits = int(found.agentrt_lanes())
-        self.has_bf16_dot = bool(found.agentrt_has_bf16_dot())
 
 
 @cache
@@ -328,6 +236,6 @@ def native() -> Native:
     """The library, compiled at the first use on this machine.
 
     Raises:
-        KernelsUnavailable: It cannot be had; the message says why.
+        KernelsUnavailable: It cannot be compiled or loaded; the message says why.
     """
     return Native(library())

@@ -20,7 +20,7 @@ _LARGE_BYTES = 4 << 20
 
 
 class After(IntEnum):
-    """What becomes of the products, as in `source/linear.h`."""
+    """Use of the products, as in `source/linear.h`."""
 
     STORE = 0
     ADD = 1
@@ -35,7 +35,7 @@ class PackedLinear:
         memory: `[panels, K, 32]` the packed weight.
         bias: `[N]` or None.
         inputs: K.
-        outputs: N; half of it where the weight is gated.
+        outputs: N; half of it if the weight is gated.
 
     Attributes:
         memory: The packed weight.
@@ -67,7 +67,7 @@ class PackedLinear:
         return out
 
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
-        """What native code needs to know; this object has to outlive it."""
+        """The matrix as native code reads it; this object has to outlive the struct."""
         bias = None if self.bias is None else self.bias.data_ptr()
         return c.Linear(self.memory.data_ptr(), bias, self.inputs, self.outputs, after, scale)
 
@@ -86,7 +86,7 @@ def pack(
         library: The native code.
         weight: Rows are outputs; with `gated`, gates and then what they open for.
         bias: `[N]` of the same dtype, or None.
-        gated: The product is `silu(gate) * up`, half as wide.
+        gated: Whether the product is `silu(gate) * up`, half as wide.
 
     Raises:
         ValueError: The native code does not take this dtype, or an odd K of bf16.
@@ -114,7 +114,7 @@ def pack(
 def _room(values: int, dtype: torch.dtype) -> Tensor:
     """Memory whose first value begins a line of the cache.
 
-    Much of it comes fresh from the system: native code asks for large pages before it is written.
+    Much of it comes fresh from the system: native code requests large pages before it is written.
     """
     size = values * dtype.itemsize
     if size >= _LARGE_BYTES:

@@ -17,17 +17,17 @@ from agentrt_kernels.cpu.operands import set_rows
 
 @dataclass(frozen=True, slots=True)
 class StackShape:
-    """What all layers have in common.
+    """Sizes and scales that all layers have in common.
 
     Attributes:
-        layers: How many.
+        layers: Number of layers.
         hidden: Width of the residual stream.
         heads: Query heads.
         inner: Width of the gated layer.
-        epsilon: Of every norm.
-        embedding_scale: Of the embedding.
-        residual_scale: Of what a layer adds to the stream.
-        logits_scale: Of the logits.
+        epsilon: Added to the mean square in every norm.
+        embedding_scale: Factor of the embedding.
+        residual_scale: Factor of each sum that a layer adds to the stream.
+        logits_scale: Factor of the logits.
     """
 
     layers: int
@@ -85,9 +85,9 @@ class Stack:
 
     Args:
         library: The native code.
-        shape: What all layers have in common.
+        shape: Sizes and scales that all layers have in common.
         embedding: `[vocabulary, hidden]`, fp32 or bf16.
-        layers: From the first to the last; each is packed before the next is asked for.
+        layers: From the first to the last; each is packed before the next is drawn.
         norm: `[hidden]` after the last.
         head: `[vocabulary, hidden]`.
     """
@@ -120,7 +120,7 @@ class Stack:
         library.trim()
 
     def bind(self, memory: Tensor, angles: Tensor) -> None:
-        """Where keys and values are from now on.
+        """Set the memory of keys and values.
 
         Args:
             memory: `[pages, layers, 2, P, K, D]` of the weights' dtype.
@@ -177,7 +177,7 @@ class Stack:
         return made
 
     def _held(self, tensor: Tensor | None) -> int | None:
-        """Its address; native code reads it as long as this object lives."""
+        """The address of a tensor, which is kept as long as this object lives."""
         if tensor is None:
             return None
         self._kept.append(tensor)

@@ -1,12 +1,12 @@
 """How large a tile each kernel works on: a table, read at load, written by `agentrt_kernels.tune`.
 
 Entries that were measured stand in `blocks.json` beside this file, or, for this machine alone, in
-the cache directory. What has no entry takes a default. The defaults are reasoned, not measured:
+the cache directory. A case without an entry takes a default. Defaults are reasoned, not measured:
 
-* A Hopper multiprocessor has 228 KB of shared memory and, for reads to run at full rate, wants some
+* A Hopper multiprocessor has 228 KB of shared memory and, for reads to run at full rate, needs some
   30 KB of them under way. A tile of 64 tokens of keys and values at D = 128 in 16 bits is 32 KB.
   Stages are halved between page numbers and what they point to: five keep two tiles under way.
-* Prompts want the widest matrix instruction (64 rows a group of four warps): 128 rows, 8 warps.
+* Prompts use the widest matrix instruction (64 rows a group of four warps): 128 rows, 8 warps.
 * fp32 has no matrix instruction that keeps its precision; its tiles are small.
 """
 
@@ -26,10 +26,10 @@ class Blocks:
     """A tile and how it is computed.
 
     Attributes:
-        rows: Of the product's left side; tokens times heads in attention.
+        rows: Rows of the product's left side; tokens times heads in attention.
         columns: Tokens of keys and values in attention; outputs in a product.
-        inner: What a product sums at once; 0 in attention, which takes a whole head.
-        warps: Of 32 threads.
+        inner: Terms that a product sums at once; 0 in attention, which takes a whole head.
+        warps: Groups of 32 threads.
         stages: Tiles under way at a time.
     """
 
@@ -42,14 +42,14 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a tile is chosen by.
+    """A kernel and operands to choose a tile for.
 
     Attributes:
         kernel: Its file's name.
         width: D in attention, rounded up to a power of two; a bound of an expert's rows in a
             product: 16, 64 or 128.
-        bits: Of a value.
-        capability: Of the device, `90` for Hopper; 0 under the interpreter.
+        bits: Bits of a value.
+        capability: Compute capability, `90` for Hopper; 0 under the interpreter.
     """
 
     kernel: str
@@ -70,7 +70,7 @@ class Table:
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> Table:
-        """A table from files, later ones first in right; a missing file has no entries."""
+        """A table from files, later ones override earlier ones; a missing file has no entries."""
         measured: dict[Case, Blocks] = {}
         for path in paths:
             if path.is_file():
@@ -89,7 +89,7 @@ class Table:
 
 
 def cached() -> Path:
-    """Where this machine's own measurements are kept."""
+    """The file of this machine's own measurements."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "agentrt" / "blocks.json"
 

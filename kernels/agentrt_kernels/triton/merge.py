@@ -14,21 +14,23 @@ import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
+from agentrt_kernels.triton.operands import Heads
 from agentrt_kernels.triton.tile import LOG2_E
 
 MOST_SHARES = 64
-"""Of a history; a prefix may have as many again."""
+"""Bound of the shares of a history; a prefix may have as many again."""
+BLOCK_SHARES = tl.constexpr(MOST_SHARES)
 
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """Where partial results go.
+    """Memory of partial results.
 
     Attributes:
         values: `[own + shared, B, rows, H, D]` fp32.
-        logsumexp: `[own + shared, B, rows, H]` fp32, base 2; minus infinity says "saw nothing".
+        logsumexp: `[own + shared, B, rows, H]` fp32, base 2; minus infinity if no token was seen.
         own: Shares of a sequence's own tokens.
-        shared: Shares of its shared prefix; 0 where the batch has none.
+        shared: Shares of its shared prefix; 0 if the batch has none.
     """
 
     values: Tensor
@@ -44,10 +46,10 @@ def merge(
 
     Args:
         rows: Sequences.
-        score: Its sinks get their share here, once.
+        score: Its sinks get their share of the softmax here, once.
         out: Any strides of rows and heads.
         most_rows: Rows that `partials` holds of each sequence.
-        partials: All of them written.
+        partials: Results of all shares.
     """
     _, heads, width = out.shape
     sequences = rows.kv_tokens.shape[0]
@@ -56,16 +58,13 @@ def merge(
         partials.values,
         partials.logsumexp,
         rows.query_start,
-        out if score.sinks is None else score.sinks,
-        out,
-        out.stride(0),
-        out.stride(1),
+        score.sinks,
+        Heads.of(out),
         sequences,
         most_rows,
         shares,
         H=heads,
         D=width,
-        SINKS=score.sinks is not None,
         BLOCK_S=16 if shares <= 16 else 2 * MOST_SHARES,
         BLOCK_D=triton.next_power_of_2(width),
         num_warps=2,
@@ -79,14 +78,11 @@ def _merge(
     query_start,
     sinks,
     out,
-    out_row_stride,
-    out_head_stride,
     sequences,
     rows,
     shares,
     H: tl.constexpr,
     D: tl.constexpr,
-    SINKS: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
@@ -102,28 +98,36 @@ def _merge(
     at = ((share * sequences + sequence) * rows + row).to(tl.int64) * H + head
     known = tl.load(logsumexp + at, mask=share < shares, other=-float("inf"))
     highest = tl.max(known, 0)
-    if SINKS:
+    if sinks is not None:
         sink = tl.load(sinks + head).to(tl.float32) * LOG2_E
         highest = tl.maximum(highest, sink)
     weight = tl.exp2(known - highest)  # [shares]; what saw nothing weighs nothing
     inside = (weight > 0.0)[:, None] & (column < D)[None, :]
     values = tl.load(partial + at[:, None] * D + column[None, :], mask=inside, other=0.0)
     total = tl.sum(weight, 0)
-    if SINKS:
+    if sinks is not None:
         total += tl.exp2(sink - highest)
     result = tl.sum(values * weight[:, None], 0) / total
-    target = out + (start + row).to(tl.int64) * out_row_stride + head * out_head_stride + column
-    tl.store(target, result.to(out.dtype.element_ty), mask=column < D)
+    target = out.data + (start + row).to(tl.int64) * out.row_stride + head * out.head_stride
+    tl.store(target + column, result.to(out.data.dtype.element_ty), mask=column < D)
 
 
 @triton.jit
-def leave(
-    partial, logsumexp, at, acc, largest, total, real, D: tl.constexpr, BLOCK_D: tl.constexpr
-):
-    """Write the state of M rows to their places `at` `[M]`, where `real`."""
-    column = tl.arange(0, BLOCK_D)
+def share_of(first, tokens, share, shares, BLOCK_N: tl.constexpr):
+    """The range of tokens of one of `shares` of `[first, tokens)`, in whole tiles."""
+    each = tl.cdiv(tl.cdiv(tokens - first, BLOCK_N), shares) * BLOCK_N
+    begin = first + share * each
+    return begin, tl.minimum(begin + each, tokens)
+
+
+@triton.jit
+def leave(partial, at, acc, largest, total, real, shape: tl.constexpr):
+    """Write the state of the M rows that are `real` to their places `at` `[M]`."""
+    values, logsumexp = partial
+    column = tl.arange(0, shape.BLOCK_D)
     some = total > 0.0
     divisor = tl.where(some, total, 1.0)
-    target = partial + at[:, None] * D + column[None, :]
-    tl.store(target, acc / divisor[:, None], mask=(real & some)[:, None] & (column < D)[None, :])
+    target = values + at[:, None] * shape.D + column[None, :]
+    inside = (real & some)[:, None] & (column < shape.D)[None, :]
+    tl.store(target, acc / divisor[:, None], mask=inside)
     tl.store(logsumexp + at, tl.where(some, largest + tl.log2(divisor), -float("inf")), mask=real)

@@ -1,4 +1,4 @@
-"""RMS norm of rows, with the residual's sum before it where there is one.
+"""RMS norm of rows, after the residual's sum if there is a residual.
 
 A program reads one row once and keeps it in registers; bound by memory.
 """
@@ -27,19 +27,17 @@ def rms_norm(
     rows, width = x.shape
     if rows == 0:
         return
-    carried = x if residual is None else residual
     block = triton.next_power_of_2(width)
     _rms_norm[(rows,)](
         x,
-        carried,
+        residual,
         weight,
         out,
         x.stride(0),
-        carried.stride(0),
+        0 if residual is None else residual.stride(0),
         out.stride(0),
         width,
         epsilon,
-        ADD=residual is not None,
         BLOCK=block,
         num_warps=row_warps(block),
     )
@@ -56,14 +54,13 @@ def _rms_norm(
     out_stride,
     width,
     epsilon,
-    ADD: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < width
     wide = tl.load(x + row * x_stride + column, mask=inside, other=0.0).to(tl.float32)
-    if ADD:
+    if residual is not None:
         place = residual + row * residual_stride + column
         wide += tl.load(place, mask=inside, other=0.0).to(tl.float32)
         rounded = wide.to(residual.dtype.element_ty)

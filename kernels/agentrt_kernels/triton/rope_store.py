@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.contract import HeadNorms
+from agentrt_kernels.triton.operands import Heads
 
 _BLOCK_HEADS = 8
 
@@ -39,32 +40,25 @@ def rope_store(
     heads, kv_heads = query.shape[1], layer_pages.shape[3]
     if tokens == 0:
         return
-    query_norm = qkv if norms is None else norms.query
-    key_norm = qkv if norms is None else norms.key
     _rope_store[(tokens, triton.cdiv(all_heads, _BLOCK_HEADS))](
-        qkv,
+        Heads.of(qkv),
         positions,
         angles,
         rows,
-        query_norm,
-        key_norm,
+        None if norms is None else norms.query,
+        None if norms is None else norms.key,
         layer_pages,
-        query,
-        qkv.stride(0),
-        qkv.stride(1),
+        Heads.of(query),
         angles.stride(0),
         layer_pages.stride(0),
         layer_pages.stride(1),
         layer_pages.stride(2),
         layer_pages.stride(3),
-        query.stride(0),
-        query.stride(1),
         0.0 if norms is None else norms.epsilon,
         H=heads,
         K=kv_heads,
         P=layer_pages.shape[2],
         HALF=width // 2,
-        NORMED=norms is not None,
         BLOCK_HEADS=_BLOCK_HEADS,
         BLOCK_HALF=triton.next_power_of_2(width // 2),
         num_warps=4,
@@ -81,21 +75,16 @@ def _rope_store(
     key_norm,
     pages,
     query,
-    qkv_row_stride,
-    qkv_head_stride,
     angle_stride,
     page_stride,
     part_stride,
     token_stride,
     head_stride,
-    query_row_stride,
-    query_head_stride,
     epsilon,
     H: tl.constexpr,
     K: tl.constexpr,
     P: tl.constexpr,
     HALF: tl.constexpr,
-    NORMED: tl.constexpr,
     BLOCK_HEADS: tl.constexpr,
     BLOCK_HALF: tl.constexpr,
 ):
@@ -106,11 +95,11 @@ def _rope_store(
     is_query = (head < H)[:, None]
     is_key = (head >= H)[:, None] & (head < H + K)[:, None]
 
-    source = qkv + row * qkv_row_stride + head[:, None] * qkv_head_stride + place[None, :]
+    source = qkv.data + row * qkv.row_stride + head[:, None] * qkv.head_stride + place[None, :]
     first = tl.load(source, mask=inside, other=0.0).to(tl.float32)
     second = tl.load(source + HALF, mask=inside, other=0.0).to(tl.float32)
     turned = inside & (is_query | is_key)
-    if NORMED:
+    if query_norm is not None:
         square = tl.sum(first * first + second * second, 1) / (2 * HALF)
         scale = tl.where(turned, tl.rsqrt(square + epsilon)[:, None], 1.0)
         weight = tl.where(is_query, query_norm + place[None, :], key_norm + place[None, :])
@@ -122,8 +111,9 @@ def _rope_store(
     left = first * cosine - second * sine
     right = second * cosine + first * sine
 
-    kind = query.dtype.element_ty
-    target = query + row * query_row_stride + head[:, None] * query_head_stride + place[None, :]
+    kind = query.data.dtype.element_ty
+    target = query.data + row * query.row_stride + head[:, None] * query.head_stride
+    target += place[None, :]
     tl.store(target, left.to(kind), mask=inside & is_query)
     tl.store(target + HALF, right.to(kind), mask=inside & is_query)
 

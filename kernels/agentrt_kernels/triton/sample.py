@@ -55,7 +55,7 @@ def sample(
     candidates = workspace.take("sample.candidates", (rows, vocabulary), torch.int32)
     _scale[(rows, chunks)](
         logits,
-        logits if mask is None else mask,
+        mask,
         temperature,
         largest,
         first,
@@ -63,7 +63,6 @@ def sample(
         0 if mask is None else mask.stride(0),
         vocabulary,
         chunks,
-        MASKED=mask is not None,
         CHUNK=_CHUNK,
         num_warps=8,
     )
@@ -99,7 +98,6 @@ def _scale(
     mask_stride,
     vocabulary,
     chunks,
-    MASKED: tl.constexpr,
     CHUNK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -111,7 +109,7 @@ def _scale(
     heat = tl.load(temperature + row)
     value = tl.div_rn(value, tl.where(heat == 0.0, 1.0, heat))
     value = tl.where(value == 0.0, 0.0, value)  # -0 and 0 are equals
-    if MASKED:
+    if mask is not None:
         bits = tl.load(mask + row * mask_stride + token // 32, mask=real, other=0)
         value = tl.where(((bits >> (token % 32)) & 1) == 1, value, -float("inf"))
     tl.store(place, value, mask=real)
@@ -232,6 +230,15 @@ def _gather(values, vocabulary, best, depth, ids, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def _candidates(values, ids, begin, count, BLOCK: tl.constexpr):
+    """Ids and values of up to BLOCK candidates from the one at `begin` on, and which there are."""
+    place = begin + tl.arange(0, BLOCK)
+    real = place < count
+    token = tl.load(ids + place, mask=real, other=0)
+    return token, tl.load(values + token, mask=real, other=-float("inf")), real
+
+
+@triton.jit
 def _key(value):
     """An int64 in [0, 2^32) that orders as the fp32 value does; 0 is below every value."""
     bits = value.to(tl.int32, bitcast=True)
@@ -251,7 +258,7 @@ def _weight(key, best):
 def _reach(values, ids, count, best, target, counted, BLOCK: tl.constexpr):
     """The largest key whose tokens, with those above, have more than `target` of count or mass.
 
-    0 where all tokens together have not.
+    0 if all tokens together have not.
     """
     digit = tl.arange(0, 16).to(tl.int64)
     low = (target * 0.0).to(tl.int64)
@@ -259,11 +266,9 @@ def _reach(values, ids, count, best, target, counted, BLOCK: tl.constexpr):
         bound = low + (digit << (28 - 4 * round))
         reached = tl.zeros([16], tl.float64)
         for begin in range(0, count, BLOCK):
-            place = begin + tl.arange(0, BLOCK)
-            token = tl.load(ids + place, mask=place < count, other=0)
-            value = tl.load(values + token, mask=place < count, other=-float("inf"))
+            _, value, real = _candidates(values, ids, begin, count, BLOCK)
             weight = tl.where(counted, 1.0, tl.exp(value - best)).to(tl.float64)
-            reaches = (_key(value)[None, :] >= bound[:, None]) & (place < count)[None, :]
+            reaches = (_key(value)[None, :] >= bound[:, None]) & real[None, :]
             reached += tl.sum(tl.where(reaches, weight[None, :], 0.0), 1)
         low = tl.max(tl.where(reached > target, bound, low), 0)
     return low
@@ -276,14 +281,12 @@ def _beyond(values, ids, count, best, key, BLOCK: tl.constexpr):
     mass = above.to(tl.float64)
     ties = above
     for begin in range(0, count, BLOCK):
-        place = begin + tl.arange(0, BLOCK)
-        token = tl.load(ids + place, mask=place < count, other=0)
-        value = tl.load(values + token, mask=place < count, other=-float("inf"))
+        _, value, real = _candidates(values, ids, begin, count, BLOCK)
         own = _key(value)
-        beyond = (own > key) & (place < count)
+        beyond = (own > key) & real
         above += tl.sum(beyond.to(tl.int64), 0)
         mass += tl.sum(tl.where(beyond, tl.exp(value - best), 0.0).to(tl.float64), 0)
-        ties += tl.sum(((own == key) & (place < count)).to(tl.int64), 0)
+        ties += tl.sum(((own == key) & real).to(tl.int64), 0)
     return above, mass, ties
 
 
@@ -293,11 +296,9 @@ def _mass(values, ids, count, best, cut, kept, least, BLOCK: tl.constexpr):
     at_cut = _weight(cut, best)
     mass = tl.where(at_cut >= least, kept.to(tl.float64) * at_cut.to(tl.float64), 0.0)
     for begin in range(0, count, BLOCK):
-        place = begin + tl.arange(0, BLOCK)
-        token = tl.load(ids + place, mask=place < count, other=0)
-        value = tl.load(values + token, mask=place < count, other=-float("inf"))
+        _, value, real = _candidates(values, ids, begin, count, BLOCK)
         weight = tl.exp(value - best)
-        inside = (_key(value) > cut) & (weight >= least) & (place < count)
+        inside = (_key(value) > cut) & (weight >= least) & real
         mass += tl.sum(tl.where(inside, weight, 0.0).to(tl.float64), 0)
     return mass
 
@@ -308,10 +309,8 @@ def _named(values, ids, count, key, index, BLOCK: tl.constexpr):
     found = index * 0
     before = found
     for begin in range(0, count, BLOCK):
-        place = begin + tl.arange(0, BLOCK)
-        token = tl.load(ids + place, mask=place < count, other=0)
-        value = tl.load(values + token, mask=place < count, other=-float("inf"))
-        equal = (_key(value) == key) & (place < count)
+        token, value, real = _candidates(values, ids, begin, count, BLOCK)
+        equal = (_key(value) == key) & real
         order = before + tl.cumsum(equal.to(tl.int64), 0) - 1
         found += tl.sum(tl.where(equal & (order == index), token, 0).to(tl.int64), 0)
         before += tl.sum(equal.to(tl.int64), 0)

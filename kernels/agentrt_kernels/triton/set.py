@@ -8,7 +8,7 @@ import torch
 import triton
 from torch import Tensor
 
-from agentrt_kernels.contract import HeadNorms, PagedRows, Score
+from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
 from agentrt_kernels.triton.grouped_gemm import grouped_gemm
 from agentrt_kernels.triton.merge import MOST_SHARES, Partials, merge
@@ -38,13 +38,16 @@ def runs_here() -> bool:
 
 
 class TritonKernels:
-    """Kernels for CUDA; tensors on the CPU run under the interpreter, where it is switched on.
+    """Kernels for CUDA; tensors on the CPU run under the interpreter, if it is switched on.
 
     Args:
         table: Tiles; None reads the shipped table and this machine's own.
     """
 
     name = "triton"
+    silu_mul = staticmethod(silu_mul)
+    rope_store = staticmethod(rope_store)
+    copy_pages = staticmethod(copy_pages)
 
     def __init__(self, table: Table | None = None) -> None:
         self._table = table or Table.read([SHIPPED, cached()])
@@ -59,23 +62,6 @@ class TritonKernels:
     ) -> None:
         """See `Kernels.add_rms_norm`."""
         rms_norm(delta, residual, weight, epsilon, out)
-
-    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
-        """See `Kernels.silu_mul`."""
-        silu_mul(gate_up, out)
-
-    def rope_store(
-        self,
-        qkv: Tensor,
-        positions: Tensor,
-        angles: Tensor,
-        rows: Tensor,
-        norms: HeadNorms | None,
-        layer_pages: Tensor,
-        query: Tensor,
-    ) -> None:
-        """See `Kernels.rope_store`."""
-        rope_store(qkv, positions, angles, rows, norms, layer_pages, query)
 
     def attend(
         self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
@@ -137,10 +123,6 @@ class TritonKernels:
         workspace = self._workspace(logits.device)
         sample(logits, mask, temperature, top_k, top_p, min_p, uniform, out, workspace)
 
-    def copy_pages(self, source: Tensor, target: Tensor, pairs: Tensor) -> None:
-        """See `Kernels.copy_pages`."""
-        copy_pages(source, target, pairs)
-
     def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
         """See `Kernels.grouped_linear`."""
         if x.shape[0] == 0:
@@ -163,7 +145,7 @@ class TritonKernels:
     def _partials(
         self, query: Tensor, layer_pages: Tensor, rows: PagedRows, most_rows: int
     ) -> Partials:
-        """Shares that fill the device, by the batch's bounds alone, and where they go."""
+        """Memory of as many shares as fill the device, by the batch's bounds alone."""
         sequences, kv_heads = rows.kv_tokens.shape[0], layer_pages.shape[3]
         room = _DECODE_PROGRAMS * _multiprocessors(query.device)
         own = _shares(sequences * kv_heads, rows.most_kv_tokens, room)
@@ -182,14 +164,14 @@ class TritonKernels:
 
 
 def _shares(histories: int, tokens: int, room: int) -> int:
-    """How many programs share a history of at most `tokens`, where there is room for `room`."""
+    """Programs that share a history of at most `tokens`, if the device has room for `room`."""
     wanted = round(room / max(1, histories))
     return max(1, min(MOST_SHARES, tokens // _FEWEST_SHARE_TOKENS, wanted))
 
 
 @cache
 def capability(device: torch.device) -> int:
-    """`90` for compute capability 9.0; 0 where there is no device to compile for."""
+    """`90` for compute capability 9.0; 0 without a device to compile for."""
     if device.type != "cuda":
         return 0
     major, minor = torch.cuda.get_device_capability(device)

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score, SharedPrefix
 from agentrt_kernels.triton.blocks import Blocks
-from agentrt_kernels.triton.merge import Partials, leave
-from agentrt_kernels.triton.tile import is_wide, sweep
+from agentrt_kernels.triton.merge import Partials, leave, share_of
+from agentrt_kernels.triton.operands import Groups, Heads, History, Scale, Shape
+from agentrt_kernels.triton.tile import load_rows, sweep
 
 
 def shared_prefix(
@@ -34,189 +35,108 @@ def shared_prefix(
         query: `[T, H, D]` fp32, fp16 or bf16, any strides of rows and heads.
         layer_pages: `[pages, 2, P, K, D]` of the same dtype, any strides but the last.
         rows: Sequences.
-        prefix: Which of them share what; a member has one row.
-        score: How.
+        prefix: Groups of sequences and their shared pages; a member has one row.
+        score: Scaling, bound and window.
         most_rows: Rows that `partials` holds of each sequence.
         partials: Filled for members, behind the shares of their own tokens.
         blocks: Rows and tokens of a tile, warps, stages.
     """
-    heads, width = query.shape[1], query.shape[2]
     kv_heads = layer_pages.shape[3]
-    group = heads // kv_heads
+    group = query.shape[1] // kv_heads
     stacked = triton.next_power_of_2(prefix.most_members * group)
     block_m = max(16, triton.next_power_of_2(group), min(blocks.rows, stacked))
     per_program = block_m // group
     groups = prefix.tokens.shape[0]
     grid = (groups * triton.cdiv(prefix.most_members, per_program), kv_heads, partials.shared)
     _shared_prefix[grid](
-        query,
-        layer_pages,
+        Heads.of(query),
+        History.of(layer_pages, prefix.block_table),
         rows.query_start,
         rows.kv_tokens,
-        prefix.member_start,
-        prefix.members,
-        prefix.tokens,
-        prefix.block_table,
-        partials.values,
-        partials.logsumexp,
-        query.stride(0),
-        query.stride(1),
-        layer_pages.stride(0),
-        layer_pages.stride(1),
-        layer_pages.stride(2),
-        layer_pages.stride(3),
-        prefix.block_table.stride(0),
-        rows.kv_tokens.shape[0],
+        Groups.of(prefix),
+        (partials.values, partials.logsumexp),
         groups,
         most_rows,
         partials.own,
         partials.shared,
-        score.scaling,
-        score.softcap or 1.0,
-        score.window or 0,
-        H=heads,
-        G=group,
-        P=layer_pages.shape[2],
-        D=width,
+        rows.kv_tokens.shape[0],
+        Scale.of(score),
+        shape=Shape.of(query, layer_pages, block_m, blocks.columns),
         MEMBERS=per_program,
-        SOFTCAP=score.softcap is not None,
-        WINDOW=score.window is not None,
-        WIDE=is_wide(query),
-        BLOCK_M=block_m,
-        BLOCK_N=blocks.columns,
-        BLOCK_D=max(16, triton.next_power_of_2(width)),
         num_warps=blocks.warps,
         num_stages=blocks.stages,
     )
 
 
-@triton.jit(
-    do_not_specialize=["sequences", "groups", "rows", "own_shares", "prefix_shares", "window"]
-)
+@triton.jit(do_not_specialize=["group_count", "rows", "own_shares", "prefix_shares", "sequences"])
 def _shared_prefix(
     query,
-    pages,
+    history,
     query_start,
     kv_tokens,
-    member_start,
-    members,
-    prefix_tokens,
-    block_table,
-    partial,
-    logsumexp,
-    query_row_stride,
-    query_head_stride,
-    page_stride,
-    part_stride,
-    token_stride,
-    head_stride,
-    table_stride,
-    sequences,
     groups,
+    partial,
+    group_count,
     rows,
     own_shares,
     prefix_shares,
-    scaling,
-    softcap,
-    window,
-    H: tl.constexpr,
-    G: tl.constexpr,
-    P: tl.constexpr,
-    D: tl.constexpr,
+    sequences,
+    score,
+    shape: tl.constexpr,
     MEMBERS: tl.constexpr,
-    SOFTCAP: tl.constexpr,
-    WINDOW: tl.constexpr,
-    WIDE: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_D: tl.constexpr,
 ):
-    group = tl.program_id(0) % groups
-    block = tl.program_id(0) // groups
+    group = tl.program_id(0) % group_count
+    block = tl.program_id(0) // group_count
     kv_head = tl.program_id(1)
     share = tl.program_id(2)
-    first_member = tl.load(member_start + group) + block * MEMBERS
-    last_member = tl.load(member_start + group + 1)
+    first_member = tl.load(groups.member_start + group) + block * MEMBERS
+    last_member = tl.load(groups.member_start + group + 1)
     if first_member >= last_member:
         return
-    tokens = tl.load(prefix_tokens + group)
+    tokens = tl.load(groups.tokens + group)
 
-    packed = tl.arange(0, BLOCK_M)  # member * G + head of the group
-    member = first_member + packed // G
-    head = kv_head * G + packed % G
-    column = tl.arange(0, BLOCK_D)
-    real = (member < last_member) & (packed < MEMBERS * G)
-    sequence = tl.load(members + member, mask=real, other=0)
+    packed = tl.arange(0, shape.BLOCK_M)  # member * G + head of the group
+    member = first_member + packed // shape.G
+    head = kv_head * shape.G + packed % shape.G
+    real = (member < last_member) & (packed < MEMBERS * shape.G)
+    sequence = tl.load(groups.members + member, mask=real, other=0)
     row = tl.load(query_start + sequence)
     own = tl.load(kv_tokens + sequence, mask=real, other=tokens) - 1
     own = tl.where(real, own, tokens)
-    source = query + row.to(tl.int64)[:, None] * query_row_stride
-    source += head[:, None] * query_head_stride + column[None, :]
-    q = tl.load(source, mask=real[:, None] & (column < D)[None, :], other=0.0)
-    if WIDE:
-        q = q.to(tl.float32)
+    q = load_rows(query, row, head, real, shape)
 
     first = 0
-    if WINDOW:
-        first = tl.minimum(tl.maximum(tl.min(own, 0) - window + 1, 0), tokens)
-    each = tl.cdiv(tl.cdiv(tokens - first, BLOCK_N), prefix_shares) * BLOCK_N  # tokens of a share
-    begin = first + share * each
-    end = tl.minimum(begin + each, tokens)
+    if score.window is not None:
+        first = tl.minimum(tl.maximum(tl.min(own, 0) - score.window + 1, 0), tokens)
+    begin, end = share_of(first, tokens, share, prefix_shares, shape.BLOCK_N)
     whole = begin  # [begin, whole) are tiles that need no mask
-    if not WINDOW:
-        whole = begin + tl.maximum(end - begin, 0) // BLOCK_N * BLOCK_N
-
-    history = pages + kv_head.to(tl.int64) * head_stride
-    table = block_table + group.to(tl.int64) * table_stride
-    acc, largest, total = sweep(
-        q,
-        own,
-        history,
-        table,
-        begin,
-        whole,
-        end,
-        page_stride,
-        part_stride,
-        token_stride,
-        scaling,
-        softcap,
-        window,
-        P,
-        D,
-        BLOCK_M,
-        BLOCK_N,
-        BLOCK_D,
-        SOFTCAP,
-        WINDOW,
-        WIDE,
-    )
-    at = (((own_shares + share) * sequences + sequence) * rows).to(tl.int64) * H + head
-    leave(partial, logsumexp, at, acc, largest, total, real, D, BLOCK_D)
+    if score.window is None:
+        whole = begin + tl.maximum(end - begin, 0) // shape.BLOCK_N * shape.BLOCK_N
+    acc, largest, total = sweep(q, own, history, kv_head, group, begin, whole, end, score, shape)
+    at = (((own_shares + share) * sequences + sequence) * rows).to(tl.int64) * shape.H + head
+    leave(partial, at, acc, largest, total, real, shape)
 
 
 @triton.jit
 def shared_tokens(
     sequence,
-    member_start,
-    members,
-    prefix_tokens,
     groups,
+    group_count,
     member_count,
     BLOCK_MEMBERS: tl.constexpr,
     BLOCK_GROUPS: tl.constexpr,
 ):
-    """Tokens of the prefix that `sequence` shares; 0 where it shares none.
+    """Tokens of the prefix that `sequence` shares; 0 if it shares none.
 
     The members of all groups are read at once: fewer steps than a table that another kernel would
     have to fill before each layer.
     """
     index = tl.arange(0, BLOCK_MEMBERS)
     group = tl.arange(0, BLOCK_GROUPS)
-    filled = tl.minimum(tl.load(member_start + groups), member_count)
-    member = tl.load(members + index, mask=index < filled, other=-1)
+    filled = tl.minimum(tl.load(groups.member_start + group_count), member_count)
+    member = tl.load(groups.members + index, mask=index < filled, other=-1)
     found = tl.max(tl.where(member == sequence, index, -1), 0)
-    ends = tl.load(member_start + 1 + group, mask=group < groups, other=filled)
-    before = tl.sum(((ends <= found) & (group < groups)).to(tl.int32), 0)
-    tokens = tl.load(prefix_tokens + tl.minimum(before, groups - 1))
+    ends = tl.load(groups.member_start + 1 + group, mask=group < group_count, other=filled)
+    before = tl.sum(((ends <= found) & (group < group_count)).to(tl.int32), 0)
+    tokens = tl.load(groups.tokens + tl.minimum(before, group_count - 1))
     return tl.where(found >= 0, tokens, 0)

@@ -168,7 +168,7 @@ static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int share
     });
 }
 
-// What one thread works in.
+// Scratch memory of one thread.
 struct Walk {
   int count, each, dim, padded;  // queries, those of one head; head_dim; up to whole registers
   int low[QUERIES], past[QUERIES];             // tokens that each query sees
@@ -216,8 +216,8 @@ static void find_rows(const void **rows, const Pages &pages, const int32_t *tabl
   }
 }
 
-// The same part of the next tile, asked for while this one is computed: a burst of such would wait
-// for the few that a core can have under way.
+// Prefetch the same part of the next tile while this one is computed: a burst of such loads would
+// wait for the few that a core can have under way.
 template <class T>
 INLINE void prefetch_head(const void *row, int64_t head, int dim) {
   const char *from = (const char *)((const T *)row + head);
@@ -337,7 +337,7 @@ INLINE void multiply_keys(Walk &walk, int first, int column) {
     for (int c = 0; c < C; c++) store(walk.scores + n * TILE + (column + c) * LANES, sums[n][c]);
 }
 
-// What was summed for a query, from now on against the score `now`.
+// Scale the sums of a query to weights against the score `now`.
 INLINE void rescale(Walk &walk, int n, float now) {
   float before = walk.most[n];
   walk.most[n] = now;
@@ -531,7 +531,7 @@ INLINE void take_rows(const AttendCall &call, Walk &walk, const Block &block, in
   }
 }
 
-// What became of one query: into the result, or aside until its other parts are there.
+// Write one query's values: to the result, or aside until its other parts are there.
 template <class T>
 static void give_query(const AttendCall &call, Walk &walk, const Block &block, int head, int part,
                        int query, int n) {

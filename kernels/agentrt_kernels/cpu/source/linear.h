@@ -21,7 +21,7 @@ enum class After : int32_t { STORE = 0, ADD = 1, GATE = 2 };
 
 struct Linear {
   const void *weight;  // packed
-  const void *bias;    // [N] of the weight's type, gates first where it gates, or null
+  const void *bias;    // [N] of the weight's type, gates first if it is gated, or null
   int32_t inputs, outputs;
   After after;
   float scale;  // of what is stored or added
@@ -48,7 +48,7 @@ static void pack_panel(const T *weight, int64_t stride, int inputs, RowOf row_of
   }
 }
 
-// Sums of ROWS rows times one panel, `[ROWS][PANEL]`. What lies `ahead` bytes on is asked for.
+// Sums of ROWS rows times one panel, `[ROWS][PANEL]`. Memory `ahead` bytes on is prefetched.
 template <int ROWS>
 static __attribute__((noinline)) void multiply(const float *x, int64_t stride, const float *panel,
                                                int inputs, int64_t ahead, float *out) {
@@ -140,7 +140,7 @@ INLINE f32 take(const T *from, int count) {
   return v;
 }
 
-// What becomes of the sums of a panel.
+// Write the sums of a panel.
 template <class T, class Out>
 static void finish_panel(const Linear &linear, const float *sums, int rows, int panel, Out *out,
                          int64_t out_stride) {

@@ -1,4 +1,4 @@
-// What Python calls: plain C, one struct a call, whose layout `library.py` repeats.
+// The functions that Python calls: plain C, one struct a call, whose layout `library.py` repeats.
 #include "attention.h"
 #include "linear.h"
 #include "rows.h"
@@ -244,14 +244,14 @@ EXPORT void agentrt_grouped(const GroupedCall *call) {
 
 EXPORT void agentrt_stack(const StackCall *call) { run_stack(*call); }
 
-// What was freed goes back to the system: matrices that have been packed leave much behind.
+// Give freed memory back to the system: packing leaves the original matrices' memory behind.
 EXPORT void agentrt_trim() {
 #if defined(__GLIBC__)
   malloc_trim(0);
 #endif
 }
 
-// How many threads, and how long who waits spins before it sleeps.
+// The number of threads, and the spins of a waiting thread before it sleeps.
 EXPORT void agentrt_threads(int32_t threads, int32_t spins) {
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, forget_pool); });
@@ -260,15 +260,4 @@ EXPORT void agentrt_threads(int32_t threads, int32_t spins) {
   if ((now ? now->threads() : 1) == threads) return;
   // Pools are few and their sleeping threads cost nothing: none is ended.
   pool.store(threads > 1 ? new Pool(threads) : nullptr);
-}
-
-EXPORT int32_t agentrt_has_bf16_dot() { return HAS_BF16_DOT; }
-EXPORT int32_t agentrt_lanes() {
-#if defined(__AVX512F__)
-  return 512;
-#elif defined(__AVX2__)
-  return 256;
-#else
-  return 128;
-#endif
 }

@@ -1,4 +1,4 @@
-// What is done row by row: norms, the gate, rotation with the store of keys and values.
+// Operations row by row: norms, the gate, rotation with the store of keys and values.
 #pragma once
 #include <cmath>
 

@@ -91,7 +91,7 @@ INLINE f32 visible(const float *row, const int32_t *mask, int at, int tokens) {
   return ((bits >> lane) & 1) != 0 ? values : never;
 }
 
-// Where the largest is, the first of equals; -1 where there is a NaN.
+// Where the largest is, the first of equals; -1 if there is a NaN.
 static int largest_of(const float *row, const int32_t *mask, int tokens, float *value) {
   f32 most = all(-std::numeric_limits<float>::infinity());
   i32 broken = {};
@@ -136,7 +136,7 @@ static double gather(Crowd &crowd, const float *row, const int32_t *mask, int to
       count += LANES;
       continue;
     }
-    for (int i = 0; i < LANES; i++) {  // what does not count is overwritten
+    for (int i = 0; i < LANES; i++) {  // lanes that do not count are overwritten
       crowd.value[count] = values[i];
       crowd.token[count] = at + i;
       count -= near[i];
@@ -158,7 +158,7 @@ static double gather(Crowd &crowd, const float *row, const int32_t *mask, int to
   return mass;
 }
 
-// Only those that `stays` keeps, of which it is given the place; returns their mass.
+// Keep only the tokens at places that `stays` accepts; returns their mass.
 template <class Stays>
 static double keep(Crowd &crowd, Stays stays) {
   double mass = 0;
@@ -223,7 +223,7 @@ struct Cut {
   int32_t token;
 };
 
-// The first, in order, with which those so far pass the target; the last of all where none does.
+// The first, in order, with which those so far pass the target; the last of all if none does.
 template <bool COUNTED>
 static Cut reach(Scratch &scratch, double target) {
   double reached = 0;

@@ -1,6 +1,6 @@
 // Threads that work on one call together. Work is claimed piece by piece, so that a thread which the
-// system has put aside holds up one piece and not its whole share; who has to wait spins a while and
-// then sleeps, so that a core that others need is given up.
+// system has put aside holds up one piece and not its whole share. A waiting thread spins a while
+// and then sleeps, so that a core that others need is given up.
 #pragma once
 #include <atomic>
 #include <climits>
@@ -75,7 +75,7 @@ struct Worker {
   int index;
   int phase = 0;
 
-  // Everybody has done what came before.
+  // Wait until all threads have finished the work before.
   void meet() {
     if (team->threads > 1) {
       uint32_t seen = team->gate.value.load(std::memory_order_acquire);
@@ -90,7 +90,7 @@ struct Worker {
     phase++;
   }
 
-  // Pieces 0 .. count, each done by somebody; returns when all are.
+  // Pieces 0 .. count, each done by one thread; returns when all are done.
   template <class Work>
   void share(int count, Work work) {
     if (team->threads == 1) {
@@ -106,7 +106,7 @@ struct Worker {
     meet();
   }
 
-  // Done by one.
+  // Run by one thread; the others wait.
   template <class Work>
   void once(Work work) {
     if (index == 0) work();
@@ -167,10 +167,10 @@ class Pool {
 
 static std::atomic<Pool *> pool{nullptr};
 
-// After a fork the child has no threads: it makes its own when it is told how many.
+// After a fork the child has no threads: it makes its own at the next `agentrt_threads`.
 static void forget_pool() { pool.store(nullptr); }
 
-// Call `job` on every thread; alone when the work is not worth their meeting.
+// Call `job` on every thread; alone if the work is not worth their meeting.
 template <class Work>
 static void together(bool worth, Work &work) {
   Job job = [](void *arguments, Worker &worker) { (*(Work *)arguments)(worker); };

@@ -190,7 +190,7 @@ INLINE f32 exponential(f32 x) {
   return (f32)((u32)p & (u32)(x >= low));
 }
 
-// 2^x for x of at most 127, 0 where that is tiny: to about 1 ulp, or to what a bf16 can tell.
+// 2^x for x of at most 127, 0 where that is tiny: to about 1 ulp, or to the precision of a bf16.
 template <bool COARSE>
 INLINE f32 power_of_two(f32 x) {
 #if defined(__AVX512F__)
