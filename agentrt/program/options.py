@@ -40,20 +40,7 @@ class PlainGenOptions(TypedDict, total=False):
 PHASES = frozenset({"thinking", "check", "retries", "scored"})
 MAX_RETRIES = 10
 RETRIES = 2
-_SAMPLING = frozenset(
-    {
-        "max_tokens",
-        "temperature",
-        "top_k",
-        "top_p",
-        "min_p",
-        "presence_penalty",
-        "frequency_penalty",
-        "repetition_penalty",
-        "logprobs",
-        "ignore_eos",
-    }
-)
+_SAMPLING = SamplingParams.__dataclass_fields__.keys() - {"seed", "stop"}
 _KNOWN = dict.fromkeys((*PlainGenOptions.__annotations__, "on_overflow"))
 
 

@@ -8,6 +8,7 @@ scope; the tasks of tools and sub-programs belong to the run.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import InitVar, dataclass, field
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -23,13 +24,11 @@ from agentrt.program.ports import LastWait, OwningScope, Submit, active
 R = TypeVar("R")
 
 
+@dataclass(slots=True, eq=False)
 class Scope:
     """The nodes made in one block, and the limits they are under.
 
     Args:
-        run: The run that takes the nodes.
-        path: Prefix of the ids of the nodes.
-        owner: The program node of the code; None for the run itself.
         outer: The scope with limits that hold here too, or None.
 
     Attributes:
@@ -46,45 +45,28 @@ class Scope:
         held: Collects new nodes that may not start yet, while `fan` makes them; else None.
     """
 
-    __slots__ = (
-        "_counts",
-        "_ended",
-        "_nodes",
-        "block_deadline_at_s",
-        "budgets",
-        "close",
-        "cut_short",
-        "deadline_at_s",
-        "held",
-        "owner",
-        "path",
-        "run",
-        "thread_id",
-        "waited",
-    )
+    run: Submit[Node[Any]]
+    path: str
+    owner: NodeId | None
+    outer: InitVar[OwningScope | None] = None
+    deadline_at_s: float | None = None
+    block_deadline_at_s: float | None = None
+    budgets: tuple[Budget, ...] = ()
+    close: bool = False
+    waited: LastWait = field(default_factory=LastWait)
+    thread_id: int = field(default_factory=get_ident)
+    cut_short: bool = False
+    held: list[Node[Any]] | None = None
+    _counts: dict[str, int] = field(default_factory=dict)
+    _nodes: dict[Node[Any], None] = field(default_factory=dict)
+    _ended: bool = False
 
-    def __init__(
-        self,
-        run: Submit[Node[Any]],
-        path: str,
-        owner: NodeId | None,
-        *,
-        outer: OwningScope | None = None,
-    ) -> None:
-        self.run = run
-        self.path = path
-        self.owner = owner
-        self.deadline_at_s = None if outer is None else outer.deadline_at_s
-        self.block_deadline_at_s = None if outer is None else outer.block_deadline_at_s
-        self.budgets: tuple[Budget, ...] = () if outer is None else outer.budgets
-        self.close = outer is not None and outer.close
-        self.waited = LastWait()
-        self.thread_id = get_ident()
-        self.cut_short = False
-        self.held: list[Node[Any]] | None = None
-        self._counts: dict[str, int] = {}
-        self._nodes: dict[Node[Any], None] = {}
-        self._ended = False
+    def __post_init__(self, outer: OwningScope | None) -> None:
+        if outer is not None:
+            self.deadline_at_s = outer.deadline_at_s
+            self.block_deadline_at_s = outer.block_deadline_at_s
+            self.budgets = outer.budgets
+            self.close = outer.close
 
     @classmethod
     def of_program(cls, node: Node[Any], deadline_at_s: float | None) -> Scope:

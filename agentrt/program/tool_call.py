@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from agentrt.base.errors import ToolFailed
@@ -13,6 +14,7 @@ from agentrt.program.tool import Tool
 T_co = TypeVar("T_co", covariant=True)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ToolCall:
     """A tool call that a model made, with arguments checked against the signature of the tool.
 
@@ -38,24 +40,13 @@ class ToolCall:
         call: The call as it stands in the chat.
     """
 
-    __slots__ = ("_node", "_plan", "_plan_item", "_refused", "arguments", "call", "tool")
-
-    def __init__(
-        self,
-        tool: Tool[..., Any],
-        arguments: dict[str, Any],
-        call: CallMade,
-        plan: Node[Any],
-        plan_item: int,
-        refused: ToolFailed | None = None,
-    ) -> None:
-        self.tool = tool
-        self.arguments = arguments
-        self.call = call
-        self._plan = plan
-        self._plan_item = plan_item
-        self._refused = refused
-        self._node: Node[Any] | None = None
+    tool: Tool[..., Any]
+    arguments: dict[str, Any]
+    call: CallMade
+    _plan: Node[Any]
+    _plan_item: int
+    _refused: ToolFailed | None = None
+    _node: Node[Any] | None = None
 
     @property
     def name(self) -> str:

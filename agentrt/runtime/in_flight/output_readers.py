@@ -19,7 +19,6 @@ class OutputReader(Protocol):
 
     def push(self, text: str) -> list[Any]:
         """The items that more text completes."""
-        ...
 
     def finish(self, text: str) -> Any:
         """The value of the whole text.
@@ -27,19 +26,15 @@ class OutputReader(Protocol):
         Raises:
             ValueError: The text is not of the type of the output.
         """
-        ...
 
     def partial(self, text: str) -> Any:
         """The known part of the value of an incomplete text, or None."""
-        ...
 
     def calls(self) -> tuple[CallMade, ...]:
         """The tool calls in the text."""
-        ...
 
     def content(self) -> str:
         """The text without the calls; "" if that is all of the text."""
-        ...
 
 
 def reader_of(gen: Gen[Any], frame: CallFrame) -> OutputReader:

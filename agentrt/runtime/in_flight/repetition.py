@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 WINDOW_CHARS = 640
 MAX_PERIOD_CHARS = 64
 LOOK_EVERY_CHARS = 128
 
 
+@dataclass(slots=True, eq=False)
 class RepetitionCheck:
     """Checks whether a text ends in one short piece that repeats over and over.
 
     Runs of spaces and newlines, which some grammars allow, are the shortest such pieces.
     """
 
-    __slots__ = ("_since_chars", "_tail")
-
-    def __init__(self) -> None:
-        self._tail = ""
-        self._since_chars = 0
+    _tail: str = ""
+    _since_chars: int = 0
 
     def push(self, text: str) -> bool:
         """Append text; True if the last 640 characters repeat a piece of at most 64."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, DeadlineExceeded, UsageError, record_of
+from agentrt.base.errors import AgentrtError, DeadlineExceeded, UsageError
 from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
 from agentrt.runtime.completion import failed, succeeded, torn_down
@@ -20,7 +20,7 @@ from agentrt.runtime.task import Task, TaskEnd
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
-from agentrt.tools import AttemptEnded, AttemptStarted, OnAttempt, execute
+from agentrt.tools import AttemptEnded, AttemptStarted, execute
 
 
 class TaskRunner:
@@ -96,44 +96,7 @@ class TaskRunner:
         )
         if not self.speculation.is_on:
             return await call()
-        return await self._speculated(run, node, work, on_attempt, call)
-
-    async def _speculated(
-        self,
-        run: Run,
-        node: Node[Any],
-        work: ToolWork,
-        on_attempt: OnAttempt,
-        call: Callable[[], Awaitable[Any]],
-    ) -> Any:
-        """The result of a tool, from the same call made ahead if there is one."""
-        self.speculation.note_call(run, work)
-        try:
-            value = await self._ahead_or(run, node, work, on_attempt, call)
-        except Exception:
-            self.speculation.note_end(run, node, work, None, ok=False)
-            raise
-        self.speculation.note_end(run, node, work, value, ok=True)
-        return value
-
-    async def _ahead_or(
-        self,
-        run: Run,
-        node: Node[Any],
-        work: ToolWork,
-        on_attempt: OnAttempt,
-        call: Callable[[], Awaitable[Any]],
-    ) -> Any:
-        ahead = self.speculation.pop_call(run, work)
-        if ahead is None:
-            return await call()
-        on_attempt(AttemptStarted(1, self._clock.now_s()))
-        try:
-            ok = await self.speculation.join(run, node, ahead)
-        finally:
-            error = None if ahead.error is None else record_of(ahead.error)
-            on_attempt(AttemptEnded(1, self._clock.now_s(), error))
-        return ahead.value if ok else await call()
+        return await self.speculation.call(run, node, work, on_attempt, call)
 
     async def _program(self, run: Run, node: Node[Any], work: ProgramWork, task: Task) -> Any:
         if work.deadline_s is not None:

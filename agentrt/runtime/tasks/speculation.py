@@ -9,7 +9,7 @@ makes that very call, and a guess that was not called for is reported as wasted.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import anyio
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, UsageError
+from agentrt.base.errors import AgentrtError, UsageError, record_of
 from agentrt.base.ids import NodeId, RunId
 from agentrt.program import Gen, Node, ProgramWork, ToolWork, active
 from agentrt.protocol.events import Scheduled
@@ -26,7 +26,7 @@ from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_model import CallGuess, EndedCall
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
 from agentrt.scheduler.runs.run import template_of
-from agentrt.tools import ToolSpec, declared_tool, execute
+from agentrt.tools import AttemptEnded, AttemptStarted, OnAttempt, ToolSpec, declared_tool, execute
 
 MOST_AHEAD = 4
 """Guesses of one run that are running or kept, at most."""
@@ -123,7 +123,29 @@ class Speculation:
         for tool in gen.work.output.tools.values():
             self._history(run).specs[tool.name] = tool.spec
 
-    def note_call(self, run: Run, work: ToolWork) -> None:
+    async def call(
+        self,
+        run: Run,
+        node: Node[Any],
+        work: ToolWork,
+        on_attempt: OnAttempt,
+        call: Callable[[], Awaitable[Any]],
+    ) -> Any:
+        """The result of a tool, from the same call made ahead if there is one."""
+        self._note_call(run, work)
+        try:
+            ahead = self._pop_ahead(run, work)
+            if ahead is not None and await self._take_ahead(run, node, ahead, on_attempt):
+                value = ahead.value
+            else:
+                value = await call()
+        except Exception:
+            self._note_end(run, node, work, None, ok=False)
+            raise
+        self._note_end(run, node, work, value, ok=True)
+        return value
+
+    def _note_call(self, run: Run, work: ToolWork) -> None:
         """Learn from a real call of a tool."""
         arguments = _plain(work.arguments)
         history = self._history(run)
@@ -136,7 +158,7 @@ class Speculation:
             self._patterns.learn_call(name, history.before, history.since, tool, arguments, public)
         history.since += 1
 
-    def pop_call(self, run: Run, work: ToolWork) -> SpeculatedCall | None:
+    def _pop_ahead(self, run: Run, work: ToolWork) -> SpeculatedCall | None:
         """The same call made ahead; None if there is none, or if its result is too old."""
         history = self._history(run)
         ahead = history.ahead.pop(_key(work.spec, _plain(work.arguments)), None)
@@ -145,15 +167,21 @@ class Speculation:
             return None
         return ahead
 
-    async def join(self, run: Run, node: Node[Any], ahead: SpeculatedCall) -> bool:
+    async def _take_ahead(
+        self, run: Run, node: Node[Any], ahead: SpeculatedCall, on_attempt: OnAttempt
+    ) -> bool:
         """Wait for the end of a call made ahead; whether it has a result."""
         called_s = self._clock.now_s()
+        on_attempt(AttemptStarted(1, called_s))
         try:
             await ahead.done.wait()
         except BaseException:
             ahead.scope.cancel()
             self._waste(run.run_id, ahead, "its caller was cancelled")
             raise
+        finally:
+            error = None if ahead.error is None else record_of(ahead.error)
+            on_attempt(AttemptEnded(1, self._clock.now_s(), error))
         if ahead.error is not None:
             self._waste(run.run_id, ahead, "it failed")
             return False
@@ -161,7 +189,7 @@ class Speculation:
         self._report(run.run_id, node.id, f"{node.name} was called ahead", ("saved_s", saved_s))
         return True
 
-    def note_end(self, run: Run, node: Node[Any], work: ToolWork, value: Any, *, ok: bool) -> None:
+    def _note_end(self, run: Run, node: Node[Any], work: ToolWork, value: Any, *, ok: bool) -> None:
         """Note that a tool has ended, and begin the calls that are likely next."""
         arguments = _plain(work.arguments)
         if arguments is None or run.run_id not in self._histories:
