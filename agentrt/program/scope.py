@@ -71,7 +71,8 @@ class Scope:
     @classmethod
     def of_program(cls, node: Node[Any], deadline_at_s: float | None) -> Scope:
         """The scope of the body of a program node."""
-        scope = cls(node.scope.run, node.id, node.id, outer=node.scope)
+        outer = node.scope
+        scope = cls(outer.run, node.id, node.id, outer=outer)
         scope.deadline_at_s = sooner(scope.deadline_at_s, deadline_at_s)
         scope.block_deadline_at_s = None
         return scope
@@ -152,6 +153,9 @@ class Scope:
             Exception: The failure, if it is the only one.
             ExceptionGroup: Several failures.
         """
+        if not self._nodes:  # every node has its value
+            self._ended = True
+            return
         for node in self._nodes:
             if not node.done:
                 self.run.demand(node)
@@ -213,7 +217,7 @@ async def in_scope(scope: Scope, body: Callable[[], Awaitable[R]]) -> R:
         await scope.leave(error)
         raise
     else:
-        await scope.leave(None)
+        await scope.end()
     finally:
         active.reset(token)
     return result

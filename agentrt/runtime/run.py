@@ -170,19 +170,16 @@ class Run:
         self, node: Node[Any], task: Task, body: Callable[[], Awaitable[Any]]
     ) -> TaskEnd:
         """Run the body of a node's task, in the scope that ends it."""
-        end = TaskEnd()
         with task.scope:
             try:
                 if task.stop_error is not None:  # stopped before it could begin
                     raise task.stop_error
-                end = TaskEnd(await body())
+                return TaskEnd(await body())
             except Exception as error:
-                end = TaskEnd(error=error)
+                return TaskEnd(error=error)
             except SystemExit as system_exit:
-                end = TaskEnd(error=self.exit(node, system_exit))
-        if task.scope.cancelled_caught:
-            end = TaskEnd(error=task.stop_error, timed_out=task.stop_error is None)
-        return end
+                return TaskEnd(error=self.exit(node, system_exit))
+        return TaskEnd(error=task.stop_error, timed_out=task.stop_error is None)
 
     def exit(self, node: Node[Any], system_exit: SystemExit) -> NodeCancelled:
         """End the whole run in order, because a program called `sys.exit`.
@@ -216,7 +213,7 @@ class Run:
             self.options.on_emit(text)
 
     def _generation(self, node: Gen[Any], now_s: float) -> NodeDeclared:
-        work = node.work
+        work, scope = node.work, node.scope
         inputs = work.chat.inputs()
         if any(not source.done for source in inputs):
             self.declared_with_holes.add(node.id)
@@ -235,7 +232,7 @@ class Run:
             attributes["agentrt.choice.scored"] = True
         if work.output.checked:
             attributes["agentrt.check.retries"] = work.retries
-        waited = node.scope.waited
+        waited = scope.waited
         engine = self._engines[work.model]
         # Admission control looks at the first prompt of a run.
         is_first = not self.has_sent and engine.capabilities.kv_tokens > 0
@@ -244,7 +241,7 @@ class Run:
             node.id,
             "generate",
             node.name,
-            node.scope.owner,
+            scope.owner,
             tuple([source.id for source in inputs if source.scope.run is self]),
             node.site,
             now_s,
@@ -260,7 +257,8 @@ class Run:
         )
 
     def _other(self, node: Node[Any], now_s: float) -> NodeDeclared:
-        work, waited = node.work, node.scope.waited
+        work, scope = node.work, node.scope
+        waited = scope.waited
         tool = work if isinstance(work, ToolWork) else None
         attributes: dict[str, AttributeValue] = {}
         if tool is not None:
@@ -281,7 +279,7 @@ class Run:
             node.id,
             node.kind,
             node.name,
-            node.scope.owner,
+            scope.owner,
             deps,
             node.site,
             now_s,
@@ -293,7 +291,7 @@ class Run:
             effects=tool.spec.effects if tool is not None else "",
             threaded=tool is not None and not tool.spec.is_async,
             expires_at_s=work.deadline_at_s if isinstance(work, ToolWork | AskWork) else None,
-            deadline_at_s=node.scope.deadline_at_s,
+            deadline_at_s=scope.deadline_at_s,
         )
 
     def _fork_of(self, node: Gen[Any]) -> NodeId | None:

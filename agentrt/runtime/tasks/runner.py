@@ -50,12 +50,13 @@ class TaskRunner:
         run.task_set.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
 
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
-        end = TaskEnd(error=torn_down(node))
+        end: TaskEnd | None = None
         try:
             end = await run.attempt(node, task, partial(self._value, run, node, task))
             if end.timed_out:
                 end = TaskEnd(error=self._too_late(run, node, task))
         finally:
+            end = end or TaskEnd(error=torn_down(node))
             if node.done:  # the loop has ended, and every node with it
                 pass
             elif end.error is not None:
