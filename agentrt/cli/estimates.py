@@ -1,4 +1,4 @@
-"""Learned quantities for people, as a table, and for programs, as one object."""
+"""Learned estimates: a table for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ Kept = Sequence[tuple[str, EstimateRow]]
 
 
 def lines_of(kept: Kept, pattern: str) -> list[str]:
-    """A table for each program on each set of engines; quantiles are p50/p90."""
+    """A table for each program and set of engines; quantiles are p50/p90."""
     lines: list[str] = []
-    for engines, places in _by_engines(kept, pattern):
+    for engines, entries in _by_engines(kept, pattern):
         by_template: dict[str, list[SiteEstimates]] = {}
-        for place in places:
-            if place.depth is None and place.site:
-                by_template.setdefault(place.template, []).append(place)
+        for entry in entries:
+            if entry.depth is None and entry.site:
+                by_template.setdefault(entry.template, []).append(entry)
         for template, sites in by_template.items():
             if lines:
                 lines.append("")
             lines.append(f"{template}   on {engines}")
-            lines += _table([HEAD, *(_cells(place) for place in sites)])
+            lines += _table([HEAD, *(_cells(entry) for entry in sites)])
     return lines
 
 
 def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
-    """All of it, each depth too."""
-    told = [
-        {"engines": engines, "template": p.template, "site": p.site, "depth": p.depth, **_told(p)}
-        for engines, places in _by_engines(kept, pattern)
-        for p in places
+    """All estimates as data, each depth included."""
+    found = [
+        {"engines": engines, "template": p.template, "site": p.site, "depth": p.depth, **_data(p)}
+        for engines, entries in _by_engines(kept, pattern)
+        for p in entries
         if p.learned or p.seen
     ]
-    return {"schema": SCHEMA, "places": told}
+    return {"schema": SCHEMA, "places": found}
 
 
 def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[SiteEstimates]]]:
@@ -48,11 +48,11 @@ def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[SiteEstima
         if row.quantity != CALLS:
             by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):
-        places = [p for p in Estimates(rows).places() if fits(pattern, p.template, p.site)]
-        yield engines, places
+        entries = [p for p in Estimates(rows).places() if fits(pattern, p.template, p.site)]
+        yield engines, entries
 
 
-def _told(place: SiteEstimates) -> dict[str, Any]:
+def _data(entry: SiteEstimates) -> dict[str, Any]:
     quantities = {
         name: {
             "count": learned.count,
@@ -63,41 +63,41 @@ def _told(place: SiteEstimates) -> dict[str, Any]:
             "log_var": learned.log_var,
         }
         for name in QUANTITIES
-        if (learned := place.learned.get(name)) is not None
+        if (learned := entry.learned.get(name)) is not None
     }
-    return {"quantities": quantities, "follows": place.follows()}
+    return {"quantities": quantities, "follows": entry.follows()}
 
 
-def _cells(place: SiteEstimates) -> tuple[str, ...]:
-    learned = place.learned
-    seen = max([one.count for one in learned.values()], default=place.seen)
+def _cells(entry: SiteEstimates) -> tuple[str, ...]:
+    learned = entry.learned
+    seen = max([one.count for one in learned.values()], default=entry.seen)
     takes = "tool_s" if "tool_s" in learned else "busy_s"
-    if "context_tokens" in learned:  # the peak of a run on one engine, and nothing else
-        return (place.site, str(seen), _tokens(place, "context_tokens"), *[""] * 4, "peak KV")
+    if "context_tokens" in learned:  # only the peak of a run on one engine
+        return (entry.site, str(seen), _tokens(entry, "context_tokens"), *[""] * 4, "peak KV")
     depth = learned.get("depth")
     then = ", ".join(
         f"{site.partition(' ')[0] or 'end'} {share:.0%}"
-        for site, share in list(place.follows().items())[:3]
+        for site, share in list(entry.follows().items())[:3]
     )
     return (
-        place.site,
+        entry.site,
         str(seen),
-        _tokens(place, "output_tokens"),
-        _seconds(place, takes),
-        _seconds(place, "rest_s"),
-        _seconds(place, "path_s"),
+        _tokens(entry, "output_tokens"),
+        _seconds(entry, takes),
+        _seconds(entry, "rest_s"),
+        _seconds(entry, "path_s"),
         "" if depth is None else f"{depth.mean:.1f}",
         then,
     )
 
 
-def _tokens(place: SiteEstimates, name: Any) -> str:
-    learned = place.learned.get(name)
+def _tokens(entry: SiteEstimates, name: Any) -> str:
+    learned = entry.learned.get(name)
     return "" if learned is None else f"{learned.p50:.0f}/{learned.p90:.0f}"
 
 
-def _seconds(place: SiteEstimates, name: Any) -> str:
-    learned = place.learned.get(name)
+def _seconds(entry: SiteEstimates, name: Any) -> str:
+    learned = entry.learned.get(name)
     return "" if learned is None else f"{_s(learned.p50)}/{_s(learned.p90)}"
 
 

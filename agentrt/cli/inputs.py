@@ -16,16 +16,16 @@ from agentrt.cli.values import from_flag, from_json, read_json, read_source
 def arguments_of(
     own: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
 ) -> dict[str, Any]:
-    """The arguments of one run; a flag wins over the same name in `--args`.
+    """The arguments of one run; a flag overrides the same name in `--args`.
 
     Args:
         own: The program's parameters.
-        flags: Values typed, by parameter.
+        flags: Given values, by parameter.
         args: Value of `--args`: JSON, `@file` or `-`.
-        where: Place of the program, for errors.
+        where: Location of the program, for errors.
 
     Raises:
-        UsageError: When one is unknown, of the wrong form, or missing.
+        UsageError: An argument is unknown, malformed or missing.
     """
     values = typed_of(own, flags, args, where=where)
     require(own, values, where=where)
@@ -35,7 +35,7 @@ def arguments_of(
 def typed_of(
     own: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
 ) -> dict[str, Any]:
-    """The arguments that the command line gives, of `--args` and of flags."""
+    """The arguments on the command line, in `--args` and in flags."""
     known = {one.name: one for one in own}
     given = checked_object(own, read_json(args, where="--args"), "--args") if args else {}
     values = {name: from_json(known[name], value, where=where) for name, value in given.items()}
@@ -50,10 +50,10 @@ def batch_of(
     *,
     where: str,
 ) -> list[dict[str, Any]]:
-    """The arguments of each line's run; flags and `--args` stand for what a line leaves out.
+    """The arguments of each line's run; flags and `--args` are defaults for each line.
 
     Raises:
-        UsageError: When the file or one of its lines cannot be read, before anything runs.
+        UsageError: The file or one of its lines cannot be read; checked before any run.
     """
     if args == "-" and str(path) == "-":
         raise UsageError(
@@ -84,7 +84,7 @@ def batch_of(
 def checked_object(
     own: Sequence[Parameter], given: Any, source: str, *, where: str = ""
 ) -> dict[str, Any]:
-    """`given` as an object whose keys are all parameters."""
+    """Check that `given` is an object with parameters as keys."""
     if not isinstance(given, dict):
         raise UsageError(
             f"{source} is no JSON object but {type(given).__name__}",
@@ -103,7 +103,7 @@ def checked_object(
 
 
 def require(own: Sequence[Parameter], values: Mapping[str, Any], *, where: str) -> None:
-    """Nothing is missing."""
+    """Check that no required argument is missing."""
     missing = [one for one in own if one.required and one.name not in values]
     if missing:
         first = missing[0]
@@ -115,5 +115,5 @@ def require(own: Sequence[Parameter], values: Mapping[str, Any], *, where: str) 
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a sentence."""
+    """Names joined for a sentence."""
     return ", ".join(f"`{name}`" for name in names) or "no parameters"
